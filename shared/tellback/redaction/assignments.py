@@ -46,7 +46,7 @@ _KEYS: Final = (
     *("api", "auth", "access", "private", "signing", "encryption", "account", "shared", "master", "license", "service"),
     *("app", "application", "admin", "client", "consumer", "deploy", "write", "ingest", "insert", "integration"),
     *("routing", "webhook", "storage", "subscription", "hmac", "aes", "cipher", "functions", "instrumentation"),
-    *("fernet", "unseal", "origin", "secret", "gossip", "recovery", "smtp", "search"),
+    *("fernet", "unseal", "origin", "secret", "gossip", "recovery", "smtp", "search", "server"),
 )
 # Texts in the names of secrets, by the text that a scan searches for.
 SECRETS: Final = {
@@ -57,7 +57,7 @@ SECRETS: Final = {
         dict.fromkeys(
             (
                 *(f"{of}{sign}key" for of in _KEYS for sign in ("", "_", "-", " ", ".")),
-                *("fastly_key", "rest_key", "user_key", "server_key", "session_key"),
+                *("secret key base", "fastly_key", "rest_key", "user_key", "session_key"),
                 *("ssh_key", "project_key", "root_key", "host_key"),
             )
         )
@@ -222,6 +222,11 @@ def names_after(anchor: str) -> str:
 
 
 _TOKENS: Final = ("auth_token", "authtoken", "access_token", "accesstoken", "api_token", "apitoken", "api-token")
+_KEY_WITH_SIGNS: Final = preceded_by(
+    f"{of}{sign}key"
+    for of in ("api", "signing", "encryption", "master", "private")
+    for sign in ("_", "-", "", ".", " ")
+)
 _BEFORE_TOKEN: Final = "".join(sorted({name.removesuffix("token")[-1] for name in _TOKENS}))
 _HEADER: Final = r"""[\\"']{0,2}+[ \t]{0,8}+[:=,][ \t]{0,8}+[\\"']{0,2}+"""
 _FLAG: Final = r"[a-z0-9-]{3,40}+"
@@ -245,7 +250,10 @@ RULES: Final = (
     AnchoredRule("password", "pwd", _PASSWORD, AHEAD_PASSWORD),
     AnchoredRule("password", "pwd", _ALONE_IN_BLOCK, NEXT_IN_BLOCK),
     AnchoredRule(
-        "password", "psk", f"(?:(?<![a-z]psk)|(?<=wpapsk)|(?<=wifipsk)){_PASSWORD}", AHEAD_PASSWORD
+        "password",
+        "psk",
+        f"(?:(?<![a-z]psk)|(?<=wpapsk)|(?<=wifipsk)|(?<=ipsecpsk)|(?<=ikepsk)){_PASSWORD}",
+        AHEAD_PASSWORD,
     ),  # not `topSkill`
     AnchoredRule(
         "password",
@@ -268,12 +276,7 @@ RULES: Final = (
         f"{preceded_by(_TOKENS)}{_SIGNED}",
         f"(?<=[{_BEFORE_TOKEN}]token){AHEAD}",  # most words `token` end here
     ),
-    AnchoredRule(
-        "secret-assignment",
-        "key",
-        rf"{preceded_by(('api_key', 'api-key', 'apikey'))}{_SIGNED}",
-        f"(?<=[i_-]key){AHEAD}",
-    ),
+    AnchoredRule("secret-assignment", "key", f"{_KEY_WITH_SIGNS}{_SIGNED}", f"(?<=[ignre_. -]key){AHEAD}"),
     *_secrets(),
     # A session's cookie, which opens it. `session_id` and `sessionId` name it in logs and calls, and stay.
     AnchoredRule("secret-assignment", "sess", rf"ion=(?<=_session=){MIXED}{long_value(16)}"),

@@ -25,7 +25,7 @@ RULES: Final = (
 # A few in a line, with their number or a mark before them; or the long ones that npm gives.
 _LINE: Final = lazy_pattern(
     r"[ \t]{0,40}(?:(?:[0-9]{1,2}[.)]|[-*•])[ \t]{1,3})?[\"'`]?"
-    rf"(?:{_CODE}(?:[ \t]{{1,8}}{_CODE}){{0,9}}|[0-9a-f]{{64}})"
+    rf"(?:{_CODE}(?:[ \t]{{1,12}}(?:[0-9]{{1,2}}[.)][ ]{{1,3}})?{_CODE}){{0,9}}|[0-9a-f]{{64}})"
     r"[\"'`]?,?[ \t\r]{0,4}"
 )
 _BETWEEN: Final = 4  # lines that may stand between the head and the first code; one between two codes

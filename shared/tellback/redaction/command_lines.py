@@ -31,6 +31,9 @@ _BEFORE_PASSWORD: Final = (
     ("pw", r"[ ](?<=rootpw[ ])(?:--[a-z]{1,12}[ ]){0,2}(?!--)"),
     (" -u", rf"[ ]\S{{1,64}}[ ]-p[ ]?[\"']?{DOUBT}"),
     ("pw", r"[ ](?<=[ ]-pw[ ])"),
+    ("key", r"chain[ ]-p[ ](?<=keychain -p )"),
+    ("auth", r"[ ](?:init -t[ ]|(?<=snyk auth )|(?<=stats auth )[\w.-]{1,64}:)"),
+    ("pass", r"[ ](?<=authinfo pass )"),
     ("user ", r"(?<=register_new_matrix_user )[^\n]{0,160}?[ ]-p[ ]"),
 )
 RULES: Final = (
@@ -68,7 +71,10 @@ RULES: Final = (
     AnchoredRule("password", "openssl enc", r"[ ][^\n]{0,120}?[ ]-k[ ][\"']?(?!\$|<)[^\s\"'-][^\s\"']{5}"),
     AnchoredRule("password", "smbclient", r"[ ][^\n]{0,120}?[ ]-u[ ][^\s%]{1,64}%(?!\$|<)\S{4}"),
     AnchoredRule(
-        "password", "pass", r"wd[ ](?<=htpasswd[ ])-[a-z]{0,5}b[a-z]{0,5}[ ]\S{1,100}[ ]\S{1,64}[ ](?!\$|<)\S{4}"
+        "password",
+        "pass",
+        r"wd[ ](?<=htpasswd[ ])(?:-[a-z][ ])?-[a-z]{0,5}b[a-z]{0,5}[ ](?:-[a-z][ ])?"
+        r"\S{1,100}[ ]\S{1,64}[ ](?!\$|<)\S{4}",
     ),
     AnchoredRule("password", "snmp", rf"-server[ ]community[ ]{GIVEN}[ ](?:ro|rw)\b"),
     AnchoredRule(

@@ -144,8 +144,8 @@ SENTENCES: Final = (
         for word in ("key", "pat")
     ),
     *(
-        AnchoredRule("secret-assignment", word, f"(?:[ _]id)?{_LONG_IN_SENTENCE}")
-        for word in ("secret", "token", "webhook")
+        AnchoredRule("secret-assignment", word, f"{unless}(?:[ _]id)?{_LONG_IN_SENTENCE}")
+        for word, unless in (("secret", "(?<![0-9]:secret)"), ("token", ""), ("webhook", ""))
     ),
     *(AnchoredRule("secret-assignment", word, rf"[ _-]id{_LONG_IN_SENTENCE}") for word in ("client", "access")),
     *(
@@ -223,7 +223,11 @@ RULES: Final = (
         r"s_(?<=unseal_keys_)(?:b64|hex)\"[ ]?:\s{0,20}+\[\s{0,20}+\"[0-9a-z+/=]{32}" + AT_END,
     ),
     AnchoredRule("secret-assignment", "login", r"[ ](?<=wandb.login.)(?:--[\w=-]{1,40}[ ]){0,3}[\"']?[0-9a-z]{40}"),
-    AnchoredRule("secret-assignment", "key", r"(?<=setup.key)[^\n:]{0,40}+:[ ]{1,4}(?:[a-z2-7]{4}[ ]?){4,16}$"),
+    AnchoredRule(
+        "secret-assignment",
+        "key",
+        r"(?:(?<=setup.key)|(?<=secret.key))[^\n:]{0,40}+:?[ \n]{1,4}(?:[a-z2-7]{4}[ ]?){4,16}$" + AT_END,
+    ),
     *(
         AnchoredRule(
             "seed-phrase",
@@ -272,7 +276,7 @@ RULES: Final = (
     AnchoredRule("password", "login", r":[ ][\w.@-]{1,64}[ ]/[ ](?=[^\s0-9]{0,40}+[0-9])[^\s/]{6}"),
     AnchoredRule("password", "identified ", r"by[ \t]{1,4}+(?:password[ \t])?[\"'](?!\$|<|\*|%s|\?)[^\"'\s]{4}"),
     AnchoredRule("password", "securestring", r"[ \t]{1,4}+(?:-string[ \t])?[\"'](?!\$|<)[^\"'\s]{4}"),
-    AnchoredRule("password", "cred", rf"ential\([\"'][^\"'\n]{{1,64}}[\"'],[ \t]?[\"']{NO_VALUE}[^\"'\s]{{4}}"),
+    AnchoredRule("password", "cred", rf"entials?\([\"'][^\"'\n]{{1,64}}[\"'],[ \t]?[\"']{NO_VALUE}[^\"'\s]{{4}}"),
     AnchoredRule("password", "/user:", rf"[^\s\"']{{1,64}}+[ \t]{{1,4}}+{_MIXED}[^\s/\"'][^\s\"']{{5}}"),
     *(
         AnchoredRule("password", anchor, rf"[ \t](?<={word}.)[ \t]{{0,7}}[\"']?(?!\$|<|--|\")[^\s\"']{{4}}")

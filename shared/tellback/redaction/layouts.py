@@ -17,7 +17,6 @@ from tellback.redaction.values import (
     NO_VALUE,
     PATH,
     AnchoredRule,
-    long_value,
     preceded_by,
     trie,
 )
@@ -43,7 +42,23 @@ _FILLERS: Final = (
         "content",
     ),
     *("string", "str", "from", "some", "into", "secretstr", "field", "protected", "private", "public", "const", "char"),
-    *("data", "text", "json", "cdata", "it", "will", "not", "shown", "again", "this", "new", "here", "as", "stdin"),
+    *(
+        "data",
+        "text",
+        "json",
+        "cdata",
+        "it",
+        "will",
+        "not",
+        "shown",
+        "again",
+        "this",
+        "new",
+        "here",
+        "as",
+        "stdin",
+        "copied",
+    ),
     *("byte", "bytes", "securestring", "for you"),
 )
 # A bracket or a comma without a quote after it belongs to a call or to the bases of a class.
@@ -57,16 +72,22 @@ _BETWEEN: Final = (
     _CONNECTED,
     r"[ \t][ \t]{1,79}+reg_[a-z]{2,9}[ \t]{1,8}+",  # values of a registry
     (  # cells of HTML
-        r"</[a-z]{1,8}>[ \t:\r\n]{0,40}+(?:</[a-z]{1,8}>[ \t:\r\n]{0,40}+)?+"
-        r"<[a-z]{1,8}[^<>\n]{0,60}+>[ \t\r\n]{0,40}+"
+        r"(?:</|:</)[a-z]{1,8}>[ \t:\r\n]{0,40}+(?:</[a-z]{1,8}>[ \t:\r\n]{0,40}+)?+"
+        r"(?:<[a-z]{1,8}[^<>\n]{0,60}+>[ \t\r\n]{0,40}+){0,2}+"
     ),
+    r"\)=\(",  # the value of a key of PostgreSQL
     r"[\"']?[ ]?[:=][ ]?some\([ \t\r\n]{0,40}+",  # Rust's options
     r"[\"'](?::[\w\"]{1,30})?\]=>[ \t\r\n]{0,20}+string\([0-9]{1,5}\)[ ]",  # PHP's var_dump
     r"[ ]\{[ ]get;[^{}\n]{0,30}+\}[ ]=[ ]",  # properties of C#
     r":[ ]&\w{1,20}[ ]",  # anchors of YAML
-    r"[ \t]{0,4}[:=][ \t]{0,40}+[a-z]{2,10}\.[a-z]{3,20}\(",  # `aws.String("…")`
+    r"[\"']?[ \t]{0,4}[:=][ \t]{0,40}+[a-z]{2,10}\.[a-z]{3,20}\(",  # `aws.String("…")`
+    r"\";s:[0-9]{1,4}:",  # PHP's serialize
+    r"[ ]from[ ][\w./-]{1,40}:[ ]",
     r"[ ](?:was[ ])?changed[ ]from[ ]\S{1,40}[ ]to[ ]",
-    r"(?=[^)]{0,100}+\)[ \n]{1,4}v)[^()\n]{0,100}+\)[ \n]{1,4}values[ ]\([^\n]{0,100}?(?<=')",  # columns of an INSERT
+    (  # columns of an INSERT, or of the first row of a dump
+        r"(?=[^)]{0,100}+\)[ \n]{1,4}[vf])[^()\n]{0,100}+\)"
+        r"(?:[ \n]{1,4}values[ ]\([^\n]{0,100}?(?<=')|[ ]from stdin;\n[^\n]{0,100}?(?<=\t))"
+    ),
     # Outputs of terraform and fields that describe themselves, in JSON.
     (
         r"\"[ ]?:[ ]?\{[ \t\r\n]{0,40}+(?:\"[a-z_]{1,20}\"[ ]?:[ ]?[^,{}\n]{1,60}+,[ \t\r\n]{0,40}+){0,3}"
@@ -109,15 +130,16 @@ _VALUE: Final = f"{_BEFORE}{_CHECKED}"
 # blank line may stand between.
 _PROMPTS: Final = r"out\[[0-9]{1,4}\]:[ ]|=>[ ]"  # before what a shell of IPython or Ruby answers
 _ALONE: Final = (
-    r"(?<!---)(?:[\"']\]?\)?;|[\"']\]|[\"'`:*=\\(\[{}) \t]{0,8}+)\r?\n"
+    r"(?<!---)(?:[\"']\]?\)?;|[\"']\]|[\"'`:*=\\(\[{}) \t<]{0,8}+(?:[|>][+-]?)?)\r?\n"
     r"(?:[ \t]{0,8}+(?:[-=~`_]{3,80}+\w{0,10})?[ \t]{0,4}+\r?\n){0,2}"
-    rf"[ \t]{{0,40}}+(?:[0-9]{{1,3}}\)[ ]|{_PROMPTS})?[\"'`-]{{0,3}}+[ ]?{_CHECKED}[^\s\"'`<>{{}}$,]{{8,400}}+"
+    rf"[ \t]{{0,40}}+(?:[0-9]{{1,3}}\)[ ]|{_PROMPTS})?[\"'`:-]{{0,3}}+[ ]?{_CHECKED}[^\s\"'`<>{{}}$,]{{8,400}}+"
     r"[\"'`,;)\]}]{0,6}+[ \t\r]{0,4}$"
 )
-_SECRET: Final = f"{_NAMED}(?:{_VALUE}{long_value(16)}|{_ALONE}){AT_END}"
+_RANDOM: Final = r"[\w+/.~=%:!@#^*&?-]{16,200}+(?![(\[{\w])"
+_SECRET: Final = f"{_NAMED}(?:{_VALUE}{_RANDOM}|{_ALONE}){AT_END}"
 # In quotes a password needs less to be told from words.
 _PASSWORD: Final = (
-    rf"{_NAMED}(?:{_BEFORE}(?:{_CHECKED}[\w+/.~=%:!@#^*&$-]{{8,200}}+"
+    rf"{_NAMED}(?:{_BEFORE}(?:{_CHECKED}[\w+/.~=%:!@#^*&?$-]{{8,200}}+"
     rf"|[\"'`]{NO_VALUE}{PATH}{MIXED_WORD}[^\s\"'`<>$]{{8,200}}+[\"'`])|{_ALONE}){AT_END}"
 )
 _NAMES: Final = (
@@ -125,7 +147,7 @@ _NAMES: Final = (
 )
 # A command whose line speaks of a secret, and below it one value alone: `cat /run/secrets/…`, `wg genkey`, `op read`.
 _OF_COMMANDS: Final = (
-    r"(?:passw|secret|token|credential|[_ -]key\b|keygen|genkey|key:gen|privkey|vault_pass|pwgen|openssl rand"
+    r"(?:passw|secret|token|credential|key\b|keygen|genkey|key:gen|privkey|vault_pass|pwgen|openssl rand"
     r"|pass[ ](?:show|otp|[a-z]{1,20}/)|[ ]pass[ ]|[._-]psk\b)"
 )
 
@@ -138,7 +160,9 @@ RULES: Final = (
     AnchoredRule("password", "pass", rf"(?:word|wd|phrase|code|{_ENDS_IN_PASS}){_PASSWORD}"),
     # Long base64 has such short texts by chance.
     AnchoredRule("password", "pwd", rf"(?<![\w+/]{{12}}pwd){_PASSWORD}"),
-    AnchoredRule("password", "psk", rf"(?:(?<![a-z+/0-9]psk)|(?<=wpapsk)|(?<=wifipsk)){_PASSWORD}"),
+    AnchoredRule(
+        "password", "psk", rf"(?:(?<![a-z+/0-9]psk)|(?<=wpapsk)|(?<=wifipsk)|(?<=ipsecpsk)|(?<=ikepsk)){_PASSWORD}"
+    ),
     AnchoredRule("password", "pw", rf"(?![a-z])(?:(?<=[_ -]pw)|(?<=bindpw)){_PASSWORD}"),
     AnchoredRule(
         "password", "pass", rf"word:[ \t\r]{{0,4}}\n[ \t]{{0,40}}(?:[0-9]{{6}}-){{7}}[0-9]{{6}}{AT_END}"
@@ -153,11 +177,12 @@ RULES: Final = (
     *(
         AnchoredRule(
             "secret-assignment",
-            f"value{sign}",
-            rf"[\"']{NO_VALUE}{PATH}{MIXED_WORD}(?=[^\"'\n]{{8,300}}+[\"'](?:,|[ ]where\b|[ ][^\n<>]{{0,60}}?name=)"
+            anchor,
+            rf"[\"']?{NO_VALUE}{PATH}{MIXED_WORD}(?=[^\"'\n ]{{8,300}}+[\"']?"
+            r"(?:,|\n|[ ]where\b|[ ][^\n<>]{0,60}?(?:name|id)=)"
             rf"[ \t\r\n]{{0,40}}+(?:[\"']?(?:key|name)[\"']?[ ]?[:=][ ]?)?[\"']?[\w./-]{{0,60}}?{_NAMES})",
         )
-        for sign in ('": ', '":', "': ", "=", " = ")
+        for anchor in ('value": ', 'value":', "value': ", "value=", "value = ", "- value: ")
     ),
     AnchoredRule(
         "secret-assignment",
@@ -171,7 +196,7 @@ RULES: Final = (
             rf"[\"']?{NO_VALUE}{PATH}{MIXED_WORD}(?=[^\s\"'$]{{8,300}}+[\"']?[ ]{{1,3}}"
             rf"(?:\|[^\n]{{1,80}}?|>{{1,2}}[ ]?[\w./-]{{0,80}}?){_NAMES})",
         )
-        for program in ("echo ", "echo -n ", "'%s' ")
+        for program in ("echo ", "echo -n ", "printf ", "'%s' ")
     ),
     AnchoredRule(
         "secret-assignment",

@@ -29,7 +29,7 @@ _NUMBER: Final = r":[0-9]{1,6}:(?![^\s:]{1,63}:[^\s:]{1,63}:[^\s:]{1,100}$)"  # 
 # Each begins with a line break, for which `re` searches fast.
 _SIGNS: Final = lazy_pattern(
     r"\n(?=[0-9\[#>;/*+-]|[ ]{1,8}+[0-9*])(?:"
-    r"[ ]{1,8}+(?:[0-9]{1,6}(?:[\t→]|:[ ]?)|\*[ ])"  # cat -n, grep -n, readers of agents; comments
+    r"[ ]{1,8}+(?:[0-9]{1,6}(?:[\t→]|:[ ]?|[ ]{2})|\*[ ])"  # cat -n, grep -n, readers of agents; comments
     rf"|[0-9](?:[0-9](?:[0-9]{{2}}-[0-9]{{2}}-[0-9]{{2}}[T ][0-9]{{2}})?{_CLOCK}{_LOGGER}"
     r"|[0-9]{0,5}(?:→|:[ ]?(?![0-9])))"
     rf"|\[(?:pod/[^\]\s]{{1,120}}+\][ ]|{_LEVEL}\][ ]|(?:{_DATE})?[0-9]{{2}}{_CLOCK}{_LOGGER})"
@@ -39,18 +39,17 @@ _SIGNS: Final = lazy_pattern(
 )
 # Tried only in texts with what ends them: they look at each first word, which takes prose a twentieth of all time.
 _WORDS: Final = lazy_pattern(
-    rf"\n(?:{_LEVEL}[ ]{{1,4}}\[[\w.-]{{1,40}}+\][ ]"
-    r"|[A-Z][a-z]{2}[ ]{1,2}[0-9]{1,2}[ ][0-9:]{8}[ ]"  # syslog
+    r"\n(?:[A-Z][a-z]{2}[ ]{1,2}[0-9]{1,2}[ ][0-9:]{8}[ ]"  # syslog
     r"[\w.-]{1,64}+[ ][\w./@-]{1,64}+(?:\[[0-9]{1,7}\])?:[ ]"
     rf"|[A-Za-z_./][\w/@+-]{{0,80}}+(?:(?<=-[0-9]){_BAR}|(?<=-[0-9][0-9]){_BAR}"  # docker compose
-    rf"|(?:\.[\w/@+]{{0,40}}){{0,3}}\.(?!xox)[a-z]\w{{0,5}}(?:{_NUMBER}|-[0-9]{{1,6}}-)|{_NUMBER}"  # grep; no token of Slack
+    # Of grep; no token of Slack, which has such parts too.
+    rf"|(?:\.[\w/@+]{{0,40}}){{0,3}}\.(?!xox)[a-z]\w{{0,5}}(?:{_NUMBER}|-[0-9]{{1,6}}-)|{_NUMBER}"
     rf"|(?:{_POD})[ ][a-z0-9-]{{1,40}}+[ ](?:\u203a[ ])?))",  # stern
     re.MULTILINE,
 )
 _ENDS_OF_WORDS: Final = (
     lazy_pattern(":[0-9]{1,6}:"),
     lazy_pattern(rf"-(?:[0-9]{{1,6}}(?:-|[ ]{{0,40}}\|)|{_HASH}{{5}}[ ][a-z])"),
-    lazy_pattern("INFO"),
 )
 _OPENINGS: Final = ('": "', '":"', "': '")
 _LONGEST_NAME: Final = 300  # characters of a line up to the text in it
@@ -73,7 +72,8 @@ def read(text: str) -> Readable:
     """Return the text without its margins, and with the line breaks that another text holds escaped."""
     holders: list[int] | None = None
     if "\\n" in text:
-        lines = [_opened(line) for line in text.replace("\\\\n", "\\n").split("\n")]
+        lines = text.replace("\\\\n", "\\n").split("\n")
+        lines = [_opened(line) if "\\n" in line else line for line in lines]
         holders = [number for number, line in enumerate(lines) for _ in range(line.count("\\n") + 1)]
         text = "\n".join(lines).replace("\\n", "\n").replace("\\t", "\t").replace("\\r", "")
     return Readable(_without_margins(text), holders)
@@ -85,7 +85,7 @@ def _opened(line: str) -> str:
     The head of a table is no head otherwise.
     """
     end = line.find("\\n")
-    first = line[: max(0, end)]
+    first = line[:end]
     start = max(first.rfind(sign, 0, _LONGEST_NAME) + len(sign) for sign in _OPENINGS)
     return f"{first}\\n{first[start:]}{line[end:]}" if start > len(_OPENINGS[0]) else line
 
@@ -93,7 +93,5 @@ def _opened(line: str) -> str:
 def _without_margins(text: str) -> str:
     text = f"\n{text}"
     if any(end.search(text) for end in _ENDS_OF_WORDS):
-        for _ in range(2):  # a log may hold a diff of a log
-            text = _SIGNS.sub("\n", _WORDS.sub("\n", text))
-        return text[1:]
+        text = _WORDS.sub("\n", _SIGNS.sub("\n", text))  # a log may hold a log
     return _SIGNS.sub("\n", text)[1:]

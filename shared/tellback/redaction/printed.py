@@ -42,7 +42,8 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "mysql",
-        r"i(?:_connect)?\([\"'][^\"'\n]{1,80}[\"'],[ ]?[\"'][^\"'\n]{1,64}[\"'],[ ]?[\"'][^\"'$\n]{3}",
+        r"(?:i(?:_connect)?|(?:db)?\.connect)\([\"'][^\"'\n]{1,80}[\"'],[ ]?"
+        r"[\"'][^\"'\n]{1,64}[\"'],[ ]?[\"'][^\"'$\n]{3}",
     ),
     AnchoredRule("password", "cookie", rf"[ ](?<=-setcookie[ ]){GIVEN}"),
     # Protocols in which a client shows its password: SMTP, POP3, FTP, IRC, IMAP, Redis; a proxy's peer.
@@ -84,6 +85,9 @@ RULES: Final = (
     # Mail, networks.
     AnchoredRule("password", "login", rf"[ ](?<=[ ]login[ ])[^\s@]{{1,64}}@[^\s@]{{1,80}}[ ]{GIVEN}$"),
     AnchoredRule("password", "key", r"[ ]content[ ]{1,20}:[ ]\S{6}", "(?=[ ]content[ ])"),
+    AnchoredRule(
+        "password", "pass", r"word[\"']?[ ]?[:=][ ]?[\"']?(?:[a-z]{4}[ ]){3}[a-z]{4}[\"']?,?$", "(?=word[\"' :=])"
+    ),
     AnchoredRule("password", "psk", r"[ ]\"[^\"\n<$]{6}"),
     # Keys of Solana, as its tools store them: an array of 64 bytes.
     AnchoredRule("solana-key", "[", r"(?:[0-9]{1,3},[ ]?){63}[0-9]{1,3}\]", "(?=[0-9]{1,3},[ ]?[0-9]{1,3},)"),
@@ -119,7 +123,17 @@ NEAR_VALUES: Final = (
     AnchoredRule("password", "identify ", rf"{MIXED_WORD}{DOUBT}\S{{8}}"),
     AnchoredRule("secret-assignment", "=\t", r"(?<=[0-9a-z+/]{43}=\t)[0-9a-z+/]{43}=\t[0-9]{1,5}\t"),  # `wg show dump`
     AnchoredRule("secret-assignment", "code=", rf"(?<=[?&]code=){DOUBT}[\w-]{{20}}"),
-    AnchoredRule("secret-assignment", "\t*\t", rf"{MIXED_WORD}\S{{8}}"),  # `chap-secrets`
+    *(
+        AnchoredRule("secret-assignment", sign, rf"\"?{MIXED_WORD}{DOUBT}[^\s\"]{{8}}") for sign in ("\t*\t", " *  ")
+    ),  # `chap-secrets`
+    AnchoredRule("password", ': eap "', MIXED_WORD),
+    # What `expect` answers to a prompt.
+    AnchoredRule(
+        "password",
+        "assword",
+        rf"[:\]*? ]{{0,6}}[\"'][^\n]{{0,8}}\n[ \t]{{0,40}}[\w.]{{0,20}}"
+        rf"send(?:line)?[ (]{{1,2}}[\"']{MIXED_WORD}[^\"'\n]{{6}}{AT_END}",
+    ),
     AnchoredRule("secret-assignment", "hex:", r"(?<=[0-9] hex:)[0-9a-f]{32}"),
     AnchoredRule("password", "invalid user ", rf"{MIXED_WORD}{DOUBT}\S{{8,100}}+[ ]from"),
     AnchoredRule("password", "<(echo ", rf"(?:-n[ ])?[\"']?{_NOT_HERE}[^\s\"')]{{6}}"),
@@ -133,6 +147,8 @@ NEAR_VALUES: Final = (
             ("jwt.", r"(?:de|en)code\([^\n\"']{1,80},[ ]?"),
             ("sign(", r"[^\n\"']{0,80}?(?:[\"'][^\"'\n]{0,40}[\"'][^\n\"']{0,40}){0,3}?,[ ]?"),
             ("getconnection(", r"[\"']?[^\"'\n]{1,200}[\"']?,[ ]?[\"'][^\"'\n]{1,64}[\"'],[ ]?"),
+            ("pgp_sym_", r"(?:de|en)crypt\([^\n']{1,80},[ ]?"),
+            ("cookieparser(", ""),
             ("pdo(", r"[^,\n]{1,200},[ ]?[\"'][^\"'\n]{1,64}[\"'],[ ]?"),
         )
     ),
@@ -147,5 +163,6 @@ NEAR_VALUES: Final = (
         rf"[\"'](?![^\"'@\n]{{1,64}}@){MIXED_WORD}[^\"'\s]{{6,100}}+[\"']",
     ),
     AnchoredRule("password", "useradd ", rf"[^\n]{{0,80}}?-p[ ]{GIVEN}"),
-    AnchoredRule("password", "rclone ", rf"[^\n]{{0,160}}?[ ]pass[ ]{GIVEN}"),
+    AnchoredRule("password", "rclone ", rf"(?:obscure|[^\n]{{0,160}}?[ ]pass)[ ]{GIVEN}"),
+    AnchoredRule("password", "signtool ", rf"[^\n]{{0,120}}?[ ]/p[ ]{GIVEN}"),
 )

@@ -32,6 +32,8 @@ _PICTURE: Final = lazy_pattern(r"(?i:data:(?:image|font|audio|video)/[\w.+-]{1,4
 # Escapes of HTML, JSON and URLs that would hide the separator between a name and its value.
 _SIGNS: Final = (
     ("&quot;", '"'),
+    ("&lt;", "<"),
+    ("&gt;", ">"),
     ('\\\\\\"', '"'),  # in a text of JSON within another
     ('\\"', '"'),
     ("\\u0022", '"'),
@@ -142,24 +144,23 @@ class Redactor:
         return self._hidden_but_for_keys(_strip_colours(_NEWLINE.join(lines)), PrivateKeyTracker())
 
     def _hidden_but_for_keys(self, text: str, blocks: PrivateKeyTracker) -> dict[int, str]:
-        given, read = list(self._find_given(text)), margins.read(text)
-        found = list(self._find_matches(read.text))
+        read = margins.read(text)
+        given, found = list(self._find_given(text)), list(self._find_matches(read.text))
         secrets = kubernetes.may_hold(read.text)
         within = blocks.within or PrivateKeyTracker()
-        goes_on = (blocks.table, blocks.codes, within.table, within.codes) != (None, None, None, None)
+        goes_on = {blocks.table, blocks.codes, within.table, within.codes} != {None}
         if not (given or found or secrets or goes_on):
             return {}
         lines, searched = text.split(_NEWLINE), read.text.split(_NEWLINE)
         numbered = _numbered(searched, found)
         held = read.held(numbered)
-        hidden: dict[int, str] = {}
-        for number, rule in (*_numbered(lines, given), *held):
-            if rule not in _HEADS:
-                hidden.setdefault(number, rule)
+        first_last = reversed([*_numbered(lines, given), *held])
+        hidden = {number: rule for number, rule in first_last if rule not in _HEADS}
         hidden |= self._hidden_below(lines, held, blocks, secrets=secrets)
-        if searched != lines or goes_on:
+        other = [each for each, (number, _) in zip(numbered, held, strict=True) if searched[each[0]] != lines[number]]
+        if other or goes_on or secrets:
             blocks.within = within
-            hidden = dict(read.held(self._hidden_below(searched, numbered, within, secrets=secrets).items())) | hidden
+            hidden = dict(read.held(self._hidden_below(searched, other, within, secrets=secrets).items())) | hidden
         return hidden
 
     def _hidden_below(
@@ -243,9 +244,9 @@ class Redactor:
         return value
 
 
-def _numbered(lines: Iterable[str], found: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
+def _numbered(lines: Iterable[str], found: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
     """Return the matches of a text with the numbers of their lines in place of their positions."""
-    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0)) if found else []
     return [(bisect_right(starts, place) - 1, rule) for place, rule in found]
 
 

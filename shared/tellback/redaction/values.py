@@ -50,7 +50,7 @@ _NOT_THE_VALUE: Final = (
     ),
     # Labels and times of a password. Each is as long as another word here: every new length costs a lookbehind.
     *("holder", "validator", "validators", "mismatch", "last_used", "lastused", "changed", "_at", "expiresat"),
-    *("createdat", "updatedat", "changedat"),
+    *("createdat", "updatedat", "changedat", "passwordkey"),
     *(".go", ".py", ".js", ".ts", ".rs", ".rb", ".sh", ".md"),  # `MD5 (token.go) = …`
 )
 # `:` `=` and `=>` in all their forms: `?=`, `+=`, `:=`, `::=` of make, `??=` of scripts, `.=` of PHP, `:**` of
@@ -211,7 +211,7 @@ _VALUE: Final = lazy_pattern(r"[\w+/.~=%!@#^&*?$-]{8,80}")
 
 def _has_rare_letters(value: str) -> bool:
     """Return whether capitals are random ones, of which 27 % are letters that make 5 % of English words."""
-    return len(value) - len(_RARE.sub("", value)) >= len(value) // 5
+    return len(value) - len(_RARE.sub("", value)) >= max(3, len(value) // 6)
 
 
 def looks_random(text: str, start: int) -> bool:
