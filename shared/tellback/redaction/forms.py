@@ -88,7 +88,8 @@ _FILLERS: Final = (
 _FILLER: Final = rf"(?:[ \t:=]{{1,3}}+(?:[\w.-]{{1,40}}+@[\w.-]{{1,40}}+|{trie(_FILLERS)})\b){{0,5}}+"
 _CALL_ID: Final = r"\[[0-9a-f-]{36}\]"  # Celery names a task and its id: `app.tasks.rotate_token[…]`
 _IN_SENTENCE: Final = (
-    rf"{_FILLER}(?!{_CALL_ID})[ \t:=\[\](]{{1,6}}+[\"'`]{{0,2}}+(?=[^\s\"'`0-9]{{0,60}}+[0-9])(?=[\w!@#%^&*+~?$/=.:-]{{8}})"
+    rf"{_FILLER}(?!{_CALL_ID})[ \t:=\[\](]{{1,6}}+[\"'`]{{0,2}}+"
+    rf"(?=[^\s\"'`0-9]{{0,60}}+[0-9])(?=[\w!@#%^&*+~?$/=.:-]{{8}})"
     rf"(?=[^\s\"'`a-z]{{0,60}}+[a-z]){NO_VALUE}{PATH}{DOUBT}[\w!@#%^&*+~?$/=.:-]{{8,200}}+(?![(\[])"
 )
 _LONG_IN_SENTENCE: Final = _IN_SENTENCE.replace("{8", "{12")
@@ -103,7 +104,8 @@ _KEY_IN_SENTENCE: Final = _LONG_IN_SENTENCE.replace(
 _STATES: Final = r"[ ](?:(?:is|to)(?:[ ]{0,2}:)?|[-–])"
 _STATED: Final = (
     r"(?:[ \t][\w\[\]@.'\"()%/-]{1,30}+){0,8}?"
-    rf"(?::(?<!key:)|=|{_STATES}|[ \t](?:[:=]|{_STATES}|[ \t](?:[:=]|{_STATES})))[ \t]{{1,8}}+[\"'`]?{NO_VALUE}{PATH}(?![0-9.:]{{1,30}}+\b)"
+    rf"(?::(?<!key:)|=|{_STATES}|[ \t](?:[:=]|{_STATES}|[ \t](?:[:=]|{_STATES})))"
+    rf"[ \t]{{1,8}}+[\"'`]?{NO_VALUE}{PATH}(?![0-9.:]{{1,30}}+\b)"
 )
 _STATED_END: Final = r"[\"'`]?[.;]?[ \t\r]{0,4}$"
 _STATED_PASSWORD: Final = (

@@ -65,7 +65,10 @@ _FILLERS: Final = (
 _COMMA: Final = r",(?=[ ]?(?:[\"'<\[]|[a-z]{2,20}[=: ]|[^\s,()]{8,200}$))"
 _BRACKET: Final = r"\((?=[\"'b\n]|default=|value=)"
 _SIGN: Final = r"[^\w\n/#@&+$(,]"
-_SIGNS: Final = rf"(?:{_SIGN}|{_COMMA}|{_BRACKET}){_SIGN}{{0,60}}+(?:[,(](?:(?<=,){_COMMA[1:]}|(?<=\(){_BRACKET[2:]}){_SIGN}{{0,60}}+){{0,9}}+"
+_SIGNS: Final = (
+    rf"(?:{_SIGN}|{_COMMA}|{_BRACKET}){_SIGN}{{0,60}}+"
+    rf"(?:[,(](?:(?<=,){_COMMA[1:]}|(?<=\(){_BRACKET[2:]}){_SIGN}{{0,60}}+){{0,9}}+"
+)
 _CONNECTED: Final = rf"(?![/?%.;-]|\[[0-9a-f-]{{36}}\]){_SIGNS}(?:{trie(_FILLERS)}\b(?:{_SIGNS})?+){{0,8}}+"
 # What else stands between a name and its value.
 _BETWEEN: Final = (
@@ -110,7 +113,8 @@ _BETWEEN: Final = (
     r"</name>[ \t\r\n]{0,40}<value>",
     # The same item of a list, a block or a request, lines below: `name: X`, perhaps others, `value: …`.
     (
-        r"(?=[\"'` ,:{\t]{0,9}+\r?\n)[\"'`]{0,2}+[ ]?[,:{]?[ \t]{0,4}+\r?\n(?:[ \t]{0,60}+[\"'\w]{1,24}+[ \t]{0,8}+[:=][^\n]{0,80}+\n){0,3}?"
+        r"(?=[\"'` ,:{\t]{0,9}+\r?\n)"
+        r"[\"'`]{0,2}+[ ]?[,:{]?[ \t]{0,4}+\r?\n(?:[ \t]{0,60}+[\"'\w]{1,24}+[ \t]{0,8}+[:=][^\n]{0,80}+\n){0,3}?"
         r"[ \t]{0,60}+[\"']?(?:parameter)?(?:value|default|val|content|data|string)[\"']?[ \t]{0,8}+[:=]>?[ \t]{0,8}+"
     ),
 )

@@ -155,7 +155,7 @@ Anchored = dict[str, Scan]  # by the text with which each match begins
 
 
 class ScanSet(NamedTuple):
-    """All scans: of `short` tokens, of `tokens` in runs and `plain` for the text itself, the others in lower case."""
+    """All scans: `tokens` of runs, `short` and `plain` for the text itself, the others for it in lower case."""
 
     short: Anchored
     tokens: tuple[Scan, ...]
@@ -168,14 +168,13 @@ class ScanSet(NamedTuple):
     def find_all(self, text: str) -> Generator[tuple[int, str]]:
         """Yield the position and rule of each match in `text`."""
         spaced = unescaped(text)
-        for scan in _present(self.short, spaced):
-            yield from scan.find_all(spaced, text)
         runs = TokenRuns(spaced)
         if runs.runs:
             for scan in self.tokens:
                 yield from scan.find_all(spaced, text, runs.runs)
-        for scan in _present(self.plain, spaced):
-            yield from scan.find_all(spaced, text)
+        for group in (self.short, self.plain):
+            for scan in _present(group, spaced):
+                yield from scan.find_all(spaced, text)
         folded = fold_ascii(text)
         absent = set(self.folded)
         for scan in _with_anchor(self.folded, folded):

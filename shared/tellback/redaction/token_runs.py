@@ -11,7 +11,7 @@ from tellback.lazy_pattern import lazy_pattern
 
 VALUE: Final = 12
 """Length of the shortest value that only the name of its issuer, or a sentence, gives away."""
-TOKEN: Final = 18
+TOKEN: Final = 20
 """Length of the shortest token with a form of its own; `tokens.SHORT` has those that may be shorter."""
 
 Window = tuple[int, int]

@@ -23,6 +23,15 @@ _DIGIT: Final = r"(?=[A-Za-z_-]{0,60}+\d)"
 
 _UUID: Final = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}"
 
+# These may be shorter than a run that is searched for prefixes, see `SHORT`.
+_NEON: Final = f"{_DIGIT}{_ALNUM}{{12}}"
+_DJANGO: Final = r"[\w!@%$=+]"  # its other signs end a run
+_CANVA: Final = f"{_ALNUM}{{11}}(?![0-9A-Za-z])"
+_SLACK: Final = r"[\w.-]{10}"
+_STRIPE: Final = f"(?=[A-Za-z]{{0,30}}[0-9]){_ALNUM}{{10}}"
+_LARK_ID: Final = "[0-9a-f]{14,16}(?![0-9A-Za-z])"
+_JWT: Final = r"(?<![\w-]eyJ)[\w-]{12,2000}+\.[\w-]{2}"
+
 # Rule name, pattern after the prefix, prefixes (each at the start of a word). A table and not one pattern each: the
 # prefixes compile into one trie, where Python's `re` would try some 310 patterns one after the other.
 PREFIXED: Final = (
@@ -34,6 +43,7 @@ PREFIXED: Final = (
         f"{_WORD}{{18}}",
         "glpat- gldt- glffct- glft- glimt- glagent- gloas- glptt- glrt- glrtr- glsoat- glcbt- glwt-",
     ),
+    ("neon-password", _NEON, "npg_"),
     ("npm-token", f"{_ALNUM}{{30}}", "npm_"),
     ("pypi-token", f"AgE{_WORD}{{40}}", "pypi-"),
     ("rubygems-token", f"{_HEX}{{40}}", "rubygems_"),
@@ -107,6 +117,7 @@ PREFIXED: Final = (
     ("doppler-token", rf"[\w-]{{2,35}}\.{_ALNUM}{{36}}", "dp.st."),
     ("1password-key", "[A-Z0-9]{6}-[A-Z0-9]{5,6}-?[A-Z0-9]{5}", "A3-"),
     ("1password-token", r"eyJ[\w+/-]{60}", "ops_"),
+    ("django-key", _DJANGO, "django-insecure-"),
     ("age-key", "1[A-Z0-9]{50}", "AGE-SECRET-KEY-"),
     ("dynatrace-token", r"[0-9A-Za-z]{24}\.[0-9A-Za-z]{50}", "dt0c01. dt0s01. dt0s16."),
     ("new-relic-key", r"[\w-]{18}", "NRAK- NRII- NRJS- NRIQ- NRRA- NRAA-"),
@@ -136,6 +147,7 @@ PREFIXED: Final = (
     ("google-oauth-code", r"[\w-]{40}", "4/0A"),
     ("canada-notify-key", rf"[\\w-]{{1,40}}-{_UUID}", "gcntfy-"),
     ("canva-secret", r"[\w-]{36}", "cnvca"),
+    ("canva-id", _CANVA, "OC-A"),
     ("cartesia-key", f"{_ALNUM}{{16}}", "sk_car_"),
     ("devin-token", "[0-9a-z]{40}", "cog_"),
     ("databento-key", f"{_ALNUM}{{29}}(?![0-9A-Za-z])", "db-"),
@@ -145,7 +157,7 @@ PREFIXED: Final = (
     ("unkey-key", f"(?=[A-Za-z]{{0,20}}[0-9]){_ALNUM}{{20}}", "unkey_"),
     ("asaas-token", r"[\w:/+=-]{30}", "$aact_hmlg_ $aact_prod_ $aact_"),
     ("lark-token", "(?=[a-z]{0,20}[0-9])[0-9a-z]{38,42}(?![0-9A-Za-z-])", "t-"),
-    ("lark-id", "[0-9a-f]{14,16}(?![0-9A-Za-z])", "cli_a"),
+    ("lark-id", _LARK_ID, "cli_a"),
     ("nostr-key", "[02-9ac-hj-np-z]{58}", "nsec1"),
     ("application-key", "[0-9A-Za-z+/]{43}=(?!=)", "base64:"),
     ("zoho-token", rf"{_HEX}{{32}}\\.{_HEX}{{32}}", "1000. 1001."),
@@ -162,7 +174,7 @@ PREFIXED: Final = (
     ("authress-key", r"[0-9a-z]{5,30}\.[0-9a-z]{4,6}\.acc[_-][0-9a-z-]{10}", "sc_ ext_ scauth_ authress_"),
     ("yandex-token", r"[\w-]{20,300}={0,2}\.[\w-]{80}", "t1."),
     # payment, shipping, shops
-    ("stripe-key", f"(?=[A-Za-z]{{0,30}}[0-9]){_ALNUM}{{10}}", "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_"),
+    ("stripe-key", _STRIPE, "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_"),
     ("webhook-secret", r"[\w+/-]{24}", "whsec_"),
     ("mollie-key", f"{_DIGIT}{_ALNUM}{{30}}", "live_"),
     ("mollie-key", rf"(?=[a-z\d]{{0,60}}+[A-Z]){_DIGIT}{_ALNUM}{{30}}", "test_"),
@@ -180,6 +192,7 @@ PREFIXED: Final = (
     ("braintree-token", r"[0-9a-z]{16}\$[0-9a-f]{32}", "access_token$production$ access_token$sandbox$"),
     ("amazon-mws-token", _UUID, "amzn.mws."),
     # chat, mail, work
+    ("slack-token", _SLACK, "xoxc- xoxd- xoxe- xoxo- xapp-1- xapp-2- xapp-3- xapp-4- xoxe."),
     ("discord-token", f"{_WORD}{{60}}", "mfa."),
     ("discord-token", r"[\w-]{23,25}\.[\w-]{6}\.[\w-]{27}", "M N O"),
     ("airtable-token", r"[0-9A-Za-z]{14}\.[0-9a-f]{40}", "pat"),
@@ -229,7 +242,7 @@ PREFIXED: Final = (
     # Keys for import into wallets: 51 or 52 characters of base58, without 0, O, I and l.
     ("bitcoin-key", rf"{_BASE58}{{51}}(?![\w+/=-])", "K L"),
     ("bitcoin-key", rf"[HJK]{_BASE58}{{49}}(?![\w+/=-])", "5"),
-    ("json-web-token", r"(?<![\w-]eyJ)[\w-]{12,2000}+\.[\w-]{2}", "eyJ"),
+    ("json-web-token", _JWT, "eyJ"),
     ("json-web-token", r"(?<![\w-]e...)[\w-]{12,2000}+\.e[\w-]{16,2000}+\.[\w-]{20}", "ewog eyAi"),
 )
 
@@ -303,12 +316,19 @@ ANYWHERE: Final = (
 
 # Tokens that may be shorter than a run (`token_runs.TOKEN`), or have signs that end one: found by a fixed text.
 SHORT: Final = (
-    AnchoredRule("neon-password", "npg_", rf"(?<![0-9A-Za-z]npg_){_DIGIT}{_ALNUM}{{12}}"),
-    AnchoredRule("django-key", "django-insecure-", r"[\w!@%$=+]"),
-    AnchoredRule("canva-id", "OC-A", f"(?<![0-9A-Za-z]OC-A){_ALNUM}{{11}}(?![0-9A-Za-z])"),
-    AnchoredRule("slack-token", "xox", r"(?<![0-9A-Za-z]xox)(?:[cdeo]-|e\.)(?=[\w.-]{0,200}?[0-9A-Z])[\w.-]{10}"),
+    AnchoredRule("neon-password", "npg_", f"(?<![0-9A-Za-z]npg_){_NEON}"),
+    AnchoredRule("django-key", "django-insecure-", _DJANGO),
+    AnchoredRule("canva-id", "OC-A", f"(?<![0-9A-Za-z]OC-A){_CANVA}"),
+    AnchoredRule("slack-token", "xox", rf"(?<![0-9A-Za-z]xox)(?:[cdeo]-|e\.)(?=[\w.-]{{0,200}}?[0-9A-Z]){_SLACK}"),
+    *(
+        AnchoredRule("stripe-key", of, f"(?<=[rs]{of})(?<![0-9A-Za-z].{of}){_STRIPE}")
+        for of in ("k_live_", "k_test_", "k_prod_")
+    ),
+    AnchoredRule("lark-id", "cli_a", f"(?<![0-9A-Za-z]cli_a){_LARK_ID}"),
+    AnchoredRule("json-web-token", "eyJ", _JWT),
+    AnchoredRule("private-key", "TFMwdExTMUNSVWRKVGl", ""),
     AnchoredRule("password-hash", "$argon2", r"(?:id|i|d)\$[\w=,$+/]{30}"),
-    AnchoredRule("slack-token", "xapp-", r"(?<![0-9A-Za-z]xapp-)[1-4]-[\w.-]{10}"),
+    AnchoredRule("slack-token", "xapp-", f"(?<![0-9A-Za-z]xapp-)[1-4]-{_SLACK}"),
 )
 
 # Recognised by a text with which it begins, in the text as it stands. Case-sensitive, and two headers ask for a digit:

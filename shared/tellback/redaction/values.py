@@ -91,7 +91,8 @@ _BEGINS: Final = (
     r"|(?!/[a-z_.-]{1,20}/)[a-z0-9+/]{12}"
 )
 AHEAD_PASSWORD: Final = AHEAD[:-1] + (
-    r"""[:=>,|?+ \t-]{0,84}+(?:["'`\\]|\[[ ]?["'\\]|[fbrun@$][fbrun@$]?["']|[&s][st](?:r|tr)(?:ing)?[ \t]{0,40}+=|final|&'static"""
+    r"""[:=>,|?+ \t-]{0,84}+(?:["'`\\]|\[[ ]?["'\\]|[fbrun@$][fbrun@$]?["']"""
+    r"|[&s][st](?:r|tr)(?:ing)?[ \t]{0,40}+=|final|&'static"
     rf"|(?=[^\s:,;]{{6}})(?:{_BEGINS})))"
 )
 # What may follow a name: its value on the next line, or a bar, as in a table. A check for any of these fails nearly as
