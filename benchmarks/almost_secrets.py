@@ -20,6 +20,7 @@ ALMOST: Final = {
     "base64": "QWxhZGRpbjpvcGVuIHNlc2FtZQ QWxhZGRpbjpvcGVuIHNlc2FtZQ== aGVsbG8gd29ybGQgdGhpcyBpcyBh\n",
     "hashes": f"commit {HASH} cache-key={HASH}\n",
     "uuids": f"id: {UUID} cache_key: {UUID}\n",
+    "lock files": f'{{file = "requests-2.31.0-py3-none-any.whl", hash = "sha256:{HASH}{HASH[:24]}"}},\n',
     "keys cut short": "-----BEGIN RSA PRIVATE KE\n",
     # URLs and paths
     "credentials without an end": "://a:b://a:b",
@@ -31,6 +32,7 @@ ALMOST: Final = {
     "names of passwords and keys": "api_key api-key password passwor authorization:        ",
     "names and equals signs": "secret=key==key==key==key==token==secret==pass==",
     "references": "export STRIPE_KEY=$API_KEY TOKEN=${TOKEN} SECRET_NAME=prod/db PASSWORD_FILE=/run/secrets/pw\n",
+    "substitutions": "KEY=$(cat /run/secrets/api_key) TOKEN=`op read op://x` CLIENT_SECRET=${CLIENT_SECRET:-} KEY=\n",
     "types": "def login(password: str, token: Optional[str] = None, api_key: SecretStr = Field(...)) -> Token:\n",
     "code": "self.key = key; cache[key] = keys.get(key, default_key); for key in sorted(keys): print(key)\n",
     "a diff": "-    password = os.environ['DB_PASSWORD']\n+    password = settings.db_password.get_secret_value()\n",
@@ -38,6 +40,7 @@ ALMOST: Final = {
     "packed code": "function(e,t){var n=e.key,r=t.token;return n&&r?n.secret:void 0}var a={key:1,auth:2,pass:3};",
     "json": '{"level":"info","ts":1700000000.123,"key":"cache:user:42","token_count":512,"auth":"none"}\n',
     "escaped json": '{\\"password\\":\\"\\",\\"token\\":null,\\"secret\\":\\"***\\",\\"apiKey\\":\\"$KEY\\"}\n',
+    "camel json": '{"accessToken":null,"apiKeyId":"main-key-1","passwordPolicy":{"minLength":12},"authType":"none"}\n',
     "yaml": "password:\n  secretName: db\ntoken:\n  valueFrom:\n    secretKeyRef:\n      name: x\n      key: x\n",
     "xml": "<password></password><token></token><apiKey/><secret>\n</secret><key>name</key><string></string>\n",
     "a table": "| password | token | secret | api_key | value |\n| -------- | ----- | ------ | ------- | ----- |\n",
@@ -45,6 +48,7 @@ ALMOST: Final = {
     # sentences, issuers, command lines
     "sentences": "the password is wrong, the token was not found, the key is missing and the secret has been removed\n",
     "sentences with numbers": "the token is on page 12 of 3456789012345, the key in drawer_1234567890123: use it\n",
+    "sentences with codes": "take build-2024a1b2, the token for job 4f5a6b7c8d9e0f1a2b3c was revoked by u1234567\n",
     "issuers": "github: twilio: openai_ sentry- datadog. heroku okta stripe algolia linear adobe fastly mapbox \n",
     "issuers and versions": "sentry: release-2024.1.2.build.7 datadog=agent-7.50.1-full linear: 2024-01-02T10:42:11Z\n",
     "commands": "mysql -u root -h db; ldapsearch -x -b dc; docker login; sqlcmd -S x; curl -u ; sudo -n ls; echo a\n",

@@ -13,10 +13,11 @@ from typing import Any, cast
 import pytest
 
 from benchmarks.almost_secrets import ALMOST
-from tellback.redaction import SOURCE_RULES, Redactor, find_secret, redact_text
+from tellback.redaction import SOURCE_RULES, Redactor, find_secret, redact_text, tokens
 from tellback.redaction.rules import SHORT, Scan, ScanSet, all_scans, fold_ascii, scans_for_text
 from tellback.redaction.stream import StreamRedactor
-from tellback.redaction.token_runs import TokenRuns
+from tellback.redaction.token_runs import TOKEN, TokenRuns
+from tellback.redaction.values import DOUBT
 from tests.support.clean_lines import resembling
 from tests.support.conversations import Conversations
 from tests.support.keys_apart import keys
@@ -196,6 +197,35 @@ def test_a_question_mark_in_code_makes_no_value_with_a_digit() -> None:
 @pytest.mark.parametrize("query", ["?code=", "?state=x&code=", "?sig="])
 def test_a_value_without_a_digit_is_found_in_the_query_of_a_url(query: str) -> None:
     assert find_secret(f"GET https://app.example.org/callback{query}AbCdEfGhIjKlMnOpQrStUvWx") is not None
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "sk_live_a1b2c3d4e5",
+        "xoxe-a1b2c3d4e5",
+        "xapp-1-a1b2c3d4e5",
+        "npg_a1b2c3d4e5f6",
+        "OC-Aa1b2c3d4e5f",
+        "cli_a1b2c3d4e5f6a7b",
+        "eyJhbGciOiJIUzI.ab",
+        "django-insecure-x",
+        "$argon2id$v=19$m=65536,t=3,p=4$GvQRdx2jA/ouNqWY3ShSrE$3u952xueZQWcsUYLcTMBxCM2",
+    ],
+)
+def test_a_token_that_is_no_long_run_is_found_anywhere_in_prose(token: str) -> None:
+    """A text is searched for prefixes only in runs of `TOKEN` characters; a comma ends a run."""
+    assert set(Redactor().hidden_lines(f"{PROSE * 60}so it is ({token}) now\n{PROSE}")) == {60}
+
+
+def test_every_shorter_token_has_a_fixed_text() -> None:
+    """A prefix whose token may be shorter than a run would be found only where other text makes a run of it."""
+    parser: Any = import_module("re._parser")
+    anchors = tuple(anchor for _, anchor, _, _ in tokens.SHORT)
+    for name, rest, prefixes in tokens.PREFIXED:
+        for prefix in prefixes.split():
+            shortest = len(prefix) + parser.parse(rest.replace(DOUBT, "")).getwidth()[0]
+            assert shortest >= TOKEN or any(anchor in prefix for anchor in anchors), (name, prefix)
 
 
 def test_clean_prose_compiles_hardly_any_scan() -> None:
