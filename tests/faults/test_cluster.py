@@ -168,7 +168,7 @@ def test_a_call_of_several_keys_waits_until_its_slot_has_moved(cluster: RedisClu
 def test_a_call_whose_slot_moves_for_too_long_is_unavailable(
     cluster: RedisCluster, deadline: float | None, moved: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where all keys have moved, the last answer is ASK half of the time; it became advice to change the URL."""
+    """The last answer is ASK half of the time where all keys have moved; it became advice to change the URL."""
     monkeypatch.setattr(cluster_module, "REPEAT_SECONDS", 0.1)
     with closing(Database(cluster.url, call_deadline=deadline)) as database:
         end = begin_half_move(cluster, database, SHARDS[2], all_keys=moved == "all keys")

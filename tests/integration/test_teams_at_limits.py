@@ -36,7 +36,7 @@ def call(tb: Tellback, prompt: Prompt) -> str:
 
 
 def test_teams_at_their_limits_cost_another_nothing(settings: Settings, tmp_path: Path) -> None:
-    """Who fills its spool is told of its limit, and not that Redis is away; the spool of another has room."""
+    """A team that fills its spool is told of its limit, and not that Redis is away; the spool of another has room."""
     host = msgspec.structs.replace(settings, data_dir=str(tmp_path / "host"), shards=1, spool_max_bytes=20_000)
     with ExitStack() as stack:
         clients = {
@@ -46,19 +46,19 @@ def test_teams_at_their_limits_cost_another_nothing(settings: Settings, tmp_path
         prompts = {team: tb.prompt("s", "p") for team, tb in clients.items()}
         for team, values in LIMITS.items():
             limit(clients[team], **values)
-        told = dict.fromkeys(clients, "")
+        errors = dict.fromkeys(clients, "")
         for _ in range(100):
             for team, tb in clients.items():
-                told[team] = call(tb, prompts[team]) or told[team]
+                errors[team] = call(tb, prompts[team]) or errors[team]
         another = clients["another"]
         stream = stream_of(another.context.layout.shard(0), Family.EVENTS)
         assert another.context.database.command("XLEN", stream) == 101
         limit(another, suspended=True)
-        told["another"] = call(another, prompts["another"])
+        errors["another"] = call(another, prompts["another"])
         assert another.spooled
         limit(another, suspended=False)
         another.flush()
         assert another.context.database.command("XLEN", stream) == 102
     for team, reason in (("fast", "more events than"), ("large", "TELLBACK_INTAKE_MAX_BYTES"), ("still", "resume")):
-        assert reason in told[team]
-    assert told["another"] == ""
+        assert reason in errors[team]
+    assert errors["another"] == ""

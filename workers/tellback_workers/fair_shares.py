@@ -125,7 +125,7 @@ class FairShares:
 
 
 class KeptShares:
-    """What a process has seen of streams that wait for their next slice: as many entries as of one stream at most."""
+    """The shares of streams that wait for their next slice, in one process; together they note as much as one may."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[FairShares, float]] = {}  # by stream, the newest last, with the time until it goes
