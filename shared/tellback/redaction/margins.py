@@ -34,7 +34,7 @@ _SIGNS: Final = lazy_pattern(
     r"|[0-9]{0,5}(?:→|:[ ]?(?![0-9])))"
     rf"|\[(?:pod/[^\]\s]{{1,120}}+\][ ]|{_LEVEL}\][ ]|(?:{_DATE})?[0-9]{{2}}{_CLOCK}{_LOGGER})"
     r"|#[ ]|#[0-9]{1,3}[ ][0-9]{1,5}\.[0-9]{1,3}[ ]|>[ ]?|;[ ]|//[ ]?|\*[ ]|--[ ]"  # docker build, comments, mail
-    r"|\+{1,3}+|-(?![\w-])|-(?=[\w.-]{2,60}+[:=])"  # diffs
+    r"|\+{1,3}+|-(?=[\t\"'<{\[}]|[ ]{2}|[\w.-]{2,60}+[:=])"  # diffs; not lists
     "){1,3}+"  # a comment within a diff within a log
 )
 # Tried only in texts with what ends them: they look at each first word, which takes prose a twentieth of all time.
@@ -92,6 +92,9 @@ def _opened(line: str) -> str:
 
 def _without_margins(text: str) -> str:
     text = f"\n{text}"
-    if any(end.search(text) for end in _ENDS_OF_WORDS):
-        text = _WORDS.sub("\n", _SIGNS.sub("\n", text))  # a log may hold a log
+    for _ in range(2):  # a log may hold a log
+        text = _SIGNS.sub("\n", text)
+        text, found = _WORDS.subn("\n", text) if any(end.search(text) for end in _ENDS_OF_WORDS) else (text, 0)
+        if not found:
+            return text[1:]
     return _SIGNS.sub("\n", text)[1:]

@@ -212,7 +212,8 @@ _VALUE: Final = lazy_pattern(r"[\w+/.~=%!@#^&*?$-]{8,80}")
 
 def _has_rare_letters(value: str) -> bool:
     """Return whether capitals are random ones, of which 27 % are letters that make 5 % of English words."""
-    return len(value) - len(_RARE.sub("", value)) >= max(3, len(value) // 6)
+    least = len(value) // (6 if value.isalpha() else 5)  # names of constants have underscores
+    return len(value) - len(_RARE.sub("", value)) >= max(3, least)
 
 
 def looks_random(text: str, start: int) -> bool:
