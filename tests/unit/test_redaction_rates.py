@@ -283,6 +283,8 @@ def test_what_the_benchmark_takes_for_almost_a_secret_stays(kind: str) -> None:
         "nsec1" + "u8vwqs3exsnuz5gyyk56xae89xcmh048g5llcghq4r256jx6zw48lqfgcy",
         "cs" + "c81a2811755ef3e34e78dd81f5389bdb",
         "xprv" + "9s21ZrQH143K" * 9,
+        "1000." + "a1b2c3d4e5f60718" * 2 + "." + "0a1b2c3d4e5f6071" * 2,
+        "gcntfy-app-key-" + "a1b2c3d4-e5f6-4a1b-8c2d-3e4f5a6b7c8d",
         "sk" + "a1B2c3D4e5" * 8,
         "aB3dE5fG7hI9jK1lM3nO5p" + "==:" + "a1B2c3D4e5" * 3,
     ],
