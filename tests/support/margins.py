@@ -1,4 +1,4 @@
-"""What stands before each line of a text where agents read it, and texts within other texts."""
+"""Margins before each line of a text where agents read it, and texts within other texts."""
 
 import json
 import random
