@@ -27,12 +27,25 @@ MISJUDGED: Final = {
     },
     "blind_stretches_later.jsonl": {
         "questions about the weather of the code",
-        "a queue whose consumer is gone",
         "a query plan compared for seven settings",
     },
     "blind_stretches_last.jsonl": {
         "an index added and dropped",
         "an event that no log has",
+    },
+    "blind_stretches_noisy.jsonl": {
+        "more errors of tsc after each change",
+        "a run of CI that is over",
+        "thoughts and looks at what was seen",
+    },
+    "blind_stretches_apart.jsonl": {
+        "its own script prints the wrong rows",
+        "strict on breaks one test, off the other",
+        "a pod that crashes for good",
+        "summaries and greetings after the last check",
+        "probes that say what is known",
+        "the same failure twice, then understood",
+        "fixtures copied back between scenarios",
     },
 }
 

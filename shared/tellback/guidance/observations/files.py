@@ -94,7 +94,7 @@ _NOT_CHANGED: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 # moatless-tools quotes the text that it sought, of any length.
-_STRING_MISSING: Final = re.compile(r"String '.*' not found in \S{1,300}\s*$", re.DOTALL)
+_STRING_MISSING: Final = re.compile(r"String '.*' not found in \S{1,300}\s*(?:$|Remember )", re.DOTALL)
 _HUNK_FAILED: Final = re.compile(
     r"^(?:Hunk #\d+ FAILED|\d+ out of \d+ hunks? FAILED|error: patch failed: )[^\n]{0,200}", re.MULTILINE
 )

@@ -23,7 +23,7 @@ BLOCKS: Final = re.compile(
 )
 # Who is refused, or finds nobody there, is so whatever is asked for: names, paths and addresses say nothing about it.
 _REFUSED: Final = re.compile(
-    r"access ?denied|unauthori[sz]ed|not authorized|forbidden|connection refused|\bunreachable\b"
+    r"access ?denied|unauthori[sz]ed|not authorized|forbidden|connection refused|couldn't connect|\bunreachable\b"
     r"|failed to verify certificate|certificate verify failed|\b(?:has|is) expired",
     re.IGNORECASE,
 )
@@ -32,7 +32,6 @@ _CUT_OFF: Final = re.compile(
     r"Could not resolve host|network (?:is unreachable|access)|sandbox policy|no space left|read-only file system",
     re.IGNORECASE,
 )
-_NAMED: Final = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`|[^\s:]*/\S*|\d[\d.:]*|[\w-]+(?:\.[\w-]+)+(?::\d+)?")
 
 
 def fails_for_certain(features: CallFeatures) -> bool:
@@ -72,8 +71,8 @@ def error_key(features: CallFeatures) -> str:
     if features.tests is None and (found := _CUT_OFF.search(features.error)):
         return mark(f"! {found.group().casefold()}")
     if features.tests is None and (found := _REFUSED.search(features.error)):
-        who = features.purpose or _NAMED.sub("", features.error)
-        return mark(f"! {found.group().casefold()} {who}")
+        program = features.error.partition(" ")[0]  # or another word that it begins with
+        return mark(f"! {found.group().casefold()} {program}")
     if not features.named and features.tests is not None:
         return mark(f"{features.tests.bad} {features.tests.passed} {features.target}")
     if not features.named:

@@ -143,6 +143,7 @@ def judge(
         ),
         detectors.no_new_lines(trail, features, at),
         detectors.idle_calls(trail, features, at),
+        _same_answer(trail, features, at),
     ]
     _note_changes(trail, features, changed, at)
     trail.seen = seen
@@ -257,21 +258,29 @@ def _near_repeats(
 
 
 def _asked_otherwise(trail: ProgressTrail, features: CallFeatures) -> list[int]:
-    """Return the calls that asked for the same in other words, and got the same answer.
+    """Return the calls of the newest command line that asked for the same in other words, and got the same answer.
 
-    A short answer says too little: "0" may answer anything. A long one is the same whatever asked for it, but once more
-    may be a last look at the work.
+    A short answer says too little: "0" may answer anything.
     """
-    if not features.lines or features.failed:
+    if not features.asks or not features.lines:
         return []
-    same = [each for each in trail.asked.values() if each.news == features.news]
-    if len(features.lines) >= LONG_ANSWER:
-        indexes = sorted({index for each in same for index in each.indexes})
-        if len(indexes) >= detectors.SAME_CALL - 1:
-            return indexes[1 - INDEXES_MAX :]
-    if not features.asks:
-        return []
-    return max((each.indexes for each in same if each.low == features.asks), key=_last, default=list[int]())
+    same = (each.indexes for each in trail.asked.values() if each.news == features.news and each.low == features.asks)
+    return max(same, key=_last, default=list[int]())
+
+
+def _same_answer(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+    """Find a long answer that three of the last eight calls got, whatever they asked, with no change in between.
+
+    Two are no finding, as a last look at the work may be such a call, nor are searches that find one document.
+    """
+    if len(features.lines) < LONG_ANSWER or features.known < 1 or features.failed or features.effect == "search":
+        return None
+    since = max(at - 8, trail.anything)
+    same = {index for each in trail.asked.values() if each.news == features.news for index in each.indexes}
+    recent = [index for index in same if index > since]
+    if len(recent) < detectors.STALE_OF_EIGHT:
+        return None
+    return StuckFinding("no_news", "", len(recent), min(recent), at, detail=features.shown)
 
 
 def _last(indexes: list[int]) -> int:

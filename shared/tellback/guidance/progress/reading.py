@@ -161,7 +161,7 @@ def _read_failure(features: CallFeatures, text: str, *, runs: bool, reported: bo
     if features.tests is None and features.effect == "test":
         features.findings = count_findings(text, whole=len(text) < substance.HEAD_CHARS + substance.TAIL_CHARS)
     error = failure_line(text)[:_ERROR_CHARS] if runs or features.effect == "wait" else ""
-    if features.tests is not None:
+    if features.tests is not None or error.startswith("ImportError while loading"):  # what is missing stands below
         error = substance.last_exception(text) or error
     if error.startswith("Traceback "):  # cut off before the exception
         error = ""
