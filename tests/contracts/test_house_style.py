@@ -47,9 +47,6 @@ STANDARD: Final = {
     "look_up": "to look something up is plain English",
     "looks_up": "as above",
     "look_bag": "the tool of a transcript that a test replays",
-    "looks_random": "said of a text's characters, not of a timer",
-    "_drain_pipes": "to drain a pipe is the standard term",
-    "_MAX_DRAIN_READS": "as above",
 }
 ALIKE: Final = {
     "Outbox": "in an example's text, of a check that looks for writes beside the scripts",
@@ -217,7 +214,7 @@ def test_only_modules_of_banks_speak_of_facts() -> None:
 
 def test_the_check_of_names_finds_what_it_should() -> None:
     made = "def test_a_look_fails(told, nap=1):\n    bell = _ring = 1\n    log.info('ring.postponed')\n    Drainer = 2"
-    fine = "def retell_string(dealing, overlooked, tellback, looks_random):\n    log.info('wakeup.postponed')"
+    fine = "def retell_string(dealing, overlooked, tellback):\n    log.info('wakeup.postponed')"
     for code, count in ((made, 7), (fine, 0)):
         tree = ast.parse(code)
         assert len(retired(ROOT / "x.py", [*bound_names(tree), *reported_names(tree)])) == count

@@ -36,7 +36,7 @@ OVERDUE: Final = "killed: its lease was not renewed"
 NOT_STARTED: Final = "its lease ran out before it could be started"
 _READ: Final = 1 << 20
 _F_SETPIPE_SZ: Final = 1031  # Linux: not every build of Python before 3.12 names it in `fcntl`
-_MAX_DRAIN_READS: Final = 64  # a process outside the tree may have been passed the pipe, and still write
+_MAX_LAST_READS: Final = 64  # a process outside the tree may have been passed the pipe, and still write
 _LONGEST_SELECT: Final = 60.0  # the system call refuses very large timeouts
 _START_TIMEOUT: Final = 30.0  # for a program or directory on a file system that hangs
 _KILL_TIMEOUT: Final = 5.0  # after KILL, for a process stuck in the kernel
@@ -158,7 +158,7 @@ class _CommandRun:
                 self._handle_descriptor(key.fd)
             self._check_deadlines()
             self._check_control()
-        self._drain_pipes()
+        self._read_rest_of_pipes()
 
     def _start(self) -> None:
         ends: list[int] = []
@@ -305,10 +305,10 @@ class _CommandRun:
             self._send_supervisor({"op": "stop", "grace": grace})
             self.give_up_at = clock.monotonic() + grace + _KILL_TIMEOUT
 
-    def _drain_pipes(self) -> None:
+    def _read_rest_of_pipes(self) -> None:
         """Read what is still in the pipes, now that no process of the command is left to write."""
         for descriptor in list(self.pipes):
-            for _ in range(_MAX_DRAIN_READS):
+            for _ in range(_MAX_LAST_READS):
                 if not self._read_output(descriptor):
                     break
 
@@ -318,7 +318,7 @@ class _CommandRun:
         if self.pid is not None and self.status is None:
             with suppress(OSError):
                 os.killpg(self.pid, signal.SIGKILL)
-        self._drain_pipes()
+        self._read_rest_of_pipes()
         self.error = f"{self.stop_reason}; {reason}" if self.stop_reason else reason
 
     def close(self) -> None:

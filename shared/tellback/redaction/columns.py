@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
-from tellback.redaction.values import AnchoredRule, looks_random
+from tellback.redaction.values import AnchoredRule, seems_random
 
 RULE: Final = "named-column"
 HEAD: Final = "column-head"  # no rule: it only says that a line may be the head of such a table
@@ -105,7 +105,7 @@ def _is_random(cell: str) -> bool:
         and " " not in cell
         and cell[0] not in "$<{/"
         and cell[-1] != ","
-        and looks_random(cell, 0)
+        and seems_random(cell, 0)
     )
 
 

@@ -42,24 +42,8 @@ _FILLERS: Final = (
         "content",
     ),
     *("string", "str", "from", "some", "into", "secretstr", "field", "protected", "private", "public", "const", "char"),
-    *(
-        "data",
-        "text",
-        "json",
-        "cdata",
-        "it",
-        "will",
-        "not",
-        "shown",
-        "again",
-        "this",
-        "new",
-        "here",
-        "as",
-        "stdin",
-        "copied",
-    ),
-    *("byte", "bytes", "securestring", "for you"),
+    *("data", "text", "json", "cdata", "it", "will", "not", "shown", "again", "this", "new", "here", "as", "stdin"),
+    *("byte", "bytes", "securestring", "for you", "copied"),
 )
 # A bracket or a comma without a quote after it belongs to a call or to the bases of a class.
 _COMMA: Final = r",(?=[ ]?(?:[\"'<\[]|[a-z]{2,20}[=: ]|[^\s,()]{8,200}$))"

@@ -87,7 +87,7 @@ class PrivateKeyTracker:
         self.codes: CodeList | None = None
         """The list of recovery codes that the next line may continue."""
         self.within: PrivateKeyTracker | None = None
-        """What lines without their margins began."""
+        """The tracker of the same lines without their margins."""
 
     @property
     def inside(self) -> bool:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from tellback.lazy_pattern import lazy_pattern
 from tellback.redaction import assignments, codes, columns, command_lines, forms, layouts, printed, tokens
 from tellback.redaction.token_runs import TOKEN, TokenRuns, Window, add_window
-from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, looks_random
+from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, seems_random
 
 SHORT: Final = 4_000  # characters; in a shorter text, to look for an anchor costs less than to search by a pattern
 
@@ -86,7 +86,7 @@ class Scan:
     """One pass over a text that finds the matches of several rules.
 
     Each pattern ends with an empty group, so the last group of a match identifies the rule. `DOUBT` in a pattern marks
-    the start of a value that counts as a secret only if `looks_random` says so.
+    the start of a value that counts as a secret only if `seems_random` says so.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Scan:
 def _all_random(text: str, match: re.Match[str], doubts: range, shift: int) -> bool:
     for doubt in doubts:  # not by a generator, which took half of the time of a match
         start = match.start(doubt)
-        if start >= 0 and not looks_random(text, start - shift):
+        if start >= 0 and not seems_random(text, start - shift):
             return False
     return True
 

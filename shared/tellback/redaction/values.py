@@ -196,7 +196,7 @@ _NAME_ENDS: Final = rf"[\w.-]{{0,40}}+{NOT_NAMED}[\"']{{0,2}}+"
 IN_BLOCK: Final = rf"{_NAME_ENDS}(?:(?::[ \t]{{0,4}}+[|>][+-]?[1-9]?|>){_BELOW}|{_PLIST})"
 BELOW: Final = rf"{_NAME_ENDS}(?:(?::[ \t]{{0,4}}+(?:[|>][+-]?[1-9]?)?+|>){_BELOW}|{_PLIST})"
 
-# Where a value goes over between small letters, capitals and digits: random values do often (`looks_random`).
+# Where a value goes over between small letters, capitals and digits: random values do often (`seems_random`).
 _CHANGES: Final = lazy_pattern(r"[a-z][A-Z]|[A-Z]{2}[a-z]|\d[A-Za-z]|[A-Za-z]\d")
 
 _DIGIT: Final = lazy_pattern("[0-9]")
@@ -216,7 +216,7 @@ def _has_rare_letters(value: str) -> bool:
     return len(value) - len(_RARE.sub("", value)) >= max(3, least)
 
 
-def looks_random(text: str, start: int) -> bool:
+def seems_random(text: str, start: int) -> bool:
     """Return whether the value at `start` changes between cases and digits more often than words and names do."""
     found = _VALUE.match(text, start)
     if found is None:
