@@ -96,6 +96,7 @@ _LACKING: Final = lazy_pattern(
     r"No module named|command not found|not recognized as|[Pp]ermission ?[Dd]enied|[Aa]ccess ?[Dd]enied"
     r"|[Uu]nauthori[sz]ed|not authorized|(?:password|terminal) is required|No space left|Read-only file system"
     r"|Operation not permitted|Could not resolve host|[Nn]etwork is unreachable|[Cc]onnection refused"
+    r"|\bE(?:CONNREFUSED|NOTFOUND|AI_AGAIN|NETUNREACH|HOSTUNREACH|ACCES|NOSPC)\b"
     r"|Cannot connect|API key|: not found$"
 )
 REFUSED_EDIT_STEP: Final = "Read that part of the file as it is now, then send an edit that fits what stands there."

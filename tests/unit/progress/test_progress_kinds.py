@@ -266,6 +266,8 @@ def test_a_refused_edit_is_reported_if_it_is_sent_again_after_other_calls_but_no
         ("No replacement was performed, old_str `a` did not appear verbatim in a.py.", REFUSED_EDIT_STEP),
         ("ModuleNotFoundError: No module named 'yaml'", LACKING_STEP),
         ("bash: cargo: command not found", LACKING_STEP),
+        ("Error: connect ECONNREFUSED 10.0.0.5:5432", LACKING_STEP),
+        ("npm error code EAI_AGAIN", LACKING_STEP),
         ("Error: oldString and newString must be different", REFUSED_EDIT_STEP),
         ("KeyError: 'indexes'", TEXTS["same_failure"][1]),
     ],
