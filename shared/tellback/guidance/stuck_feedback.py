@@ -23,7 +23,7 @@ _SHOWN: Final = 300
 # By kind: the summary and the one next step.
 TEXTS: Final[dict[str, tuple[str, str]]] = {
     "same_failure": (
-        "The same error has come back {count} times since call {since}, whatever was changed in between.",
+        "The same error has come back {count} times since call {since}.",
         "Before the next change, find out what raises this error: read that code, or print the value it is about.",
     ),
     "same_output": (
