@@ -10,12 +10,12 @@ The hash `team` stays: hosts and workers would fix another number of shards with
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from tellback.log import get_logger
 from tellback.names import Family
 from tellback.state.database import Database
-from tellback.state.keys import FAMILIES, FLEET, Layout, Shard
+from tellback.state.keys import FAMILIES, FLEET, Layout, Shard, key_suffix
 from tellback.state.readable import read_each
 from tellback.state.scripts import fleet as scripts
 
@@ -34,7 +34,21 @@ OF_A_SHARD: Final[Sequence[tuple[str, ...]]] = [
 """The keys that a whole shard shares, each as its parts."""
 _OF_THE_FLEET: Final = [("teams",), ("active",), ("noticed",), ("notifications",), ("workers",), ("beat",)]
 
-_Parts = Sequence[tuple[str, ...]]
+
+class _SharedKey(NamedTuple):
+    """A key of many shards: what follows their prefix in its name, here and in quarantine, and its proper type."""
+
+    suffix: str
+    quarantined: str
+    type: str
+
+
+def _shared_key(parts: tuple[str, ...]) -> _SharedKey:
+    return _SharedKey(key_suffix(*parts), key_suffix(QUARANTINE, *parts), FAMILIES[parts[0]].type)
+
+
+# Formatted once: workers check these keys of thousands of idle teams.
+_SHARED: Final = [_shared_key(parts) for parts in OF_A_SHARD]
 
 _log = get_logger("tellback.state")
 
@@ -47,13 +61,13 @@ def quarantine_keys(database: Database, layouts: Sequence[Layout]) -> list[str]:
     """
     shards = [shard for layout in layouts for shard in layout.all]
     named = _names(database, shards, ("channels", "polled", "pools"))
-    parts: list[_Parts] = []
+    keys: list[list[_SharedKey]] = []
     for shard in shards:
         channels = named["channels", shard.team] | named["polled", shard.team]
         of_channels = [(name, channel) for channel in sorted(channels) for name in _OF_A_CHANNEL]
         of_pools = [(name, pool) for pool in sorted(named["pools", shard.team]) for name in _OF_A_POOL]
-        parts.append([*OF_A_SHARD, *of_channels, *of_pools])
-    return _rename(database, shards, parts)
+        keys.append([*_SHARED, *map(_shared_key, of_channels), *map(_shared_key, of_pools)])
+    return _rename(database, shards, keys)
 
 
 def quarantine_fleet_keys(database: Database) -> list[str]:
@@ -62,7 +76,7 @@ def quarantine_fleet_keys(database: Database) -> list[str]:
     Raises:
         Unavailable: Redis is away.
     """
-    return _rename(database, [FLEET], [_OF_THE_FLEET])
+    return _rename(database, [FLEET], [[_shared_key(parts) for parts in _OF_THE_FLEET]])
 
 
 def quarantined_keys(database: Database, layout: Layout) -> list[str]:
@@ -72,22 +86,22 @@ def quarantined_keys(database: Database, layout: Layout) -> list[str]:
     return [shard.key(*parts) for (shard, parts), is_there in zip(wanted, there, strict=True) if is_there]
 
 
-def _rename(database: Database, shards: Sequence[Shard], parts: Sequence[_Parts]) -> list[str]:
+def _rename(database: Database, shards: Sequence[Shard], keys: Sequence[Sequence[_SharedKey]]) -> list[str]:
     calls = [
         scripts.quarantine(
-            wanted=[shard.key(*part) for part in each],
-            quarantined=[shard.key(QUARANTINE, *part) for part in each],
-            types=[FAMILIES[part[0]].type for part in each],
+            wanted=[shard.prefix + key.suffix for key in some],
+            quarantined=[shard.prefix + key.quarantined for key in some],
+            types=[key.type for key in some],
         )
-        for shard, each in zip(shards, parts, strict=True)
+        for shard, some in zip(shards, keys, strict=True)
     ]
     renamed: list[str] = []
-    for shard, each, reply in zip(shards, parts, database.run_all(calls), strict=True):
+    for shard, some, reply in zip(shards, keys, database.run_all(calls), strict=True):
         found: list[tuple[int, bytes]] = list(zip(reply[::2], reply[1::2], strict=True))
         for place, kind in found:
-            part: tuple[str, ...] = each[place - 1]
-            renamed.append(shard.key(*part))
-            _log.error("key.quarantined", key=renamed[-1], type=kind.decode(), name=shard.key(QUARANTINE, *part))
+            key = some[place - 1]
+            renamed.append(shard.prefix + key.suffix)
+            _log.error("key.quarantined", key=renamed[-1], type=kind.decode(), name=shard.prefix + key.quarantined)
     return renamed
 
 
