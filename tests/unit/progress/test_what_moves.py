@@ -24,6 +24,19 @@ def script(path: str, line: int, error: str) -> MadeCall:
     return mini_swe_agent(heredoc, trace, 1)
 
 
+def asked_to_wait(tool: str, answer: str) -> MadeCall:
+    return f"mcp__export__{tool}", {"job": "j-17"}, answer
+
+
+def edit(old: str, new: str) -> MadeCall:
+    return "Edit", {"file_path": "/r/tax.py", "old_string": old, "new_string": new}, "The file has been updated."
+
+
+def tax(shown: str) -> MadeCall:
+    failed = "E   assert 3 == 4\nFAILED t.py::test_tax - assert 3 == 4\n1 failed in 0.1s"
+    return claude_code("pytest -q -s t.py", f"{shown}{failed}", 1)
+
+
 RAN = "Expected: 3\n  Actual: 2\n\n4 runs, 9 assertions, 1 failures, 0 errors, 0 skips"
 LEFT = "The output of the command was:\n <output>\nlistening\n</output>\n"
 
@@ -71,6 +84,42 @@ HEALTHY: dict[str, list[MadeCall]] = {
         for call in (
             mini_swe_agent(f"sed -i 's/sorry{n}/simp{n}/' P.lean"),
             mini_swe_agent("lake build", f"error: P.lean:{n + 9}:2: unsolved goals\ncase h{n}", 1),
+        )
+    ],
+    "a job whose answer asks to wait": [
+        *[asked_to_wait("get_job", "Not ready. Please retry in 30 seconds.") for _ in range(4)],
+        asked_to_wait("get_job", "done"),
+    ],
+    "a service whose error asks to wait": [
+        *[asked_to_wait("send_mail", "Error 429: rate limited. Please retry after 5 seconds.") for _ in range(3)],
+        asked_to_wait("send_mail", "sent"),
+    ],
+    "a database that is copied back between scenarios": [
+        mini_swe_agent("cp app.db /tmp/app.db.clean"),
+        *[
+            call
+            for n, name in enumerate(("upgrade", "prune", "reindex", "vacuum"))
+            for call in (
+                mini_swe_agent(f"python -m app.migrate {name}", f"{name}: {19 * n} rows"),
+                mini_swe_agent("cp /tmp/app.db.clean app.db"),
+            )
+        ],
+    ],
+    "prints added while a failure is examined": [
+        tax(""),
+        edit("rate = r", 'rate = r\n    print("rate", rate)'),
+        tax("rate 0.19\n"),
+        edit("base = b", 'base = b\n    logger.debug("base %s", base)'),
+        tax("rate 0.19\nbase is 20 euros\n"),
+        edit('    print("rate", rate)\n', ""),
+        tax("base is 20 euros\n"),
+    ],
+    "a crash with ever smaller inputs": [
+        call
+        for n in (64, 32, 16, 8)
+        for call in (
+            edit(f"blocks = {n * 2}", f"blocks = {n}"),
+            claude_code("./run.sh", f"loading {n} blocks\nlast block {n:08x}\nSegmentation fault (core dumped)", 139),
         )
     ],
     "one test that fails otherwise after each edit": [

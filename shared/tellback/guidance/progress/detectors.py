@@ -23,7 +23,7 @@ from tellback.guidance.progress.faults import (
     shows_progress,
 )
 from tellback.guidance.progress.features import END, PATH_PARTS, CallFeatures, View
-from tellback.guidance.progress.substance import compare_tests
+from tellback.guidance.progress.substance import asks_to_retry, compare_tests
 from tellback.guidance.progress.trail import (
     ACTIONS_MAX,
     FAILURES_MAX,
@@ -128,8 +128,10 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     again = [index for index in known if actions_since(trail, index) <= window and index > worked][-11:]
     if len(retries) >= (RETRIES_ASKED_FOR if features.retry_asked else SAME_FAILURE):
         return StuckFinding("same_failure", key, len(retries), retries[0], at, detail=features.error)
-    if again and not blocks and trail.fixed <= again[-1] and not (features.fixes or _is_own(trail, features)):
-        # Nothing was fixed since: a bug that is examined from several sides fails each time.
+    closer = features.effect == "run" and bool(features.lines) and features.known < RETRY_SHARE
+    unfixed = bool(again) and trail.fixed <= again[-1] and not (features.fixes or _is_own(trail, features))
+    if again and not blocks and (closer or unfixed):
+        # Nothing was fixed since, or a run shows something else: a bug examined from several sides fails each time.
         again[-1] = at if len(again) > 1 else again[-1]
         remember(trail.failures, key, again, FAILURES_MAX)
         return None
@@ -155,13 +157,15 @@ def _is_own(trail: ProgressTrail, features: CallFeatures) -> bool:
 def _retries(trail: ProgressTrail, features: CallFeatures, key: str, at: int, worked: int) -> list[int]:
     """Return the calls for one purpose that failed alike after call `worked`, and record this one.
 
-    A call that shows more of the failure than those before it, such as a longer traceback, replaces the newest one.
+    A call that shows more of the failure than those before it, such as a longer traceback, replaces the newest one. So
+    does one that shows anything new after an edit that fixes nothing, such as one that prints.
     """
     if not features.cites and (not features.purpose or features.effect not in ("run", "test", "install", "read")):
         return []
     known = trail.failures.get(key, ())
     calls = [index for index in known if index > worked and actions_since(trail, index) <= ATTEMPT][-11:]
-    if calls and features.lines and features.known < RETRY_SHARE:
+    share = 1.0 if calls and trail.anything > calls[-1] >= trail.fixed else RETRY_SHARE
+    if calls and features.lines and features.known < share:
         calls[-1] = at
     else:
         calls.append(at)
@@ -329,6 +333,8 @@ def failing_tool(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     entry = Failures(entry.count + 1, entry.first, at)
     remember(trail.tools, key, entry, TOOLS_MAX)
     needed = FAILING_SHELL if features.programs else FAILING_TOOL
+    if asks_to_retry(features.error):
+        needed = max(needed, RETRIES_ASKED_FOR)
     if entry.count < needed:
         return None
     return StuckFinding("failing_tool", features.tool, entry.count, entry.first, at, detail=features.error)

@@ -215,7 +215,8 @@ def hash_of(attempt: str, news: int) -> int:
 
 
 def _is_stale(features: CallFeatures, repeats: list[int]) -> bool:
-    return len(repeats) > 1 and features.effect in ("read", "search", "run", "test")
+    least = detectors.RETRIES_ASKED_FOR if features.retry_asked else 2
+    return len(repeats) >= least and features.effect in ("read", "search", "run", "test")
 
 
 def _repeats(
@@ -292,8 +293,9 @@ def _changed_at(trail: ProgressTrail, features: CallFeatures, known: Asked | Non
     if features.idles:  # what it waited for is seen in other calls
         return max(trail.anything, trail.heard)
     if features.effect in ("write", "install"):
-        # It changes what it asks itself: only made again at once does it repeat.
-        return 0 if known is not None and trail.anything <= known.indexes[-1] else trail.anything
+        # It changes what it asks itself: only made again at once does it repeat. What runs may undo a write.
+        changed = max(trail.anything, trail.ran) if features.effect == "write" else trail.anything
+        return 0 if known is not None and changed <= known.indexes[-1] else changed
     if features.views and features.effect == "read":
         return max(trail.changed, *(trail.paths.get(file_mark(view.path), 0) for view in features.views))
     return trail.anything
@@ -312,7 +314,7 @@ def _expected_changes(trail: ProgressTrail, features: CallFeatures) -> list[str]
     marks += run
     known = any(each in trail.paths or each in trail.viewed for each in marks)
     rejected = features.failed and features.effect == "write" and features.tests is None
-    features.fixes = bool(marks) and (known or not features.creates) and not rejected
+    features.fixes = bool(marks) and (known or not features.creates) and not (rejected or features.prints)
     return [] if rejected else marks
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
+
+from tellback.guidance.progress.prints import only_prints
+from tellback.guidance.progress.swaps import mark_of
 
 # Longer patches are cut: their beginning shows where they differ.
 _CHARS: Final = 20_000
@@ -24,12 +25,13 @@ _BLOCK: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A patch: its files, fingerprints of what it takes away and adds, and whether it only creates files."""
+    """A patch: its files, fingerprints of what it takes away and adds, and whether it only creates files or prints."""
 
     paths: tuple[str, ...]
     old: int
     new: int
     creates: bool = False
+    prints: bool = False
 
 
 def read_patch(text: str) -> Patch | None:
@@ -37,16 +39,12 @@ def read_patch(text: str) -> Patch | None:
     text = text[:_CHARS]
     blocks = _BLOCK.findall(text)
     if blocks:
-        return Patch((), _mark(old for old, _ in blocks), _mark(new for _, new in blocks))
+        old, new = ("\n".join(each) for each in zip(*blocks, strict=True))
+        return Patch((), mark_of(old), mark_of(new), prints=only_prints(old, new))
     paths = tuple(dict.fromkeys(path.strip() for path in _FILE.findall(text)))[:_PATHS_MAX]
     if not paths:
         return None
     lines = [line for line in text.splitlines() if not line.startswith(("+++", "---"))]
-    old = _mark(line[1:] for line in lines if line.startswith("-"))
-    new = _mark(line[1:] for line in lines if line.startswith("+"))
-    return Patch(paths, old, new, bool(_NEW_FILE.search(text)) and not _OLD_FILE.search(text))
-
-
-def _mark(parts: Iterable[str]) -> int:
-    joined = "\n".join(parts)
-    return zlib.crc32(joined.encode("utf-8", "replace"))
+    old, new = ("\n".join(line[1:] for line in lines if line.startswith(sign)) for sign in "-+")
+    creates = bool(_NEW_FILE.search(text)) and not _OLD_FILE.search(text)
+    return Patch(paths, mark_of(old), mark_of(new), creates, prints=not creates and only_prints(old, new))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -30,9 +29,11 @@ from tellback.guidance.progress.effects import (
 from tellback.guidance.progress.features import DISTINCT_CHARS, END, SHOWN, CallFeatures, Edit, View
 from tellback.guidance.progress.output import printed_by
 from tellback.guidance.progress.patches import read_patch
+from tellback.guidance.progress.prints import only_prints
 from tellback.guidance.progress.programs import files_written_by
 from tellback.guidance.progress.shell_calls import shell_features
 from tellback.guidance.progress.substance import LINE_CHARS, last_line, line_marks
+from tellback.guidance.progress.swaps import mark_of
 
 _WINDOW: Final = 100  # lines that SWE-agent's `open` shows
 _ERROR_CHARS: Final = 300
@@ -145,7 +146,8 @@ def _read_result(features: CallFeatures, said: _Substance, *, reported: bool) ->
     text = said.text
     _read_answer(features, said)
     features.empty = features.empty or (features.effect in ("search", "read") and said.is_empty)
-    features.retry_asked = features.retry_asked or (features.failed and substance.asks_to_retry(text))
+    may_ask = features.failed or (len(text) <= _SHORT_CHARS and not features.views and not features.programs)
+    features.retry_asked = features.retry_asked or (may_ask and substance.asks_to_retry(text))
     if (features.effect == "wait" or features.waits) and not said.is_empty:
         features.dead = substance.is_dead(text)
     if features.effect in ("run", "test", "wait", "write"):
@@ -217,16 +219,14 @@ def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None
 
 
 def _read_writing(features: CallFeatures, name: str, path: str, params: Mapping[str, Any]) -> None:
-    features.edit = _edit(path, params)
+    _read_edit(features, path, params, creates="insert" not in name)
     features.writes = (path,)
     if features.edit is None and (patch := read_patch(_text(params, _PATCHES) or "")) is not None:
         features.writes = patch.paths or (path,)
         features.edit = Edit(features.writes[0], patch.old, patch.new)
         features.change = _change(features.edit)
-        features.creates, features.answers = patch.creates, False
+        features.creates, features.prints, features.answers = patch.creates, patch.prints, False
         return
-    features.change = _change(features.edit)
-    features.creates = features.edit is not None and features.edit.old == 0 and "insert" not in name
     if features.creates and features.edit is not None and path:
         features.contents = ((path, features.edit.new),)
     if features.creates and path and (files := files_written_by(_text(params, _NEWS) or "")):
@@ -297,17 +297,19 @@ def _view(path: str, params: Mapping[str, Any], name: str) -> View:
     return View(path, start, end)
 
 
-def _edit(path: str, params: Mapping[str, Any]) -> Edit | None:
-    old, new = _text(params, _OLDS), _text(params, _NEWS)
-    if old is None and new is None:
-        return None
-    return Edit(
-        path, zlib.crc32((old or "").encode("utf-8", "replace")), zlib.crc32((new or "").encode("utf-8", "replace"))
-    )
+def _read_edit(features: CallFeatures, path: str, params: Mapping[str, Any], *, creates: bool) -> None:
+    """Read which text is replaced by which; `creates` says that without an old text the whole file is written."""
+    old, new = _text(params, _OLDS) or "", _text(params, _NEWS)
+    if not old and new is None:
+        return
+    features.edit = Edit(path, mark_of(old), mark_of(new or ""))
+    features.change = _change(features.edit)
+    features.creates = creates and not old
+    features.prints = not features.creates and only_prints(old, new or "")
 
 
-def _change(edit: Edit | None) -> str:
-    return "" if edit is None else f"{edit.path.rpartition('/')[2]} {edit.old} {edit.new}"
+def _change(edit: Edit) -> str:
+    return f"{edit.path.rpartition('/')[2]} {edit.old} {edit.new}"
 
 
 def _editor_features(tool: str, command: str, params: Mapping[str, Any]) -> CallFeatures:
@@ -318,9 +320,8 @@ def _editor_features(tool: str, command: str, params: Mapping[str, Any]) -> Call
     if command == "view":
         features.views = (_view(path, params, "view"),)
         return features
-    features.writes, features.edit = (path,), _edit(path, params)
-    features.change = _change(features.edit)
-    features.creates = command == "create"
+    features.writes = (path,)
+    _read_edit(features, path, params, creates=command == "create")
     if features.creates and features.edit is not None:
         features.contents = ((path, features.edit.new),)
     if features.creates and (files := files_written_by(_text(params, _NEWS) or "")):

@@ -106,6 +106,7 @@ def _read_changes(
     patches = [patch for each in commands if each.program in PATCHERS and (patch := read_patch(each.stdin))]
     if len(patches) == 1 and patches[0].paths and not features.restores:
         features.edit = Edit(patches[0].paths[0], patches[0].old, patches[0].new)
+        features.prints = patches[0].prints
     features.copies = tuple(pair for each in commands if (pair := copied_files(each)))
     features.creates = (
         patches[0].creates

@@ -208,7 +208,8 @@ _DEAD: Final = re.compile(
     re.IGNORECASE,
 )
 _ASKED_TO_RETRY: Final = re.compile(
-    r"\b(?:try|run|retry) (?:it )?again (?:in|after|later)|retry[- ]after|please (?:wait|retry)", re.IGNORECASE
+    r"\b(?:try|run|retry|check) (?:it )?(?:again|back) (?:in|after|later)|retry[-_ ]?after|please (?:wait|retry)",
+    re.IGNORECASE,
 )
 
 
@@ -263,7 +264,7 @@ def is_picture(text: str) -> bool:
 def asks_to_retry(text: str) -> bool:
     """Check whether a result itself asks to try again."""
     plain = text.lower()  # the pattern alone took 130 µs of each failed call
-    return any(part in plain for part in ("aga", "retry", "plea")) and _ASKED_TO_RETRY.search(text) is not None
+    return any(part in plain for part in ("aga", "back", "retry", "plea")) and _ASKED_TO_RETRY.search(text) is not None
 
 
 _NOTHING: Final = re.compile(

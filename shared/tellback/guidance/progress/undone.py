@@ -128,7 +128,7 @@ def _works(features: CallFeatures) -> bool:
 
     Without it, an agent that replaced a fix that worked by a better one got a false report.
     """
-    runs = features.scripted or features.effect == "test"
+    runs = features.effect == "test" or (features.effect == "run" and bool(features.programs) and not features.probes)
     return runs and bool(features.lines) and not features.fixes and not shows_fault(features)
 
 
