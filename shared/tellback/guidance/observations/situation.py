@@ -17,20 +17,15 @@ from tellback.guidance.observations.memory import ObservationMemory
 from tellback.guidance.observations.programs import command_of
 from tellback.guidance.observations.tools import Tool, answer_argument, final_tool, is_final_tool_name
 from tellback.guidance.observations.words import ContentWord, content_words, load_lexicon
+from tellback.guidance.progress.effects import only_organizes
 from tellback.guidance.repeats import attempt_fingerprint
 from tellback.truncation import single_line
 
 # Two of at most four lines: room must remain for using results and for a retry.
 ALTERNATIVES_MAX: Final = 2
 SHOWN_QUERY: Final = 120
-
-
 # As in `emptiness`: a longer question is a briefing, of which no answer mentions every word.
 QUESTION_WORDS: Final = 24
-# Tools by which agents keep their plan; a plan that was written down ends no task.
-_BOOKKEEPING: Final = frozenset(
-    ["todowrite", "taskcreate", "taskupdate", "tasklist", "write_todos", "update_plan", "task", "think", "skill"]
-)
 
 
 # Of tools that take other arguments than a path, such as GitHub's `get_file_contents` and Gemini CLI's
@@ -115,7 +110,7 @@ class CallSituation:
         Coding agents read "answer the user" after 2,090 of 9,869 calls, the first one included. A long question is a
         briefing, and no single result tells that it is answered.
         """
-        if works_on_files(self.tool, self.params) or self.tool.lower() in _BOOKKEEPING:
+        if works_on_files(self.tool, self.params) or only_organizes(self.tool):  # a plan ends no task
             return False
         return len(content_words(self.question)) <= QUESTION_WORDS and not unresolved_tools(self.memory)
 

@@ -33,13 +33,14 @@ def named(effect: Effect, *lines: str) -> dict[str, Effect]:
 
 
 _THOUGHTS: Final = words_in("think sequentialthinking thought scratchpad reflect")
-# Those that only note something down; other plans ask a person, or start another agent.
+# Those that only note something down; other plans ask a person.
 _NOTES: Final = (
     "todowrite todoread taskcreate taskupdate tasklist taskget write_todos update_plan think sequentialthinking plan",
-    "report_progress",
+    "report_progress task_tracker",
 )
+_AGENTS: Final = "task agent spawn_agent delegate new_task runsubagent"
 _TOOLS: Final[dict[str, Effect]] = {
-    **named("plan", *_NOTES, "exitplanmode enterplanmode askuserquestion skill slashcommand task"),
+    **named("plan", *_NOTES, "exitplanmode enterplanmode askuserquestion skill slashcommand request_user_input"),
     **named("wait", "bashoutput taskoutput kill_bash killshell taskstop wait sleep browser_wait_for wait_for"),
     **named(
         "search",
@@ -50,12 +51,14 @@ _TOOLS: Final[dict[str, Effect]] = {
     **named(
         "read",
         "read view viewcode open ls list_dir read_file webfetch notebookread lsp read_many_files list_directory",
-        "browser_snapshot browser_take_screenshot view_image listagents",
+        "browser_snapshot browser_take_screenshot view_image listagents browser_console_messages",
+        "browser_network_requests browser_list_tabs",
     ),
     **named(
         "write",
         "edit write multiedit notebookedit apply_patch create insert replace write_file edit_file create_file",
-        "undo_edit str_replace append_file stringreplace createfile",
+        "undo_edit str_replace append_file stringreplace createfile browser_select_option browser_handle_dialog",
+        _AGENTS,  # another agent may change anything
     ),
     **named("test", "runtests run_tests test run_test"),
     **named("finish", "finish submit final_answer complete attempt_completion reject"),
@@ -75,19 +78,26 @@ _KEPT: Final[dict[DeclaredEffect, frozenset[Effect]]] = {
     "writes": frozenset({"plan", "wait", "write", "install", "test", "finish"}),
 }
 # Editors whose argument `command` says what they do.
-EDITORS: Final = frozenset({"str_replace_editor", "str_replace_based_edit_tool", "editactionarguments"})
+EDITORS: Final = words_in(
+    "str_replace_editor str_replace_based_edit_tool editactionarguments file_editor planning_file_editor"
+)
 
 _VERBS: Final[dict[str, Effect]] = {
+    **named("plan", "ask"),
     **named("read", "get list read show view describe check calculate count status fetch load download inspect"),
+    **named("read", "screenshot snapshot"),
     **named("search", "search find lookup query grep browse"),
     **named(
         "write",
         "write create update delete edit insert send book cancel set add remove modify transfer submit exchange return",
-        "apply patch click type fill press navigate scroll drag upload post put move rename commit push save",
+        "apply patch click type fill press navigate scroll drag upload post put move rename commit push save restore",
+        "go switch input",
     ),
     **named("wait", "wait sleep poll"),
     **named("run", "run exec execute test build"),
 }
+# Words that say it wherever they stand: `update_todo_list` and `search_replace` begin with another verb.
+_DECISIVE: Final[dict[str, Effect]] = {**named("plan", "todo todos"), **named("write", "replace")}
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _SQL: Final = re.compile(
     r"\s*(?:(select|with|show|explain|pragma|describe)|insert|update|delete|create|drop|alter|merge)\b", re.IGNORECASE
@@ -115,6 +125,8 @@ def tool_effect(tool: str, params: Mapping[str, Any], declared: DeclaredEffect |
     if name in _SCREENS:
         action = params.get("action")
         return "read" if action in _SHOTS else "wait" if action == "wait" else "write"
+    if name == "write_stdin":  # Codex looks with it at a command that still runs
+        return "write" if params.get("chars") else "wait"
     if found is None:
         asked = _statement_effect(name, params)
         if asked is not None and declared != "reads":  # a server that only reads refuses the rest itself
@@ -149,9 +161,9 @@ def presses(tool: str, effect: Effect) -> bool:
 
 @lru_cache(maxsize=1024)
 def _effect_of_verb(tool: str) -> Effect:
-    words = (word.lower() for word in _WORDS.findall(tool.rpartition("__")[2]))
-    found: Effect | None = next((_VERBS[word] for word in words if word in _VERBS), None)
-    return found or "run"
+    words = [word.lower() for word in _WORDS.findall(tool.rpartition("__")[2])]
+    found: list[Effect] = [table[word] for table in (_DECISIVE, _VERBS) for word in words if word in table]
+    return found[0] if found else "run"
 
 
 # Parts of the names of tools that only coding agents have.
@@ -168,6 +180,11 @@ _READERS: Final = {
 def only_notes(tool: str) -> bool:
     """Check whether a tool only notes down what its agent thinks."""
     return plain_name(tool) in _THOUGHTS
+
+
+def only_organizes(tool: str) -> bool:
+    """Check whether a tool only plans, asks a person, or hands work to another agent."""
+    return plain_name(tool) in _AGENTS.split() or tool_effect(tool, {}) == "plan"
 
 
 def surely_reads(tool: str) -> bool:
