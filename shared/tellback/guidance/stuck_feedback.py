@@ -75,7 +75,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "Check whether what you wait for still runs: its process, its log, its exit code.",
     ),
     "after_done": (
-        "The task was handed in at call {since}; {count} more calls followed.",
+        "You said at call {since} that the task is done; {count} more calls followed.",
         "Stop here, unless something is still missing.",
     ),
     "no_news": (

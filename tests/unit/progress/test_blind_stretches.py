@@ -18,7 +18,6 @@ IN_TIME: Final = 3
 # Stuck ones that are reported late or not at all, and healthy ones that hear something.
 MISJUDGED: Final = {
     "blind_stretches.jsonl": {
-        "an API whose container has exited",
         "a confirmed booking watched on and on",
         "one sum printed in many ways",
         "subagents that find no retries",
@@ -34,15 +33,12 @@ MISJUDGED: Final = {
         "an event that no log has",
     },
     "blind_stretches_noisy.jsonl": {
-        "more errors of tsc after each change",
-        "a run of CI that is over",
         "thoughts and looks at what was seen",
     },
     "blind_stretches_apart.jsonl": {
         "its own script prints the wrong rows",
         "strict on breaks one test, off the other",
         "a pod that crashes for good",
-        "summaries and greetings after the last check",
         "probes that say what is known",
     },
 }

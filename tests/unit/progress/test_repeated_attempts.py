@@ -106,7 +106,8 @@ def lint(program: str, found: int) -> MadeCall:
         ("ruff check .", (3, 5, 9, 12), [(6, "worse_tests")]),
         ("npx eslint src", (3, 5, 9, 12), [(6, "worse_tests")]),
         ("ruff check .", (1, 7, 9, 2), []),  # the first may be a syntax error, which hides the others
-        ("tsc --noEmit", (3, 5, 9, 12), []),  # a compiler that gets further
+        ("npx tsc --noEmit", (3, 5, 9, 12), [(6, "worse_tests")]),
+        ("cargo check", (3, 5, 9, 12), []),  # a compiler that gets further
         ("ruff check .", (9, 5, 3, 1), []),
     ],
 )

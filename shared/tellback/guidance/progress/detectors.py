@@ -63,10 +63,9 @@ EMPTY_SEARCHES: Final = 6  # with 5, an agent that was making progress got a fal
 FAILING_TOOL: Final = 3  # by judgement, first 4
 FAILING_SHELL: Final = 8  # with 5, an agent that was making progress got a false report; with 8, none did
 WORSE_RUNS: Final = 2  # by judgement
-LINTERS: Final = words_in("ruff eslint flake8 pylint pycodestyle mypy pyright biome rubocop golangci-lint shellcheck")
-WAITS: Final = 6  # by judgement
-WAITS_FOR_DEAD: Final = 3  # by judgement
-AFTER_DONE: Final = 3  # by judgement
+LINTERS: Final = words_in(
+    "ruff eslint flake8 pylint pycodestyle mypy pyright biome rubocop golangci-lint shellcheck tsc vue-tsc"
+)
 STALE_OF_EIGHT: Final = 3  # with 2, six agents that were making progress got a false report
 IDLE_CALLS: Final = 10  # by the rules of the labels; none of the tuning transcripts has as many
 FAMILIAR_OF_EIGHT: Final = 7  # reads and searches with hardly a new line; with 6, four false reports
@@ -338,26 +337,6 @@ def failing_tool(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     if entry.count < needed:
         return None
     return StuckFinding("failing_tool", features.tool, entry.count, entry.first, at, detail=features.error)
-
-
-def dead_wait(features: CallFeatures, at: int, repeats: list[int]) -> StuckFinding | None:
-    """Find waiting for something that has ended, or that shows no change however long the wait."""
-    if not (features.waits or features.effect == "wait"):
-        return None
-    needed = WAITS_FOR_DEAD if features.dead or features.failed else WAITS
-    return StuckFinding("dead_wait", features.shown, len(repeats), repeats[0], at) if len(repeats) >= needed else None
-
-
-def after_done(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
-    """Find calls after the task was handed in."""
-    if features.effect == "finish" and not features.failed and trail.done <= trail.anything:
-        trail.done = at
-        return None
-    if features.effect in ("write", "plan"):
-        trail.done = 0  # a new task
-    if trail.done and at - trail.done >= AFTER_DONE:
-        return StuckFinding("after_done", features.shown, at - trail.done, trail.done, at)
-    return None
 
 
 def no_news(trail: ProgressTrail, features: CallFeatures, at: int, *, is_stale: bool) -> StuckFinding | None:

@@ -13,7 +13,7 @@ import msgspec
 
 from tellback.contracts.guidance import ToolCall, ToolInvoked
 from tellback.guidance.observations.evidence import Verdict
-from tellback.guidance.progress import detectors
+from tellback.guidance.progress import detectors, endings
 from tellback.guidance.progress.asked import asked_by
 from tellback.guidance.progress.effects import DeclaredEffect
 from tellback.guidance.progress.features import ENVIRONMENT, CallFeatures
@@ -136,8 +136,8 @@ def judge(
         detectors.empty_searches(trail, features, at),
         detectors.same_counts(trail, features, at),
         detectors.blind_probe(trail, features, at),
-        detectors.dead_wait(features, at, repeats),
-        detectors.after_done(trail, features, at),
+        endings.dead_wait(trail, features, at, repeats),
+        endings.after_done(trail, features, at),
         detectors.no_news(
             trail, features, at, is_stale=_is_stale(features, repeats) or bool(features.views and trail.reread & 1)
         ),
@@ -360,7 +360,7 @@ THRESHOLDS = {
     "empty_searches": detectors.EMPTY_SEARCHES,
     "same_counts": detectors.SAME_COUNTS,
     "blind_probe": detectors.BLIND_PROBES,
-    "dead_wait": detectors.WAITS_FOR_DEAD,
-    "after_done": detectors.AFTER_DONE,
+    "dead_wait": endings.WAITS_FOR_DEAD,
+    "after_done": endings.AFTER_DONE,
     "no_news": detectors.STALE_OF_EIGHT,
 }

@@ -1,0 +1,60 @@
+"""Calls after an end: waits for what has ended, and calls after the task was done."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tellback.guidance.progress.faults import shows_progress
+from tellback.guidance.progress.features import CallFeatures
+from tellback.guidance.progress.trail import FAILURES_MAX, ProgressTrail, StuckFinding, mark, remember
+
+WAITS: Final = 6  # by judgement
+WAITS_FOR_DEAD: Final = 3  # by judgement
+AFTER_DONE: Final = 3  # by judgement
+# An id, a port or the name of a pod tells what a call waits for, whatever words ask for it.
+_THING: Final = re.compile(r"(?<![\w-])(?=[a-z_-]*\d[\w-]*\d[\w-]*\d)[\w-]{4,80}", re.IGNORECASE)
+_LENGTHS: Final = re.compile(r"\b(?:sleep|timeout)\s+\S+", re.IGNORECASE)
+_SAYS_DONE: Final = re.compile(
+    r"\b(?:complete(?:d|ly)?|done|finished|summary|success(?:fully|ful)?|verified|all tests pass\w*)\b", re.IGNORECASE
+)
+
+
+def dead_wait(trail: ProgressTrail, features: CallFeatures, at: int, repeats: list[int]) -> StuckFinding | None:
+    """Find waiting for something that has ended, or that shows no change however long the wait."""
+    if not (features.waits or features.effect == "wait"):
+        return None
+    calls, needed = repeats, WAITS
+    if features.dead or features.failed:
+        needed = WAITS_FOR_DEAD
+        if not shows_progress(features) or features.dead:
+            calls = max([repeats, *(_counted(trail, thing, at) for thing in _things(features))], key=len)
+    return StuckFinding("dead_wait", features.shown, len(calls), calls[0], at) if len(calls) >= needed else None
+
+
+def _things(features: CallFeatures) -> list[str]:
+    return _THING.findall(_LENGTHS.sub("", features.shown))[:3]
+
+
+def _counted(trail: ProgressTrail, what: str, at: int) -> list[int]:
+    """Record the call under a name, and return the calls under it since the last change."""
+    key = mark(f"~ {what}")
+    calls = [*(index for index in trail.failures.get(key, ()) if index > trail.anything), at][-12:]
+    remember(trail.failures, key, calls, FAILURES_MAX)
+    return calls
+
+
+def after_done(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+    """Find calls after the task was handed in, or after the agent printed again and again that it is done."""
+    if features.effect == "finish" and not features.failed and trail.done <= trail.anything:
+        trail.done = at
+        return None
+    if features.effect in ("write", "plan"):
+        trail.done = 0  # a new task
+    if trail.done and at - trail.done >= AFTER_DONE:
+        return StuckFinding("after_done", features.shown, at - trail.done, trail.done, at)
+    if features.effect == "none" and features.programs and _SAYS_DONE.search(features.shown):
+        calls = _counted(trail, "done", at)
+        if len(calls) >= AFTER_DONE:
+            return StuckFinding("after_done", features.shown, at - calls[0], calls[0], at)
+    return None

@@ -1,0 +1,69 @@
+"""Calls after an end: waits for what is over, in whatever words, and an agent that says again that it is done."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.dialects import MadeCall, claude_code, codex_exec, mini_swe_agent, nudges_in
+
+RUN = "18231177"
+DONE = '{"conclusion":"failure","status":"completed"}'
+
+
+def reported(calls: list[MadeCall]) -> list[tuple[int, str]]:
+    return [(call, each.summary) for call, each in nudges_in(calls)]
+
+
+OVER = [
+    codex_exec(f"sleep 30; gh run view {RUN} --json status,conclusion", DONE),
+    codex_exec(f"sleep 60 && gh run watch {RUN}", f"Run ci ({RUN}) has already completed with 'failure'"),
+    codex_exec(f"sleep 60 && gh run view {RUN} --json conclusion", '{"conclusion":"failure"}'),
+]
+
+
+def test_a_run_that_is_over_is_known_in_other_words() -> None:
+    """Requirement G-215."""
+    [(call, said)] = reported(OVER)
+    assert (call, said[:25]) == (3, "You have waited 3 times s")
+
+
+def test_a_change_in_between_and_other_runs_begin_a_new_wait() -> None:
+    """Requirement G-215."""
+    pushed = [call for each in OVER for call in (each, codex_exec("git push", f"{len(each[2])}..b  main -> main"))]
+    others = [codex_exec(f"sleep 30; gh run view {n}{RUN}", f"completed failure {n}{RUN}") for n in range(6)]
+    assert reported(pushed) == reported(others) == []
+
+
+def test_how_long_a_call_waits_names_nothing() -> None:
+    """Requirement G-215."""
+    calls = [codex_exec(f"sleep 1800; cat part{n}.log", f"part {n} has completed") for n in range(6)]
+    assert reported(calls) == []
+
+
+def test_a_server_that_is_down_is_known_by_its_port() -> None:
+    """Requirement G-215."""
+    lines = ("curl -s localhost:8080/health", "curl -sS http://localhost:8080/health", "nc -z localhost 8080")
+    refused = [claude_code(f"sleep {n + 9} && {line}", "connection refused", 7) for n, line in enumerate(lines)]
+    assert [call for call, _ in reported(refused)] == [3]
+
+
+LOOK = mini_swe_agent("git diff --stat", "a.py | 2 +-")
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        (("The fix is complete.", "=== SUMMARY ===", "Task finished"), [6]),
+        (("Looking at part 1", "Looking at part 2", "Looking at part 3"), []),
+    ],
+)
+def test_who_says_again_that_the_task_is_done_is_asked_to_stop(said: tuple[str, ...], found: list[int]) -> None:
+    """Requirement G-216."""
+    calls = [
+        call
+        for n, each in enumerate(said)
+        for call in (mini_swe_agent(f"ls part{n}", f"part{n}.py"), mini_swe_agent(f'echo "{each}"', each))
+    ]
+    assert [call for call, _ in reported(calls)] == found
+    edits = [mini_swe_agent(f"sed -i s/a{n}/b/ a.py") for n in range(3)]
+    assert reported([call for n, edit in enumerate(edits) for call in (edit, calls[2 * n + 1])]) == []
