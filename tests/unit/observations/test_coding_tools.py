@@ -191,6 +191,28 @@ def test_what_a_person_or_a_sibling_stopped_is_neither_a_success_nor_a_failure(s
     assert not observer.memory.failed, "it was not tried"
 
 
+SHELL = {"shellId": "b1", "command": "npm run e2e", "stdout": "", "stderr": "", "stdoutLines": 1}
+GREP = {"mode": "content", "numFiles": 0, "filenames": [], "content": "", "numLines": 0}
+
+
+@pytest.mark.parametrize(
+    ("tool", "record", "expected"),
+    [
+        ("BashOutput", {**SHELL, "status": "running", "exitCode": None}, "ok"),
+        ("BashOutput", {**SHELL, "status": "completed", "exitCode": 0}, "ok"),
+        ("BashOutput", {**SHELL, "status": "failed", "exitCode": 1}, "error"),
+        ("BashOutput", {**SHELL, "status": "killed", "exitCode": None}, "error"),
+        ("Grep", GREP, "no_results"),
+        ("Grep", {**GREP, "content": "a.py:3: x", "numLines": 1}, "ok"),
+    ],
+)
+def test_the_records_that_the_hooks_of_claude_code_pass(
+    tool: str, record: dict[str, Any], expected: OutcomeCode
+) -> None:
+    """A program that still runs has not failed, and a search without a line has found nothing."""
+    assert classify(build_evidence(tool, {"pattern": "x"}, record, None), {}).code == expected
+
+
 def test_a_policy_that_refuses_is_a_failure() -> None:
     said = "Permission to use Bash with command rm has been denied."
     assert classify(build_evidence("Bash", {"command": "rm x"}, None, said), {}).code == "denied"

@@ -25,6 +25,7 @@ from tellback.sanitize import without_sequences
 
 _EXITS: Final = ("exit_code", "exitcode", "exitstatus", "exit_status", "returncode", "return_code")
 
+_RUNNING: Final = ("running", "pending", "queued", "started", "in_progress")
 # An exit code counts only beside output: `{"exit_code": 3, "name": ...}` may describe a door.
 _OUTPUTS: Final = ("stdout", "stderr", "stdout_tail", "stderr_tail", "output", "aggregated_output")
 
@@ -163,8 +164,8 @@ def _run_in_record(evidence: Evidence, commands: tuple[SimpleCommand, ...]) -> P
         return None
     output = "\n".join(value_text(fields[name]) for name in _OUTPUTS if isinstance(fields.get(name), str))
     output = without_sequences(output)
-    if found[0] is None:
-        return ProgramRun(commands, output, lost=True)
+    if found[0] is None:  # Claude Code's `BashOutput` has none as long as the program runs
+        return ProgramRun(commands, output, lost=fields.get("status") not in _RUNNING)
     if not isinstance(found[0], int) or isinstance(found[0], bool):
         return None
     return ProgramRun(commands, output, found[0])
