@@ -1,15 +1,15 @@
 """The rules compiled into scans, each one regular expression, so that a text costs little more than reading it.
 
-Python's `re` finds a fixed text at a third of a nanosecond a character, and tries alternatives at 10 to 20. So nearly
-every rule begins with such a text, its anchor, and the rules of one anchor are one scan. What has no anchor are tokens
-with a form of their own: those lie within a long run of token characters, which `bytes.translate` and `find` show, and
-only the runs are searched.
+Python's `re` tries alternatives at 10 to 20 nanoseconds a character. So nearly every rule begins with a fixed text, its
+anchor, and the rules of one anchor are one scan, which a text without the anchor does not need: `substrings` decides
+that at a twentieth of a nanosecond. What has no anchor are tokens with a form of their own: those lie within a long run
+of token characters, which `bytes.translate` and `find` show, and only the runs are searched.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from functools import cache, cached_property
 from itertools import groupby
 from typing import Final, NamedTuple
@@ -19,7 +19,7 @@ from tellback.redaction import assignments, codes, columns, command_lines, forms
 from tellback.redaction.token_runs import TOKEN, TokenRuns, Window, add_window
 from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, seems_random
 
-SHORT: Final = 4_000  # characters; in a shorter text, to look for an anchor costs less than to search by a pattern
+_SHORT: Final = 4_000  # characters; to look for the names of all issuers costs more than to search a shorter text
 
 # Before a token with a prefix. Most words are shorter than any, and `re` need not try prefixes.
 _BEFORE_PREFIX: Final = rf"[^0-9A-Za-z](?=[0-9A-Za-z$][\w0-9A-Za-z_+/=%.~!$|:@-]{{{TOKEN - 1}}})"
@@ -115,8 +115,6 @@ class Scan:
 
     def find_all(self, folded: str, text: str, windows: Iterable[Window] | None = None) -> Generator[tuple[int, str]]:
         """Yield the position and rule of each match in `folded`; `text` has the capitals, to decide doubtful values."""
-        if self.anchor and (folded.isascii() > self.anchor.isascii() or not self._has_anchor(folded)):
-            return
         shift = 1 if self._after else 0  # of what is searched, for a match where the text begins
         searched = f"\n{folded}" if shift else folded
         compiled = self._compiled
@@ -129,18 +127,6 @@ class Scan:
                     # One with `after` begins with the character before it, and so at its own place in the text.
                     yield match.end() - 1 - shift if index in compiled.at_end else match.start(), compiled.names[index]
                 start = max(match.end() - shift, match.start() + 1)  # noqa: PLW2901 - the window is used up
-
-    def _has_anchor(self, folded: str) -> bool:
-        """Return whether the anchor is in the text, and so whether to compile the rules."""
-        return "_compiled" in vars(self) or self.occurs_in(folded)
-
-    def occurs_in(self, text: str) -> bool:
-        """Return whether the anchor is in a long text."""
-        return self._find_anchor(text) is not None
-
-    @cached_property
-    def _find_anchor(self) -> Callable[[str], object]:
-        return re.compile(re.escape(self.anchor)).search  # in long texts twice as fast as `in`
 
 
 def _all_random(text: str, match: re.Match[str], doubts: range, shift: int) -> bool:
@@ -155,9 +141,8 @@ Anchored = dict[str, Scan]  # by the text with which each match begins
 
 
 class ScanSet(NamedTuple):
-    """All scans: `tokens` of runs, `short` and `plain` for the text itself, the others for it in lower case."""
+    """All scans: `tokens` of runs, `plain` for the text itself, the others for it in lower case."""
 
-    short: Anchored
     tokens: tuple[Scan, ...]
     plain: Anchored
     sentences: Anchored
@@ -172,67 +157,48 @@ class ScanSet(NamedTuple):
         if runs.runs:
             for scan in self.tokens:
                 yield from scan.find_all(spaced, text, runs.runs)
-        for group in (self.short, self.plain):
-            for scan in _present(group, spaced):
-                yield from scan.find_all(spaced, text)
+        for scan in _present(self.plain, spaced):
+            yield from scan.find_all(spaced, text)
         folded = fold_ascii(text)
-        absent = set(self.folded)
-        for scan in _with_anchor(self.folded, folded):
-            absent.discard(scan.anchor)
+        for scan in _present(self.folded, folded):
             yield from scan.find_all(folded, text)
         if runs.named:
-            yield from self._find_near(folded, text, runs.named, absent)
+            yield from self._find_near(folded, text, runs.named)
         # Without a row and such a value, only a table that goes on in the next piece of a stream matters.
         start = 0 if runs.named and "\n" in folded else max(0, len(folded) - _LONGEST_HEAD)
         end = folded[start:]
-        for scan in _present(self.heads, end, absent):
+        for scan in _present(self.heads, end):
             for place, rule in scan.find_all(end, text[start:]):
                 yield start + place, rule
 
-    def _find_near(
-        self, folded: str, text: str, values: Iterable[Window], absent: Container[str]
-    ) -> Generator[tuple[int, str]]:
+    def _find_near(self, folded: str, text: str, values: Iterable[Window]) -> Generator[tuple[int, str]]:
         """Yield the matches near long values with a digit, of rules that need one."""
         # Most anchors are in no window: to search all windows at once costs less than a call for each.
         near = "\n".join(folded[start:end] for start, end in values)
-        for scan in _present(self.sentences, near, absent):
+        for scan in _present(self.sentences, near):
             yield from scan.find_all(folded, text, values)
-        if self.issued and _may_name_issuer(folded):
+        if self.issued and (len(folded) < _SHORT or _names_issuer(folded)):
             windows = _issued_windows(folded)
             for scan in self.issued:
                 yield from scan.find_all(folded, text, windows)
 
 
-def _with_anchor(scans: Anchored, text: str) -> Iterable[Scan]:
+def _present(scans: Anchored, text: str) -> list[Scan]:
     """Return the scans whose anchor is in the text."""
-    # Each event has short texts, and few of them have any anchor: a call for each scan took half of a host's time.
-    if len(text) < SHORT:
-        return [scans[anchor] for anchor in scans if anchor in text]
-    return [scan for scan in scans.values() if scan.occurs_in(text)]
+    from tellback.redaction.substrings import searchable  # noqa: PLC0415 - only who searches pays for its library
+
+    within = searchable(text)
+    return [scan for anchor, scan in scans.items() if anchor in within]
 
 
-def _present(scans: Anchored, text: str, absent: Container[str] = ()) -> Generator[Scan]:
-    """Yield the scans whose anchor is in the text, for groups of which a text has few; `absent` are not in it."""
-    if len(text) < SHORT:
-        yield from (scans[anchor] for anchor in scans if anchor in text)
-        return
-    # One character is found ten times as fast as an anchor, and most anchors have one that a text lacks.
-    lacking = {character for character in set("".join(scans)) if character not in text}
-    for anchor, scan in scans.items():
-        if anchor not in absent and lacking.isdisjoint(anchor) and scan.occurs_in(text):
-            yield scan
-
-
-_ISSUER_LETTERS: Final = frozenset("".join(assignments.ISSUERS))
 _ISSUED_VALUE: Final = lazy_pattern(assignments.ISSUED_VALUE)
 
 
-def _may_name_issuer(folded: str) -> bool:
-    """Return whether the text has all letters of some issuer's name, which lists of hashes and ids have not."""
-    if len(folded) < SHORT:
-        return True
-    absent = {letter for letter in _ISSUER_LETTERS if letter not in folded}
-    return any(absent.isdisjoint(name) for name in assignments.ISSUERS)
+def _names_issuer(folded: str) -> bool:
+    from tellback.redaction.substrings import searchable  # noqa: PLC0415 - as above
+
+    within = searchable(folded)
+    return any(issuer in within for issuer in assignments.ISSUERS)
 
 
 def _issued_windows(folded: str) -> list[Window]:
@@ -296,9 +262,8 @@ def _scans(occurs: Callable[[str], bool], occurs_folded: Callable[[str], bool]) 
     issuers = [name for name in assignments.ISSUERS if occurs_folded(name)]
     issued = (("issuer-assignment", assignments.issued(issuers), ""),)
     return ScanSet(
-        short=_anchored(tokens.SHORT, occurs),
         tokens=(*prefixed, *anywhere),
-        plain=_anchored((*tokens.PLAIN, *forms.CAMEL), occurs),
+        plain=_anchored((*tokens.SHORT, *tokens.PLAIN, *forms.CAMEL), occurs),
         sentences=_anchored((*forms.SENTENCES, *layouts.RULES, *printed.NEAR_VALUES), occurs_folded),
         issued=(Scan(rules=issued, after="[^0-9a-z](?=[a-z])"),) if issuers else (),
         folded=_anchored(_FOLDED, occurs_folded),
