@@ -51,6 +51,7 @@ _HEAD_LINES: Final = {
     ";": _of_names(";"),
     _ALIGNED: lazy_pattern(r"[\s\"'`*]*+(?:[A-Za-z_#][^,;:|=<>(){}]*+)?+"),
 }
+_SEPARATORS: Final = frozenset("\t,;")  # a line without one has no such head, which `in` decides fastest
 # Heads of tables with a setting in each row.
 _OF_NAMES: Final = frozenset({"name", "key", "variable", "variable_name", "field", "setting", "parameter", "env"})
 _OF_VALUES: Final = frozenset({"value", "val", "data"})
@@ -114,7 +115,7 @@ def _table_of(line: str, names_secret: Callable[[str], bool]) -> Table | None:
     if len(line) > _LONGEST:
         return None
     for sign, of_names in _HEAD_LINES.items():
-        if not of_names.fullmatch(line):
+        if (sign in _SEPARATORS and sign not in line) or not of_names.fullmatch(line):
             continue
         cells = _split(sign, line)
         if sign in ",;" and any(cell.startswith(" ") for cell in cells):

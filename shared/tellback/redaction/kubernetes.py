@@ -29,8 +29,9 @@ def value_lines(lines: Sequence[str]) -> Generator[int]:
     """Yield the numbers of the lines that hold a Secret's values, document by document."""
     start = 0
     for number in range(len(lines) + 1):
-        if number == len(lines) or _BOUNDARY.fullmatch(lines[number]):
-            if any(_KIND.fullmatch(line) or _IN_JSON.search(line) for line in lines[start:number]):
+        # `in` decides nearly every line at a tenth of the cost of a pattern.
+        if number == len(lines) or ("---" in lines[number] and _BOUNDARY.fullmatch(lines[number])):
+            if any(_KIND.fullmatch(line) or (_WORD in line and _IN_JSON.search(line)) for line in lines[start:number]):
                 yield from _values(lines, start, number)
             start = number + 1
 
@@ -43,7 +44,7 @@ def _values(lines: Sequence[str], start: int, end: int) -> Generator[int]:
         if indent >= 0 and line.strip() and depth > indent:
             yield number
             continue
-        found = _DATA.fullmatch(line)
+        found = _DATA.fullmatch(line) if "ata" in line else None
         indent = len(found["indent"]) if found else -1
-        if _JSON_DATA.search(line):
+        if "ata" in line and _JSON_DATA.search(line):
             yield number

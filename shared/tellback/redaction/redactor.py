@@ -151,12 +151,15 @@ class Redactor:
         goes_on = {blocks.table, blocks.codes, within.table, within.codes} != {None}
         if not (given or found or secrets or goes_on):
             return {}
-        lines, searched = text.split(_NEWLINE), read.text.split(_NEWLINE)
+        lines = text.split(_NEWLINE)
+        searched = lines if read.text == text else read.text.split(_NEWLINE)
         numbered = _numbered(searched, found)
         held = read.held(numbered)
         first_last = reversed([*_numbered(lines, given), *held])
         hidden = {number: rule for number, rule in first_last if rule not in _HEADS}
         hidden |= self._hidden_below(lines, held, blocks, secrets=secrets)
+        if searched is lines:
+            secrets = False  # their values are those found already
         other = [each for each, (number, _) in zip(numbered, held, strict=True) if searched[each[0]] != lines[number]]
         if other or goes_on or secrets:
             blocks.within = within
