@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
 from tellback.redaction import assignments, codes, columns, command_lines, forms, layouts, printed, tokens
+from tellback.redaction.substrings import Searchable, searchable
 from tellback.redaction.token_runs import TOKEN, TokenRuns, Window, add_window
 from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, seems_random
 
@@ -157,24 +158,24 @@ class ScanSet(NamedTuple):
         if runs.runs:
             for scan in self.tokens:
                 yield from scan.find_all(spaced, text, runs.runs)
-        for scan in _present(self.plain, spaced):
+        for scan in _present(self.plain, searchable(spaced)):
             yield from scan.find_all(spaced, text)
         folded = fold_ascii(text)
-        for scan in _present(self.folded, folded):
+        within = searchable(folded)
+        for scan in _present(self.folded, within):
             yield from scan.find_all(folded, text)
         if runs.named:
             yield from self._find_near(folded, text, runs.named)
         # Without a row and such a value, only a table that goes on in the next piece of a stream matters.
         start = 0 if runs.named and "\n" in folded else max(0, len(folded) - _LONGEST_HEAD)
-        end = folded[start:]
-        for scan in _present(self.heads, end):
-            for place, rule in scan.find_all(end, text[start:]):
+        for scan in _present(self.heads, within):
+            for place, rule in scan.find_all(folded[start:], text[start:]):
                 yield start + place, rule
 
     def _find_near(self, folded: str, text: str, values: Iterable[Window]) -> Generator[tuple[int, str]]:
         """Yield the matches near long values with a digit, of rules that need one."""
         # Most anchors are in no window: to search all windows at once costs less than a call for each.
-        near = "\n".join(folded[start:end] for start, end in values)
+        near = searchable("\n".join(folded[start:end] for start, end in values))
         for scan in _present(self.sentences, near):
             yield from scan.find_all(folded, text, values)
         if self.issued and (len(folded) < _SHORT or _names_issuer(folded)):
@@ -183,11 +184,8 @@ class ScanSet(NamedTuple):
                 yield from scan.find_all(folded, text, windows)
 
 
-def _present(scans: Anchored, text: str) -> list[Scan]:
+def _present(scans: Anchored, within: Searchable) -> list[Scan]:
     """Return the scans whose anchor is in the text."""
-    from tellback.redaction.substrings import searchable  # noqa: PLC0415 - only who searches pays for its library
-
-    within = searchable(text)
     return [scan for anchor, scan in scans.items() if anchor in within]
 
 
@@ -195,8 +193,6 @@ _ISSUED_VALUE: Final = lazy_pattern(assignments.ISSUED_VALUE)
 
 
 def _names_issuer(folded: str) -> bool:
-    from tellback.redaction.substrings import searchable  # noqa: PLC0415 - as above
-
     within = searchable(folded)
     return any(issuer in within for issuer in assignments.ISSUERS)
 

@@ -1,14 +1,15 @@
 """Whether fixed texts occur in a text that is asked for many of them.
 
 stringzilla looks for each at 0.05 ns a character, by the processor's vector instructions; `in` and `re` take 0.5
-(`docs/decisions/searching-for-secrets.md`). A process imports this module at its first search, since many never search.
+(`docs/decisions/searching-for-secrets.md`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
-from typing import Final, Protocol
+from typing import Protocol
 
 
 class Searchable(Protocol):
@@ -19,10 +20,14 @@ class Searchable(Protocol):
         ...
 
 
-_Str: Final[Callable[[str | bytes], Searchable]] = import_module("stringzilla").Str  # imported so: it ships no types
-
-
 def searchable(text: str) -> Searchable:
     """Return the text in a form of which `in` is fast."""
     # Half of a surrogate pair, which names of files and torn output have, is nothing that stringzilla takes from a str.
-    return _Str(text if text.isascii() else text.encode("utf-8", "surrogatepass"))
+    return _library()(text if text.isascii() else text.encode("utf-8", "surrogatepass"))
+
+
+@cache
+def _library() -> Callable[[str | bytes], Searchable]:
+    """Import stringzilla, for which only a process that searches pays; it ships no types."""
+    found: Callable[[str | bytes], Searchable] = import_module("stringzilla").Str
+    return found
