@@ -86,7 +86,10 @@ RULES: Final = (
     AnchoredRule("password", "login", rf"[ ](?<=[ ]login[ ])[^\s@]{{1,64}}@[^\s@]{{1,80}}[ ]{GIVEN}$"),
     AnchoredRule("password", "key", r"[ ]content[ ]{1,20}:[ ]\S{6}", "(?=[ ]content[ ])"),
     AnchoredRule(
-        "password", "pass", r"word[\"']?[ ]?[:=][ ]?[\"']?(?:[a-z]{4}[ ]){3}[a-z]{4}[\"']?,?$", "(?=word[\"' :=])"
+        "password",
+        "pass",
+        r"word[\"']?[ ]?[:=][ ]?[\"']?(?:[a-z]{4}[ ]){3}[a-z]{4}[\"']?,?$",
+        r"(?=word[\"']?[ ]?[:=][ ]?[\"']?[a-z]{4}[ ])",  # to enter a group that repeats costs three times as much
     ),
     AnchoredRule("password", "psk", r"[ ]\"[^\"\n<$]{6}"),
     # Keys of Solana, as its tools store them: an array of 64 bytes.

@@ -77,13 +77,17 @@ AHEAD: Final = rf"{_NAME_CLOSED}(?:{_SIGN}|value=|string[ \t]{{0,40}}+=))"
 # Hostile text reaches them at every name, so each part that may be missing is an alternative that begins with a
 # character: `re` skips such without entering it, while a lookbehind costs 20 ns there and `(?:...)?+` 50.
 _MAYBE_TYPE: Final = rf"(?:[ \t]{_TYPES}[ \t]{{0,40}}+=|[&fs](?:tr|tring|str|inal)[ \t]{{0,40}}+=|)"
-_MAYBE_QUOTED: Final = rf"""{_MAYBE_TYPE}[\\"'`=:>|?+*\[ \t-]{{0,40}}+(?:[fbrun@$][fbru@$]?["']|)"""
+_TYPED: Final = r"[&fs](?:tr|tring|tr[ ]\|[ ]none|str|'static[ ]str|inal|inal\[str\])[ \t]{0,40}+="
+_QUOTED: Final = r"""[fbrun@$][fbru@$]?["']"""
+_MAYBE_QUOTED: Final = rf"""{_MAYBE_TYPE}[\\"'`=:>|?+*\[ \t-]{{0,40}}+(?:{_QUOTED}|)"""
+_SCHEME: Final = r"[abdt](?:asic|earer|oken|pikey|igest)[ \t]"
+_OLD: Final = r"""=[ ]"[^"\n]{0,60}+"[ ]->"""
+_WITH_DIGIT: Final = r"[a-z_+/.~%:=-]{0,24}+[0-9][\w+/.~%:=-]{4}"
+_LONG_WORD_AHEAD: Final = r"[\wa-z0-9_+/-]{12,100}+(?![\w.(:\[])"
+_IN_BRACKETS: Final = r"[\w+/~%\[`\\$@](?<=\][ ].)"
 AHEAD_LONG: Final = (
-    AHEAD.replace(f"(?:{_SIGN}|", rf"""(?:(?:{_SIGN}|["'](?<=[ \t].)|=[ ]"[^"\n]{{0,60}}+"[ ]->|""")[:-1]
-    + _MAYBE_QUOTED
-    + r"""(?:[abdt](?:asic|earer|oken|pikey|igest)[ \t]|)"""
-    r"""(?:[a-z_+/.~%:=-]{0,24}+[0-9][\w+/.~%:=-]{4}|[\wa-z0-9_+/-]{12,100}+(?![\w.(:\[]))"""
-    r"""|[\w+/~%\[`\\$@](?<=\][ ].)))"""
+    AHEAD.replace(f"(?:{_SIGN}|", rf"""(?:(?:{_SIGN}|["'](?<=[ \t].)|{_OLD}|""")[:-1]
+    + rf"{_MAYBE_QUOTED}(?:{_SCHEME}|)(?:{_WITH_DIGIT}|{_LONG_WORD_AHEAD})|{_IN_BRACKETS}))"
 )
 # The same before a password, which may be a short word in quotes.
 _BEGINS: Final = (
@@ -107,14 +111,18 @@ NEXT_IN_BLOCK: Final = _NAME + r"[\"']{0,2}+" + _BLOCK_BELOW + ")"
 TABLE: Final = rf"(?=[{_WORD}-]{{0,40}}+[ \t]{{1,40}}+\|)"
 
 
-def _after(ahead: str, below: str) -> str:
-    return rf"{ahead[:-1].replace(_NAME_CLOSED, f'{_NAME_CLOSED}(?:')}|\||{below}))"
-
-
-AFTER_NAME: Final = _after(AHEAD_LONG, _VALUE_BELOW)
+# Before all rules of a name, in half of the time of the checks above, which follow it: it lets through what they do and
+# a little more. A sign, others, and what begins a value; its row in a table; its value below.
+AFTER_NAME: Final = (
+    rf"""{_NAME_CLOSED}(?:(?:[:=>,?+.|{{"'-]|value=|string[ \t]{{0,40}}+=)[\\"'`=:>|?+*.\[ \t-]{{0,44}}+"""
+    rf"(?:{_WITH_DIGIT}|{_LONG_WORD_AHEAD}|{_QUOTED}|{_SCHEME}|{_TYPED})"
+    rf"|{_OLD}|{_IN_BRACKETS}|\|[ \t]{{1,8}}+[^\s0-9]{{0,60}}+[0-9]"
+    r"|(?:[:>][ \t|>+1-9-]{0,12}+\r?\n[ \t]{0,60}+(?:-[ ])?+|</key>[^<]{0,66}+<string>)"
+    rf"[\"']{{0,2}}+(?:[a-z_+/.~%:=-]{{0,60}}+[0-9]|[{_WORD}+/-]{{12}})))"
+)
 # Most words `key` are no secret's, and to compare what is before them with 130 names costs more than all else.
 AFTER_KEY: Final = f"(?<=[a-z_. -]key){AFTER_NAME}"
-AFTER_PASSWORD: Final = _after(AHEAD_PASSWORD, _BLOCK_BELOW)
+AFTER_PASSWORD: Final = rf"{AHEAD_PASSWORD[:-1].replace(_NAME_CLOSED, f'{_NAME_CLOSED}(?:')}|\||{_BLOCK_BELOW}))"
 # Not a value: references (`$DB_PASSWORD`), placeholders, calls, masks (`***`), versions, type names (`password: str`).
 # Two digits and a letter near the start: words of a language or of a program rarely have both.
 MIXED: Final = r"(?=[a-z_+/.~=%:-]{0,60}+[0-9][a-z_+/.~=%:-]{0,60}+[0-9])(?=[0-9_+/.~=%:-]{0,60}+[a-z])"
