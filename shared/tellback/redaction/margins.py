@@ -17,11 +17,10 @@ _DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]"
 _CLOCK: Final = r":[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?+(?:Z|[ ]?[+-][0-9]{2}:?[0-9]{2})?+\]?[ ]{1,4}+"  # after hours
 _LEVEL: Final = r"(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|TRACE)"
 _NAMES: Final = r"(?i:pass|pw|psk|secret|token|key|cred|auth|code|seed|phrase|salt|cookie|community)"
-# A level and the name of a logger, which no secret's may be taken for.
-_LOGGER: Final = (
-    rf"(?:\[?{_LEVEL}\]?[ ]{{1,4}}+"
-    rf"(?:(?!\S{{0,60}}?{_NAMES})\[?[A-Za-z][\w./-]{{0,60}}+\]?(?::[ ]|[ ]-[ ]|(?<=\])[ ]))?+)?+"
-)
+# A level and the name of a logger, which no secret's may be taken for: to look for those took four fifths of a line's
+# time, and few words after a level end as the name of a logger does.
+_LOGGER_NAME: Final = r"\[?[A-Za-z][\w./-]{0,60}+\]?(?::[ ]|[ ]-[ ]|(?<=\])[ ])"
+_LOGGER: Final = rf"(?:\[?{_LEVEL}\]?[ ]{{1,4}}+(?:(?={_LOGGER_NAME})(?!\S{{0,60}}?{_NAMES}){_LOGGER_NAME})?+)?+"
 _HASH: Final = "[bcdf-hj-np-tv-xz2-9]"  # of Kubernetes: without vowels, so that no words are taken for names of pods
 _POD: Final = "|".join(rf"(?<=-{_HASH}{{{length}}}-{_HASH}{{5}})" for length in (8, 9, 10))
 _BAR: Final = r"[ ]{0,40}+\|[ ]?"
@@ -49,7 +48,7 @@ _WORDS: Final = lazy_pattern(
 )
 _ENDS_OF_WORDS: Final = (
     lazy_pattern(":[0-9]{1,6}:"),
-    lazy_pattern(rf"-(?:[0-9]{{1,6}}(?:-|[ ]{{0,40}}\|)|{_HASH}{{5}}[ ][a-z])"),
+    lazy_pattern(rf"-(?:[0-9][0-9]{{0,5}}(?:-|[ ]{{0,40}}\|)|{_HASH}{_HASH}{{4}}[ ][a-z])"),  # a class first fails fast
 )
 _OPENINGS: Final = ('": "', '":"', "': '")
 _LONGEST_NAME: Final = 300  # characters of a line up to the text in it
