@@ -16,6 +16,7 @@ from tellback.lazy_pattern import lazy_pattern
 if TYPE_CHECKING:
     from tellback.redaction.codes import CodeList
     from tellback.redaction.columns import Table
+    from tellback.redaction.substrings import Searchable
 
 RULE: Final = "private-key"
 
@@ -180,7 +181,7 @@ class PrivateKeyTracker:
         self._margin = ""
 
 
-def marks_key(text: str) -> bool:
+def marks_key(text: Searchable) -> bool:
     """Return whether a key may begin or end in the text."""
     return any(mark in text for mark in MARKS)
 

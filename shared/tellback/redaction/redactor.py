@@ -18,6 +18,7 @@ from tellback.redaction import codes, columns, kubernetes, margins
 from tellback.redaction.private_keys import RULE as PRIVATE_KEY
 from tellback.redaction.private_keys import PrivateKeyTracker, key_start_before, marks_key
 from tellback.redaction.rules import Rule, ScanSet, all_scans, scans_for_text
+from tellback.redaction.substrings import searchable
 
 MIN_VALUE_CHARS: Final = 4  # shorter values are too common in ordinary text to be searched for
 MAX_DEPTH: Final = 64
@@ -48,9 +49,7 @@ _MOST_NAMING: Final = 4  # lines above a value that may name it
 _NAMING: Final = ("name", "pass", "secret", "token", "key", "cred", "pwd", "psk", "_pw", "seed", "$ ")
 _NAMING_ENDS: Final = (":", ">", "|", "-", "+", "[", "reset.", "phrase", "passwords")
 _SHORTEST: Final = 5  # characters of the shortest text that any rule of ours matches
-
 _HEADS: Final = (columns.HEAD, codes.HEAD)  # say where to look, and hide nothing by themselves
-
 _PLAIN: Final = frozenset({int, float, bool, type(None)})
 
 _added: tuple[Rule, ...] = ()
@@ -132,7 +131,7 @@ class Redactor:
     def _find_hidden_lines(self, text: str, blocks: PrivateKeyTracker | None) -> dict[int, str]:
         text, blocks = _strip_colours(text), blocks or PrivateKeyTracker()
         hidden = self._hidden_but_for_keys(text, blocks)
-        if marks_key(text) or blocks.inside:
+        if blocks.inside or marks_key(searchable(text)):
             hidden |= dict.fromkeys(_key_lines(text.split(_NEWLINE), blocks), PRIVATE_KEY)
         return hidden
 
@@ -158,10 +157,8 @@ class Redactor:
         first_last = reversed([*_numbered(lines, given), *held])
         hidden = {number: rule for number, rule in first_last if rule not in _HEADS}
         hidden |= self._hidden_below(lines, held, blocks, secrets=secrets)
-        if searched is lines:
-            secrets = False  # their values are those found already
         other = [each for each, (number, _) in zip(numbered, held, strict=True) if searched[each[0]] != lines[number]]
-        if other or goes_on or secrets:
+        if other or goes_on or (secrets and searched is not lines):
             blocks.within = within
             hidden = dict(read.held(self._hidden_below(searched, other, within, secrets=secrets).items())) | hidden
         return hidden
