@@ -40,6 +40,7 @@ def measure(_: BenchmarkSystem) -> RowResult:
         sense="at most",
         details=[
             f"MB/s of prose: {spread(prose)};  nanoseconds a byte: {1000 / median(prose):.0f}",
+            f"MB/s of the slowest: {median(prose) / median(ratios):.1f}",
             f"slowest: {', '.join(f'{name} {median(kinds[name]):.1f}' for name in slowest[:6])}",
             f"of all kinds, the median: {median(median(found) for found in kinds.values()):.1f}",
         ],

@@ -1,7 +1,7 @@
 """Secrets given away by the name before them: `key = value` in env, JSON, YAML, XML, make, shell and code, and flags.
 
 A row is a rule's name, the text that each of its matches begins with, and the pattern after that text. Rows with the
-same beginning become one scan (`rules`), which Python's `re` finds at a third of a nanosecond a character.
+same beginning become one scan (`rules`), which a text without it does not need.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether fixed texts occur in a text that is asked for many of them.
+"""Search for many fixed texts in one text: which of them it has.
 
 stringzilla looks for each at 0.05 ns a character, by the processor's vector instructions; `in` and `re` take 0.5
 (`docs/decisions/searching-for-secrets.md`).
