@@ -191,8 +191,8 @@ def test_what_a_person_or_a_sibling_stopped_is_neither_a_success_nor_a_failure(s
     assert not observer.memory.failed, "it was not tried"
 
 
-SHELL = {"shellId": "b1", "command": "npm run e2e", "stdout": "", "stderr": "", "stdoutLines": 1}
-GREP = {"mode": "content", "numFiles": 0, "filenames": [], "content": "", "numLines": 0}
+SHELL: dict[str, Any] = {"shellId": "b1", "command": "npm run e2e", "stdout": "", "stderr": "", "stdoutLines": 1}
+GREP: dict[str, Any] = {"mode": "content", "numFiles": 0, "filenames": [], "content": "", "numLines": 0}
 
 
 @pytest.mark.parametrize(

@@ -116,3 +116,49 @@ def test_the_same_failing_command_is_reported_at_the_third_whatever_its_options(
     said = "Traceback (most recent call last):\n  File \"/r/app.py\", line 3\nKeyError: 'indexes'"
     lines = ("python app.py", "cd /r && python3 app.py", "python app.py 2>&1 | tail -20")
     assert reported([program("Bash", {"command": line}, said, failed=True) for line in lines]) == [3]
+
+
+def called(tool: str, params: Event, response: object) -> Event:
+    return {
+        "hook_event_name": "PostToolUse",
+        "session_id": "s1",
+        "tool_name": tool,
+        "tool_input": params,
+        "tool_response": response,
+    }
+
+
+@pytest.mark.parametrize(("found", "expected"), [(1, []), (0, [6])])
+def test_a_search_of_contents_is_in_vain_if_it_shows_no_line(found: int, expected: list[int]) -> None:
+    def searched(word: str) -> Event:
+        shown = {"content": f"/r/{word}.py:3:{word}" * found, "numLines": found}
+        record: Event = {"mode": "content", "numFiles": 0, "filenames": [], **shown}
+        return called("Grep", {"pattern": word, "output_mode": "content"}, record)
+
+    assert reported([searched(f"word_{n}") for n in range(7)]) == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "shown", "expected"),
+    [("running", "scenario {}", []), ("running", "", [6]), ("killed", "", [3]), ("failed", "Error: port in use", [3])],
+)
+def test_a_background_command_is_waited_for(status: str, shown: str, expected: list[int]) -> None:
+    def polled(n: int) -> Event:
+        record = {"shellId": "b1", "status": status, "exitCode": None, "stdout": shown.format(n), "stderr": ""}
+        words = {"filter": "ready"} if n % 2 and status != "running" else {}
+        return called("BashOutput", {"bash_id": "b1", **words}, record)
+
+    assert reported([polled(n) for n in range(7)]) == expected
+
+
+def patched(old: str, new: str, said: str = "Success. Updated the following files:\nM a.py\n") -> Event:
+    patch = f"*** Begin Patch\n*** Update File: a.py\n@@\n-{old}\n+{new}\n*** End Patch\n"
+    return called("apply_patch", {"command": patch}, said)
+
+
+def test_a_patch_that_the_hooks_of_codex_call_a_command_is_an_edit() -> None:
+    there, back = patched("x = 1", "x = 2"), patched("x = 2", "x = 1")
+    looks = [codex("Bash", {"command": f"ls part{n}"}, f"part{n}.py") for n in range(3)]
+    assert reported([there, looks[0], back, looks[1], there, looks[2]]) == [5]
+    refused = "apply_patch verification failed: Failed to find expected lines in a.py:\nx = {}"
+    assert reported([patched(f"x = {n}", "y", refused.format(n)) for n in range(4)]) == [3]

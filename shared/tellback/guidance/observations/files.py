@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 from tellback.guidance.observations.emptiness import name_words
 from tellback.guidance.observations.evidence import Evidence, Finding
+from tellback.guidance.observations.programs import is_patch
 from tellback.guidance.observations.testruns import count_tests
 from tellback.guidance.observations.values import is_list
 
@@ -144,7 +145,8 @@ def file_tool_kind(tool: str, params: Mapping[str, Any]) -> Literal["read", "fin
         return "read"
     if has_path and (words & _EDITS or any(name in params for name in _OLD_TEXTS)):
         return "edit"
-    if words & _EDITS and any(isinstance(params.get(name), str) for name in ("patch", "input", "diff")):
+    is_patched = is_patch(verb) or any(isinstance(params.get(name), str) for name in ("patch", "input", "diff"))
+    if words & _EDITS and is_patched:
         return "edit"
     if has_path and words & _READS:
         return "read"

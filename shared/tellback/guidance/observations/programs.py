@@ -116,13 +116,18 @@ def program_run(evidence: Evidence) -> ProgramRun | None:
     return ProgramRun(commands, output, code, stopped=stopped or "")
 
 
+def is_patch(command: object) -> bool:
+    """Check whether an argument of Codex's `apply_patch` is a patch, which its hooks call a command."""
+    return isinstance(command, str) and command.lstrip().startswith("*** Begin Patch")
+
+
 def command_of(tool: str, params: Mapping[str, Any]) -> str | None:
     """Return the shell command of a call, or None for a tool that runs none."""
     if any(params.get(name) for name in _FILE_FIELDS):
         return None
     value = next((params[name] for name in _COMMAND_FIELDS if params.get(name)), None)
     if isinstance(value, str):
-        return value
+        return None if is_patch(value) else value
     words = [word for word in as_list(value) if isinstance(word, str)]
     if words:
         # Codex: ["bash", "-lc", "cd /srv && pytest"].

@@ -195,7 +195,7 @@ def surely_reads(tool: str) -> bool:
 def works_on_code(tool: str) -> bool:
     """Check whether the name alone shows a tool of coding agents, and not of somebody's service."""
     name = plain_name(tool)
-    if "web" in name or "browser" in name:
+    if "web" in name or "browser" in name or name in _AGENTS.split():
         return False
     shell = "bash" in name or "shell" in name or name in SHELLS
     return shell or name in EDITORS or name in INTERPRETERS or name in _TOOLS or bool(_FILES.search(name))

@@ -33,6 +33,8 @@ def dead_wait(trail: ProgressTrail, features: CallFeatures, at: int, repeats: li
 
 
 def _things(features: CallFeatures) -> list[str]:
+    if not features.programs:
+        return [features.shown]
     return _THING.findall(_LENGTHS.sub("", features.shown))[:3]
 
 

@@ -54,7 +54,7 @@ _NEWS: Final = (
 )  # fmt: skip
 _STARTS: Final = ("offset", "startline", "linenumber", "startlineoneindexed", "linestart", "fromline")
 _ENDS: Final = ("endline", "endlineoneindexedinclusive", "lineend", "toline")
-_PATCHES: Final = ("patch", "input", "diff")
+_PATCHES: Final = ("patch", "input", "diff", "command")
 _COMMANDS: Final = ("command", "cmd", "script", "code")
 _QUERIES: Final = (
     "query", "pattern", "q", "searchterm", "regex", "keyword", "codesnippet", "classname", "functionname",

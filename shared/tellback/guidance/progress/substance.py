@@ -15,6 +15,9 @@ from array import array
 from functools import lru_cache
 from typing import Final, Literal
 
+import msgspec
+
+from tellback.guidance.observations import emptiness
 from tellback.guidance.observations.testruns import TestCounts
 
 # Of longer texts the two ends count: errors and summaries stand at the end, and a worker reads every result.
@@ -273,7 +276,7 @@ _NOTHING: Final = re.compile(
     r"|Nothing (?:was |has been )?found.*|.{0,80}(?:returned|found|yielded) (?:no|0|zero) \w+.*|\(?0 rows\)?.*"
     r"|[^\n]{0,200}\n[-+ ]{1,200}\n\(0 rows\)|Empty set.*"
     r"|(?:[^\n]{0,80}\n{1,3})?None of the [\w ]{0,40}(?:results|matches|hits)\b.*"
-    r"|[^\n]{0,200}\n{1,2}No [\w -]{0,40}found\.?|\{[^{}\[\]]*\"\w{1,40}\": ?\[\][^{}\[\]]*\}"
+    r"|[^\n]{0,200}\n{1,2}No [\w -]{0,40}found\.?"
     r"|(?:We )?(?:could|did|can) ?n(?:o|')t find (?:any|a match).*|.{0,120}\bdid not match any\b.*"
     r"|\(no output\)|\[\]|\{\}|null|None|Found 0 .*|Could ?n[o']t find any.*|Tool ran without output.*"
     r"|\(Bash completed with no output\))?$",
@@ -283,9 +286,15 @@ _NOTHING: Final = re.compile(
 
 def is_empty(text: str) -> bool:
     """Check whether a search found nothing."""
+    text = text.strip()
     if len(text) >= 400:
         return False
-    return _NOTHING.match(text.strip()) is not None
+    if text.startswith("{"):  # one empty list beside others or beside a text says nothing
+        try:
+            return emptiness.is_empty(msgspec.json.decode(text))
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            return False
+    return _NOTHING.match(text) is not None
 
 
 def line_marks(text: str, asked: str) -> tuple[int, ...]:
