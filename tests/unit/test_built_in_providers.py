@@ -66,6 +66,7 @@ def test_nearly_identical_arguments_repeat() -> None:
         [Call("read", {"path": f"src/part{n}.py"}) for n in range(12)],
         [search(word) for word in ("ruby", "python", "perl", "rust", "go", "java", "ada", "c", "lua", "ml")],
         [Call(tool, {"query": "x"}) for tool in ("a", "b", "c", "d", "e")],
+        [Call("TaskUpdate", {"taskId": "1", "status": "in_progress"}) for _ in range(12)],
     ],
 )
 def test_progress_is_no_repetition(steps: list[Step]) -> None:

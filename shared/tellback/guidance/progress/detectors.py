@@ -96,7 +96,7 @@ def same_call(features: CallFeatures, at: int, repeats: list[int]) -> StuckFindi
     """Find a call that was made before, with nothing in between that could change its answer, and the same answer."""
     certain = features.failed and _fails_again(features, at, repeats)
     needed = SAME_FAILING_CALL if certain else SAME_CALL
-    if len(repeats) < needed or features.waits or features.effect in ("wait", "plan", "finish", "none"):
+    if len(repeats) < needed or features.waits or features.effect == "wait":
         return None
     if features.retry_asked and len(repeats) < RETRIES_ASKED_FOR:
         return None

@@ -222,7 +222,7 @@ def _is_stale(features: CallFeatures, repeats: list[int]) -> bool:
 def _repeats(
     trail: ProgressTrail, features: CallFeatures, marks: AttemptMarks, at: int, is_near: Callable[[int], bool]
 ) -> list[int]:
-    if features.unseen:
+    if features.unseen or features.effect in _ASKS_NOTHING:
         return [at]
     known = trail.asked.get(marks.attempt)
     since = _changed_at(trail, features, known)
@@ -238,6 +238,8 @@ def _repeats(
     return indexes
 
 
+# Effects of calls that note something down or hand something in, which may be noted again.
+_ASKS_NOTHING: Final = frozenset({"plan", "none", "finish"})
 # Effects whose calls also repeat nearly identical ones; a white space or a letter may be all that an edit is about.
 _NEARLY = frozenset({"read", "search", "run"})
 
