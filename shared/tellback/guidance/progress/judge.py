@@ -172,9 +172,7 @@ _ACTIONS: Final = frozenset({"write", "install", "run", "test"})
 
 def _first_reportable(trail: ProgressTrail, found: Iterable[StuckFinding | None]) -> StuckFinding | None:
     reportable = None
-    for each in found:
-        if each is None:
-            continue
+    for each in filter(None, found):
         new = _at_new_level(trail, each)
         if new is None:
             _note_continued(trail, each)

@@ -106,7 +106,8 @@ class _Substance(NamedTuple):
     text: str
     last: str
     is_empty: bool
-    is_picture: bool
+    is_unseen: bool
+    asks_to_retry: bool
 
 
 def _substance_of(result: str) -> _Substance:
@@ -121,7 +122,8 @@ def _read_substance(result: str) -> _Substance:
         text,
         last_line(text)[:_ERROR_CHARS],
         substance.is_empty(text),
-        substance.is_picture(text),
+        substance.is_picture(text) or substance.changed_rows(text),
+        len(text) <= _SHORT_CHARS and substance.asks_to_retry(text),
     )
 
 
@@ -136,7 +138,7 @@ def _read_answer(features: CallFeatures, said: _Substance) -> None:
     if features.answers:
         features.faulty = (is_page and not features.programs) or substance.has_fault(text)
     presses_key = not is_page and presses(features.tool, features.effect)
-    features.unseen = not features.failed and (presses_key or said.is_picture or substance.changed_rows(text))
+    features.unseen = not features.failed and (presses_key or said.is_unseen)
     if features.fallback and features.effect == "search":
         bare = text.strip()
         features.empty = bare.startswith(features.fallback) and len(bare) < len(features.fallback) + _MORE_CHARS
@@ -146,8 +148,10 @@ def _read_result(features: CallFeatures, said: _Substance, *, reported: bool) ->
     text = said.text
     _read_answer(features, said)
     features.empty = features.empty or (features.effect in ("search", "read") and said.is_empty)
-    may_ask = features.failed or (len(text) <= _SHORT_CHARS and not features.views and not features.programs)
-    features.retry_asked = features.retry_asked or (may_ask and substance.asks_to_retry(text))
+    if features.failed:
+        features.retry_asked = features.retry_asked or substance.asks_to_retry(text)
+    elif said.asks_to_retry and not (features.views or features.programs):
+        features.retry_asked = True
     if (features.effect == "wait" or features.waits) and not said.is_empty:
         features.dead = substance.is_dead(text)
     if features.effect in ("run", "test", "wait", "write"):
