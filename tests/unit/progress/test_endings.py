@@ -47,9 +47,6 @@ def test_a_server_that_is_down_is_known_by_its_port() -> None:
     assert [call for call, _ in reported(refused)] == [3]
 
 
-LOOK = mini_swe_agent("git diff --stat", "a.py | 2 +-")
-
-
 @pytest.mark.parametrize(
     ("said", "found"),
     [

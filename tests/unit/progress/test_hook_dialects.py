@@ -158,7 +158,7 @@ def patched(old: str, new: str, said: str = "Success. Updated the following file
 
 def test_a_patch_that_the_hooks_of_codex_call_a_command_is_an_edit() -> None:
     there, back = patched("x = 1", "x = 2"), patched("x = 2", "x = 1")
-    looks = [codex("Bash", {"command": f"ls part{n}"}, f"part{n}.py") for n in range(3)]
-    assert reported([there, looks[0], back, looks[1], there, looks[2]]) == [5]
+    lists = [codex("Bash", {"command": f"ls part{n}"}, f"part{n}.py") for n in range(3)]
+    assert reported([there, lists[0], back, lists[1], there, lists[2]]) == [5]
     refused = "apply_patch verification failed: Failed to find expected lines in a.py:\nx = {}"
     assert reported([patched(f"x = {n}", "y", refused.format(n)) for n in range(4)]) == [3]

@@ -56,10 +56,10 @@ def test_tests_that_pass_after_each_edit_are_no_repeat(tool: str) -> None:
     assert nudges_in([call for n, each in enumerate(edits) for call in (each, green(n))]) == []
 
 
-def test_a_list_of_tasks_that_is_looked_at_again_is_no_repeat() -> None:
-    look: MadeCall = ("task_tracker", {"command": "view"}, "# Task List\n\n1. Reproduce\n2. Fix\n")
+def test_a_list_of_tasks_that_is_viewed_again_is_no_repeat() -> None:
+    viewed: MadeCall = ("task_tracker", {"command": "view"}, "# Task List\n\n1. Reproduce\n2. Fix\n")
     reads = [openhands(f"cat part{n}.py", f"def part_{n}(): return {n}") for n in range(8)]
-    assert nudges_in([call for each in reads for call in (look, each)]) == []
+    assert nudges_in([call for each in reads for call in (viewed, each)]) == []
 
 
 def test_tests_that_pass_after_each_subagent_are_no_repeat() -> None:

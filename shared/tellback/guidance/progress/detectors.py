@@ -320,8 +320,8 @@ def same_counts(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
 def failing_tool(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find a tool that fails whatever its arguments; an editor's views and edits count as two tools."""
     # A wait that fails says that what it waits for did, which `dead_wait` counts.
-    told = features.tests is not None or features.effect == "wait" or shows_progress(features)
-    counts = features.failed and not told
+    elsewhere = features.tests is not None or features.effect == "wait" or shows_progress(features)
+    counts = features.failed and not elsewhere
     if not counts and not trail.tools:
         return None
     key = mark(features.tool if features.programs else f"{features.tool} {features.effect}")

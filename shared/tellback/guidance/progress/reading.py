@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from tellback.contracts.guidance import ToolInvoked
+from tellback.guidance.observations import emptiness
 from tellback.guidance.observations.diagnostics import failure_line
 from tellback.guidance.observations.evidence import Verdict
 from tellback.guidance.observations.programs import exit_code_in
@@ -39,6 +42,7 @@ _WINDOW: Final = 100  # lines that SWE-agent's `open` shows
 _ERROR_CHARS: Final = 300
 _MORE_CHARS: Final = 20  # behind what `|| echo` printed, such as an exit code
 _PAGE_LINES: Final = 2  # line ends of a page of three lines; "Clicked." is none
+_RECORD_CHARS: Final = 400  # of a record that may be empty
 _PAGE: Final = 2_000  # lines that `Read` shows
 # Of the results of coding agents 30 % are that short, and half of these, such as "(no output)", were there before.
 _SHORT_CHARS: Final = 200
@@ -121,10 +125,20 @@ def _read_substance(result: str) -> _Substance:
         substance.fingerprint(whole),
         text,
         last_line(text)[:_ERROR_CHARS],
-        substance.is_empty(text),
+        _is_empty(text),
         substance.is_picture(text) or substance.changed_rows(text),
         len(text) <= _SHORT_CHARS and substance.asks_to_retry(text),
     )
+
+
+def _is_empty(text: str) -> bool:
+    """Check whether a search found nothing; in a record one empty list beside others or beside a text says little."""
+    if not text.lstrip().startswith("{") or len(text) > _RECORD_CHARS:
+        return substance.is_empty(text)
+    try:
+        return emptiness.is_empty(msgspec.json.decode(text))
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return False
 
 
 _of_short: Final = lru_cache(maxsize=1024)(_read_substance)

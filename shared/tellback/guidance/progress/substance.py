@@ -15,9 +15,6 @@ from array import array
 from functools import lru_cache
 from typing import Final, Literal
 
-import msgspec
-
-from tellback.guidance.observations import emptiness
 from tellback.guidance.observations.testruns import TestCounts
 
 # Of longer texts the two ends count: errors and summaries stand at the end, and a worker reads every result.
@@ -286,15 +283,9 @@ _NOTHING: Final = re.compile(
 
 def is_empty(text: str) -> bool:
     """Check whether a search found nothing."""
-    text = text.strip()
     if len(text) >= 400:
         return False
-    if text.startswith("{"):  # one empty list beside others or beside a text says nothing
-        try:
-            return emptiness.is_empty(msgspec.json.decode(text))
-        except (msgspec.DecodeError, UnicodeEncodeError):
-            return False
-    return _NOTHING.match(text) is not None
+    return _NOTHING.match(text.strip()) is not None
 
 
 def line_marks(text: str, asked: str) -> tuple[int, ...]:
