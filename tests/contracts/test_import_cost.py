@@ -9,7 +9,8 @@ HEAVY = ("celery", "kombu", "torch", "sentence_transformers", "numpy", "redis", 
 # Standard library modules that cost a hook process 0.7 to 30 ms each, and parts of ours that only some events need.
 SPARED = (
     *("asyncio", "dataclasses", "hashlib", "inspect", "logging", "pathlib", "socket", "ssl", "string", "subprocess"),
-    *("threading", "tomllib", "msgspec", "cachetools", "tellback.settings", "tellback.guidance", "tellback.client"),
+    *("threading", "tomllib", "msgspec", "cachetools", "stringzilla", "tellback.settings", "tellback.guidance"),
+    "tellback.client",
     *("tellback.hook.denial", "tellback.hook.finishing", "tellback.hook.programs", "tellback.hook.reading"),
     *("tellback.hook.subagents", "tellback.hook.transcript", "tellback.messaging.spool", "tellback.connection_file"),
     *("tellback.quoting", "tellback.lookalikes", "tellback.state.admission"),
