@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
@@ -82,7 +82,7 @@ def value_lines(
         cells = None if table is None else _cells_of(table, line)
         if table is None or cells is None:
             table = _table_of(line, names_secret) if number in at else None
-        elif any(map(_is_random, _values(table, cells, names_secret))):
+        elif _holds_secret(table, cells, names_secret):
             found.append(number)
         number += 1
         if table is None:
@@ -91,13 +91,14 @@ def value_lines(
     return found, table
 
 
-def _values(table: Table, cells: Sequence[str], names_secret: Callable[[str], bool]) -> Generator[str]:
+def _holds_secret(table: Table, cells: Sequence[str], names_secret: Callable[[str], bool]) -> bool:
     for column in table.named:
-        yield cells[column].strip(_STRIPPED)
-    if table.pairs:
-        name, value = (cells[column].strip(_STRIPPED) for column in table.pairs)
-        if _NAME.fullmatch(name) and names_secret(name):
-            yield value
+        if _is_random(cells[column].strip(_STRIPPED)):
+            return True
+    if table.pairs is None:
+        return False
+    name, value = (cells[column].strip(_STRIPPED) for column in table.pairs)
+    return _NAME.fullmatch(name) is not None and names_secret(name) and _is_random(value)
 
 
 def _is_random(cell: str) -> bool:
