@@ -12,8 +12,8 @@ STEP read_pending     lua/intake/read_pending.lua tellback.state.intake:Intake.r
 STEP read_new         lua/intake/read_stream.lua tellback.state.intake:Intake.read_or_release tellback.state.intake:Intake.read_or_release_each tellback.state.intake:Intake.read_next
 STEP commit           lua/lib/intake.lua lua/guidance/commit_evaluation.lua lua/commands/enqueue_job.lua lua/turns/finish_turn.lua
 STEP release          lua/intake/release_lease.lua tellback.state.intake:Intake.release
-STEP last_read        tellback.state.intake:Intake.has_new
-STEP last_entry       tellback.state.intake:Intake.has_new
+STEP last_read        tellback.state.intake:Intake.with_new
+STEP last_entry       tellback.state.intake:Intake.with_new
 STEP visit            lua/fleet/shard_work.lua tellback.state.fleet:TeamVisits.work tellback_workers.scheduler:TeamScheduler.run
 
 BOUNDS  one stream, 2 or 3 entries, 2 consumers on 2 workers (the first may linger), 1 dispatcher, at most 1 message in the queue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -219,6 +220,22 @@ def test_a_stream_that_is_quiet_makes_room_for_others(
         load.join(10)
 
 
+def test_a_stream_that_is_quiet_is_kept_while_there_is_room_and_another_is_busy(
+    bench: LingerBench, layout: Layout
+) -> None:
+    """Left after 0.5 s, each of 50 streams of two events a second cost a wake-up at every third event."""
+
+    def all_are_kept() -> bool:
+        bench.append(0, "busy")
+        assert bench.lingered_on() == len(layout.all)
+        return time.monotonic() > end
+
+    with bench.lingering(idle_seconds=2.0):
+        end = time.monotonic() + 2.5
+        wait_until(all_are_kept, "the others have been quiet for long")
+        wait_until(lambda: not bench.lingered_on(), "all are quiet")
+
+
 def test_it_takes_no_more_streams_than_one_read_may_name(
     bench: LingerBench, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,6 +356,13 @@ def test_leases_are_kept_for_as_long_as_it_stays(
         wait_until(lambda: len(extended) >= 8, "twice the lease has passed", timeout=30)
         assert bench.database.command("GET", lease) == fence
         assert bench.lingered_on() == 4
+
+
+def test_a_backlog_in_many_streams_is_left_to_several_processes(bench: LingerBench, layout: Layout) -> None:
+    for shard in layout.all:
+        bench.append(shard, *["a"] * 19)
+    assert bench.linger(batch=20, idle_seconds=1) == list(layout.all)
+    assert len(bench.recorder.tools) == 4 * 6, "a share of a batch of each, and one more"
 
 
 def test_a_backlog_is_left_to_several_processes(bench: LingerBench, layout: Layout) -> None:

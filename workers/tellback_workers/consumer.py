@@ -114,12 +114,13 @@ class Consumer:
             return False
         finally:
             self.release([lease], [] if released else [lease])
-        return not released and self._has_more(lease, shares)
+        return not released and bool(self._left([lease], {lease: shares}))
 
-    def _has_more(self, lease: Lease, shares: FairShares) -> bool:
-        if more := self._intake.has_new(lease):
-            self._kept.keep(lease, shares)
-        return more
+    def _left(self, leases: Sequence[Lease], shares: Mapping[Lease, FairShares]) -> list[Shard]:
+        left = self._intake.with_new(leases)
+        for lease in left:
+            self._kept.keep(lease, shares[lease])
+        return [lease.shard for lease in left]
 
     def consume_together(self, shards: Sequence[Shard], family: Family, most: float | None = None) -> list[Shard]:
         """Apply what waits in streams of any teams, in the round trips of one; return those due for another wake-up.
@@ -155,7 +156,7 @@ class Consumer:
                 read = more.entries
         finally:
             self.release([one.lease for one in taken], held)
-        return [lease.shard for lease in held if self._has_more(lease, shares[lease])]
+        return self._left(list(held), shares)
 
     def _apply_each(self, held: dict[Lease, None], read: Mapping[Lease, Sequence[RawEntry]], end: float) -> None:
         if not read:

@@ -24,8 +24,9 @@ from tellback.state.steady import STEP_MS, behind, clock_read, set_back
 
 PENDING_MS: Final = 3_000
 SET_BACK_SECONDS: Final = 1.0  # how long the answer is cached: an agent may wait for an event's feedback meanwhile
-NOTIFIED: Final = 100  # notifications with one read: who lingers takes few streams, and leaves the rest to others
+NOTIFIED: Final = 100  # notifications with one read: who lingers takes some streams, and leaves the rest to others
 READ_BYTES: Final = 16 << 20  # of one read, by the stream's average entry size: bounds a consumer's memory
+FEW_STREAMS: Final = 8  # up to which a read asks all of them in one round trip
 _CONSUMER_NAME: Final = "worker"  # one name for all: a consumer reads what its crashed predecessor left pending
 
 StreamRef = tuple[Shard, Family]
@@ -127,15 +128,13 @@ class Intake:
         """Release the leases."""
         self._db.run_all([scripts.release_lease(**lease.keys, fence=lease.fence) for lease in leases])
 
-    def has_new(self, lease: Lease) -> bool:
-        """Check for entries that no consumer has read."""
-        groups, newest = self._db.pipeline(
-            [("XINFO", "GROUPS", lease.stream), ("XREVRANGE", lease.stream, "+", "-", "COUNT", 1)],
-            raise_on_error=False,
-        )
-        if isinstance(newest, Exception):
-            raise newest
-        return bool(newest) and id_order(newest[0][0]) > id_order(_last_read(groups))
+    def with_new(self, leases: Sequence[Lease]) -> list[Lease]:
+        """Return those whose stream has entries that no consumer has read."""
+        groups = [("XINFO", "GROUPS", lease.stream) for lease in leases]
+        newest = [("XREVRANGE", lease.stream, "+", "-", "COUNT", 1) for lease in leases]
+        replies = self._db.pipeline([*groups, *newest], raise_on_error=False)
+        found = zip(leases, replies[: len(leases)], replies[len(leases) :], strict=True)
+        return [lease for lease, read, entries in found if _has_new(read, entries)]
 
     def last_read(self, leases: Sequence[Lease]) -> dict[Lease, bytes]:
         """Return the id of the last entry that a consumer has read of each stream."""
@@ -164,6 +163,7 @@ class Intake:
     ) -> Read:
         """Wait at most `block_ms`, and read at most `count` new entries of each stream, fewer if they are large.
 
+        Many streams share them: of each is read as much as makes more than `count` if all of them have so many.
         `after` names the last entry that was read of each. A notification after `notified_after` ends the wait too, and
         is returned. On a cluster the streams must share a slot, and notifications have another.
         """
@@ -175,7 +175,13 @@ class Intake:
             streams[NOTIFICATIONS] = notified_after
             also = [("XREAD", "COUNT", NOTIFIED, "STREAMS", NOTIFICATIONS, notified_after)]
         waiting: list[Arg] = ["XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", *streams, *streams.values()]
-        return self._read(list(after), count, also, first=[waiting])
+        if len(after) <= FEW_STREAMS:
+            return self._read(list(after), count, also, first=[waiting])
+        # One more round trip costs less than a script for each stream that has nothing new.
+        reply: Sequence[tuple[bytes, Any]] = self._db.pipeline([waiting])[0] or []
+        names = {name for name, _ in reply}
+        found = [lease for lease in after if lease.stream.encode() in names]
+        return self._read(found, count // max(1, len(found)) + 1, also if names else ())
 
     def _read(
         self,
@@ -186,7 +192,7 @@ class Intake:
         first: Sequence[Command] = (),
         or_release: bool = False,
     ) -> Read:
-        bound = READ_BYTES // len(leases)
+        bound = READ_BYTES // max(1, len(leases))
         calls = [
             scripts.read_stream(
                 **lease.keys,
@@ -284,6 +290,12 @@ def unmark_pending(database: Database, streams: Sequence[StreamRef]) -> None:
 def _taken(shard: Shard, family: Family, reply: Any) -> Taken:
     fence, pending, items = reply
     return Taken(Lease(shard, family, fence), bool(pending), [raw_entry(id_, fields, 1) for id_, fields in items])
+
+
+def _has_new(groups: Sequence[Sequence[Any]] | Exception, newest: Sequence[Sequence[Any]] | Exception) -> bool:
+    if isinstance(newest, Exception):
+        raise newest
+    return bool(newest) and id_order(newest[0][0]) > id_order(_last_read(groups))
 
 
 def _last_read(groups: Sequence[Sequence[Any]] | Exception) -> bytes:
