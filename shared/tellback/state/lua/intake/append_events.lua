@@ -57,10 +57,12 @@ if rate > 0 then
   local stored = redis.pcall('HMGET', key_bucket, 'tokens', 'at')
   if stored.err then stored = {} end
   now = now_ms()
-  local passed = (now - tonumber(stored[2] or now)) / 1000
-  -- The server's clock was set back: without a full bucket the team would wait until the clock has caught up.
-  tokens = passed < 0 and burst or math.min(burst, tonumber(stored[1] or burst) + passed * rate)
+  local at = tonumber(stored[2] or now)
+  tokens = math.min(burst, tonumber(stored[1] or burst) + math.max(0, now - at) * rate / 1000)
   if tokens < math.min(new, burst) then
+    -- The server's clock was set back: otherwise the team would wait until the clock has caught up. A full bucket in
+    -- its place would let one more burst pass at each step.
+    if now < at then redis.pcall('HSET', key_bucket, 'at', string.format('%.0f', now)) end
     return refused('rate')
   end
 end
