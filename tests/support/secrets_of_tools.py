@@ -1,9 +1,10 @@
-"""The eighth and ninth corpora of secrets: what agents see of tools, and names in files, code and logs.
+"""The eighth to tenth corpora of secrets: what agents see of tools, and names in files, code and logs.
 
-They lie in `tests/data/tools_apart` and `tests/data/margins_apart`.
+They lie in `tests/data/tools_apart`, `tests/data/margins_apart` and `tests/data/places_apart`.
 """
 
 import base64
+import hashlib
 import random
 import re
 import uuid
@@ -14,7 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 _DATA = Path(__file__).parents[1] / "data"
-TOOLS_APART, MARGINS_APART = _DATA / "tools_apart", _DATA / "margins_apart"
+TOOLS_APART, MARGINS_APART, PLACES_APART = (_DATA / name for name in ("tools_apart", "margins_apart", "places_apart"))
 DIGITS, LOWER = "0123456789", "abcdefghijklmnopqrstuvwxyz"
 UPPER = LOWER.upper()
 BECH = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
@@ -72,6 +73,11 @@ class SampleOfTools:
 
     def leaks(self, redacted: str) -> int:
         return sum(any(line.strip() in redacted for line in secret.split("\n")) for secret in self.secrets)
+
+
+def looked_at(sample: SampleOfTools) -> bool:
+    """Return if the form is in the half of the tenth corpus whose misses may be read; of the other, only totals are."""
+    return hashlib.sha256(sample.form.encode()).digest()[0] % 2 == 0
 
 
 def value_of(form: str, rng: random.Random) -> str:
