@@ -15,6 +15,7 @@ from tellback.redaction.values import (
     MIXED_WORD,
     NAME_GOES_ON,
     NO_VALUE,
+    NOT_NAMED,
     PATH,
     AnchoredRule,
     preceded_by,
@@ -43,10 +44,11 @@ _FILLERS: Final = (
     ),
     *("string", "str", "from", "some", "into", "secretstr", "field", "protected", "private", "public", "const", "char"),
     *("data", "text", "json", "cdata", "it", "will", "not", "shown", "again", "this", "new", "here", "as", "stdin"),
-    *("byte", "bytes", "securestring", "for you", "copied"),
+    *("b", "byte", "bytes", "securestring", "for you", "copied"),
+    *("defaultvalue", "default_value", "fallback", "unwrap_or", "or", "ist", "lautet", "est", "es", "è", "é"),
 )
 # A bracket or a comma without a quote after it belongs to a call or to the bases of a class.
-_COMMA: Final = r",(?=[ ]?(?:[\"'<\[]|[a-z]{2,20}[=: ]|[^\s,()]{8,200}$))"
+_COMMA: Final = r",(?=[ ]?(?:[bru]?[\"'<\[]|[a-z]{2,20}[=: ]|[^\s,()]{8,200}$))"
 _BRACKET: Final = r"\((?=[\"'b\n]|default=|value=)"
 _SIGN: Final = r"[^\w\n/#@&+$(,]"
 _SIGNS: Final = (
@@ -58,6 +60,18 @@ _CONNECTED: Final = rf"(?![/?%.;-]|\[[0-9a-f-]{{36}}\]){_SIGNS}(?:{trie(_FILLERS
 _BETWEEN: Final = (
     _CONNECTED,
     r"[ \t][ \t]{1,79}+reg_[a-z]{2,9}[ \t]{1,8}+",  # values of a registry
+    # A remark in brackets, a scope, a percent sign: `API token (prod):`, `%token% =`.
+    (
+        r"(?:[ ]?(?:\([^()\n]{1,40}\)|\[[^\[\]\n]{1,40}\])|@[\w.-]{1,40}(?=[ ]?=)|%)"
+        r"[ ]?[:=][ \t]{0,4}(?:\r?\n[ \t]{0,40})?"
+    ),
+    # A function that returns the value.
+    r"\([^()\n]{0,60}\)[^\n{:=]{0,40}(?:[{:]|=>?)[ \t\r\n]{0,40}(?:return[ ])?(?=[\"'`])",
+    r"(?:\[\])?[ \t]{0,4}+\r?\n[ \t]{0,40}+:?=[ \t]{0,4}(?=[\"'`])",  # the sign stands in the next line
+    # A question and its answer, of another speaker or in the next line.
+    r"[\"'`]?\?[ \t]{0,4}(?:\r?\n)?[^\n]{0,40}?(?:[:>][ ]|\n)[ \t]{0,4}",
+    r"\)[ ](?:-[a-z][ ][a-z]{1,9}[ ])?",  # conditions of a proxy
+    r"[ ](?:[\w./@=-][^\n<]{0,39}+)?<<<[ ]?",
     (  # cells of HTML
         r"(?:</|:</)[a-z]{1,8}>[ \t:\r\n]{0,40}+(?:</[a-z]{1,8}>[ \t:\r\n]{0,40}+)?+"
         r"(?:<[a-z]{1,8}[^<>\n]{0,60}+>[ \t\r\n]{0,40}+){0,2}+"
@@ -80,7 +94,11 @@ _BETWEEN: Final = (
         r"\"[ ]?:[ ]?\{[ \t\r\n]{0,40}+(?:\"[a-z_]{1,20}\"[ ]?:[ ]?[^,{}\n]{1,60}+,[ \t\r\n]{0,40}+){0,3}"
         r"\"value\"[ ]?:[ ]?"
     ),
-    r"[\"']?[ ](?:--[a-z-]{1,20}[ =][a-z]{1,20}[ ]){0,2}--(?:secret-)?(?:value|string|data)[ =]",  # stores of clouds
+    # Stores of clouds, registries.
+    (
+        r"[\"']?(?:[ ][/-]{1,2}[a-z][a-z-]{0,20}[ =][a-z_]{1,20}){0,2}"
+        r"[ ][/-]{1,2}(?:secret-)?(?:value|string|data|body|text|[bdv])[ =]"
+    ),
     r"=%s(?:\\n)?[\"'][ ]",  # printf
     r"[ ][\w.-]{1,30}+[ ]=[ ]",  # `PASSWORD elastic = …`
     r"[ ]\[[\w*]{0,20}\]:[ ]",  # a prompt with its default
@@ -118,18 +136,20 @@ _VALUE: Final = f"{_BEFORE}{_CHECKED}"
 # blank line may stand between.
 _PROMPTS: Final = r"out\[[0-9]{1,4}\]:[ ]|=>[ ]"  # before what a shell of IPython or Ruby answers
 _ALONE: Final = (
-    r"(?<!---)(?:[\"']\]?\)?;|[\"']\]|[\"'`:*=\\(\[{}) \t<]{0,8}+(?:[|>][+-]?)?)\r?\n"
+    r"(?<!---)(?:[\"']\]?\)?;|[\"']\]|[\"'`:*=%\\(\[{}) \t<]{0,8}+(?:[|>][+-]?)?)\r?\n"
     r"(?:[ \t]{0,8}+(?:[-=~`_]{3,80}+\w{0,10})?[ \t]{0,4}+\r?\n){0,2}"
     rf"[ \t]{{0,40}}+(?:[0-9]{{1,3}}\)[ ]|{_PROMPTS})?[\"'`:-]{{0,3}}+[ ]?{_CHECKED}[^\s\"'`<>{{}}$,]{{8,400}}+"
     r"[\"'`,;)\]}]{0,6}+[ \t\r]{0,4}$"
 )
-_RANDOM: Final = r"[\w+/.~=%:!@#^*&?-]{16,200}+(?![(\[{\w])"
+_RANDOM: Final = r"[\w+/.~=%:!@#^*&?-]{16,200}+(?![(\[\w]|\{(?!\{))"
 _SECRET: Final = f"{_NAMED}(?:{_VALUE}{_RANDOM}|{_ALONE}){AT_END}"
-# In quotes a password needs less to be told from words.
-_PASSWORD: Final = (
-    rf"{_NAMED}(?:{_BEFORE}(?:{_CHECKED}[\w+/.~=%:!@#^*&?$-]{{8,200}}+"
-    rf"|[\"'`]{NO_VALUE}{PATH}{MIXED_WORD}[^\s\"'`<>$]{{8,200}}+[\"'`])|{_ALONE}){AT_END}"
+# A password may be short. It needs less to be told from words in quotes, or if it has signs.
+_SIGNED: Final = r"(?!@)(?=[\w+/.~=%:$-]{0,30}+[!@#^*&])(?=[\w!@#%^&*+~?$/=.:-]{8,100}+(?![(\[{]))"
+_GIVEN: Final = rf"{NO_VALUE}{PATH}{MIXED_WORD}"
+_SHORT_PASSWORD: Final = (
+    rf"{_NAMED}{_BEFORE}(?:[\"'`]{_GIVEN}[^\s\"'`<>$]{{8,200}}+[\"'`]|[\"'`]?{_GIVEN}{_SIGNED}){AT_END}"
 )
+_PASSWORD: Final = rf"{_NAMED}(?:{_BEFORE}{_CHECKED}[\w+/.~=%:!@#^*&?$-]{{8,200}}+|{_ALONE}){AT_END}"
 _NAMES: Final = (
     r"(?:passw|passphrase|secret|token|credential|api[_ -]?key|[_ -](?:key|pwd|psk|pw\b|pass\b|seed)|sshpass)"
 )
@@ -139,13 +159,46 @@ _OF_COMMANDS: Final = (
     r"|pass[ ](?:show|otp|[a-z]{1,20}/)|[ ]pass[ ]|[._-]psk\b)"
 )
 
+# The value first, then what it is: `… is the token`, `… (api key)`, `"…",  # api key`. A lookbehind has one width, so
+# it sees the last twelve characters of the value.
+_LAST: Final = rf"{DOUBT}[\w+/.~=%:!@#^*&?$-]{{12}}"
+_DETERMINED: Final = r"(?:(?:the|our|my|your|its|a|an)[ ])?(?:[\w-]{1,20}[ ]){0,3}?"
+_SECRETS_NAME: Final = rf"[\w-]{{0,40}}?{_NAMES}[\w-]{{0,20}}{NOT_NAMED}"
+
+
+def _value_before(sign: str, said: str) -> AnchoredRule:
+    closings = ("", "[\"'`]", *(rf"[\"'`][)\],;}} ]{{{count}}}" for count in range(1, 5)))
+    ends = "|".join(f"(?<={_LAST}{closing}{sign})" for closing in closings)
+    return AnchoredRule("secret-assignment", sign.replace("\\", ""), f"(?:{ends}){said}")
+
+
+_VALUE_FIRST: Final = (
+    *(
+        _value_before(sign, rf"(?:[\w-]{{1,20}}[ ]){{0,5}}?{_SECRETS_NAME}(?![\w-])")
+        for sign in (" is the ", " are the ", " is my ", " is our ", " is your ")
+    ),
+    _value_before(r" \(", rf"{_DETERMINED}{_SECRETS_NAME}\)"),
+    *(_value_before(sign, rf"{_DETERMINED}{_SECRETS_NAME}[.;]?$") for sign in (" # ", " // ", " -- ", " <- ", " - ")),
+    *(_value_before(sign, rf"{_DETERMINED}{_SECRETS_NAME}[.;]?$") for sign in (" \u2013 ", " \u2014 ")),
+)
+
+_OF_PASSWORDS: Final = rf"(?:word|wd|phrase|code|{_ENDS_IN_PASS})"
+# Searched in any text, since a password may be shorter than the values near which the others are searched.
+ANYWHERE: Final = (
+    AnchoredRule(
+        "password",
+        "pass",
+        f"{_OF_PASSWORDS}{_SHORT_PASSWORD}",
+        r"(?=(?:[^a-z]|w|phrase|code)[^0-9.]{0,50}+[0-9])",  # to look further takes prose a twentieth of all time
+    ),
+)
 RULES: Final = (
     *(
         AnchoredRule("secret-assignment", anchor, f"{names_after(anchor)}{_SECRET}")
         for anchor in SECRETS
         if anchor in {"secret", "token", "cred", "key", "salt", "_dsn", "_pat", "auth", "seed"}
     ),
-    AnchoredRule("password", "pass", rf"(?:word|wd|phrase|code|{_ENDS_IN_PASS}){_PASSWORD}"),
+    AnchoredRule("password", "pass", f"{_OF_PASSWORDS}{_PASSWORD}"),
     # Long base64 has such short texts by chance.
     AnchoredRule("password", "pwd", rf"(?<![\w+/]{{12}}pwd){_PASSWORD}"),
     AnchoredRule(
@@ -167,7 +220,7 @@ RULES: Final = (
             "secret-assignment",
             anchor,
             rf"[\"']?{NO_VALUE}{PATH}{MIXED_WORD}(?=[^\"'\n ]{{8,300}}+[\"']?"
-            r"(?:,|\n|[ ]where\b|[ ][^\n<>]{0,60}?(?:name|id)=)"
+            r"(?:,|\n|[ ]where\b|[ ][^\n<>]{0,60}?(?:name|id|key)=)"
             rf"[ \t\r\n]{{0,40}}+(?:[\"']?(?:key|name)[\"']?[ ]?[:=][ ]?)?[\"']?[\w./-]{{0,60}}?{_NAMES})",
         )
         for anchor in ('value": ', 'value":', "value': ", "value=", "value = ", "- value: ")
@@ -175,8 +228,10 @@ RULES: Final = (
     AnchoredRule(
         "secret-assignment",
         "assert ",
-        rf"[\"']{NO_VALUE}{PATH}{MIXED_WORD}(?=[^\"'\n]{{8,300}}+[\"'][ ][=!]=[ ][\w.]{{0,60}}?{_NAMES})",
+        rf"(?:[\w.]{{1,60}}[ ][=!]=[ ])?[\"']{NO_VALUE}{PATH}{MIXED_WORD}(?=[^\"'\n]{{8,300}}+[\"']"
+        rf"(?:[ ][=!]=[ ][\w.]{{0,60}}?|[^\n]{{0,80}}\n[^\n]{{0,20}}where[ ][^\n]{{0,160}}?){_NAMES})",
     ),
+    *_VALUE_FIRST,
     *(
         AnchoredRule(
             "secret-assignment",

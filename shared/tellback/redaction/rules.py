@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
-from tellback.redaction import assignments, codes, columns, command_lines, forms, layouts, printed, tokens
+from tellback.redaction import assignments, codes, columns, command_lines, forms, languages, layouts, printed, tokens
 from tellback.redaction.substrings import Searchable, searchable
 from tellback.redaction.token_runs import TOKEN, TokenRuns, Window, add_window
 from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, seems_random
@@ -245,6 +245,7 @@ _FOLDED: Final = (
     *command_lines.RULES,
     *printed.RULES,
     *codes.RULES,
+    *layouts.ANYWHERE,
 )
 
 
@@ -262,7 +263,7 @@ def _scans(occurs: Callable[[str], bool], occurs_folded: Callable[[str], bool]) 
     return ScanSet(
         tokens=(*prefixed, *anywhere),
         plain=_anchored((*tokens.SHORT, *tokens.PLAIN, *forms.CAMEL), occurs),
-        sentences=_anchored((*forms.SENTENCES, *layouts.RULES, *printed.NEAR_VALUES), occurs_folded),
+        sentences=_anchored((*forms.SENTENCES, *languages.RULES, *layouts.RULES, *printed.NEAR_VALUES), occurs_folded),
         issued=(Scan(rules=issued, after="[^0-9a-z](?=[a-z])"),) if issuers else (),
         folded=_anchored(_FOLDED, occurs_folded),
         heads=_anchored(columns.HEADS, occurs_folded),
