@@ -80,3 +80,42 @@ def test_a_value_is_hidden_where_its_name_stands_otherwise_than_before_it(place:
 @pytest.mark.parametrize("place", SHORT_PASSWORDS)
 def test_a_short_password_is_hidden_in_a_layout(place: str, password: str) -> None:
     assert password not in redact_text(place.format(password))
+
+
+def test_digests_of_files_in_records_of_pip_stay() -> None:
+    """Before, a tenth were taken for a token with a prefix of up to ten characters."""
+    rng = random.Random(20261126)
+    digits = string.ascii_letters + string.digits + "-_"
+    lines = [f"pkg/m{number}.py,sha256={''.join(rng.choices(digits, k=43))},1234" for number in range(2000)]
+    assert redact_text("\n".join(lines)) == "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s3 key uploads/2026/04/123e4567-e89b-12d3-a456-426614174000.pdf",
+        "Key: backups/9fceb02d0ae598e95dc970b74767f193/db.dump",
+        "dedup_key: 9fceb02d0ae598e95dc970b74767f193",
+        "passwordEncoder: bcrypt-strength-12",
+        "Image: registry.example.net/token-service@sha256:" + "9fceb02d0ae598e9" * 4,
+        "redis://[[username]:[password]]@localhost:6379/0",
+        "private_key_sizes = [\n    1024, 2048, 3072, 4096,\n]",
+        "123e4567-e89b-12d3-a456-426614174000 is the id of the token",
+    ],
+)
+def test_what_resembles_those_stays(text: str) -> None:
+    assert redact_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "static const unsigned char aes_key[] = {\n  {}\n  {}\n};",
+        "let private_key: [u8; 32] = [\n    {}\n    {}\n];",
+        "var signingKey = []byte{{}}",
+        "secret_key = bytes([{}])",
+    ],
+)
+def test_keys_as_lists_of_bytes_are_hidden(text: str) -> None:
+    rows = "17, 254, 9, 83, 201, 44, 130, 7,"
+    assert rows not in redact_text(text.replace("{}", rows))

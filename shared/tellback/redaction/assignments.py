@@ -42,11 +42,12 @@ from tellback.redaction.values import (
 
 # What a secret key is called, each in five spellings: `signing_key`, `signing-key`, `signingKey`, `signing key`,
 # `signing.key`.
-_KEYS: Final = (
+KEYS: Final = (
     *("api", "auth", "access", "private", "signing", "encryption", "account", "shared", "master", "license", "service"),
     *("app", "application", "admin", "client", "consumer", "deploy", "write", "ingest", "insert", "integration"),
     *("routing", "webhook", "storage", "subscription", "hmac", "aes", "cipher", "functions", "instrumentation"),
-    *("fernet", "unseal", "origin", "secret", "gossip", "recovery", "smtp", "search", "server"),
+    *("fernet", "unseal", "origin", "secret", "gossip", "recovery", "smtp", "search", "server", "role", "backup"),
+    *("connection", "security", "merchant", "payment", "partner", "management", "wallet"),
 )
 # Texts in the names of secrets, by the text that a scan searches for.
 SECRETS: Final = {
@@ -56,14 +57,15 @@ SECRETS: Final = {
     "key": tuple(
         dict.fromkeys(
             (
-                *(f"{of}{sign}key" for of in _KEYS for sign in ("", "_", "-", " ", ".")),
+                *(f"{of}{sign}key" for of in KEYS for sign in ("", "_", "-", " ", ".")),
                 *("secret key base", "fastly_key", "rest_key", "user_key", "session_key"),
                 *("ssh_key", "project_key", "root_key", "host_key"),
             )
         )
     ),
     "auth": ("_auth", "authorization", "redis-auth", "redisauth", "redis auth"),
-    "seed": ("totp_seed", "totp-seed", "totpseed", "totp seed", "otp_seed", "mfa_seed"),
+    "seed": tuple(f"{of}{sign}seed" for of in ("otp", "mfa") for sign in ("", "_", "-", " ", ".")),
+    "pepper": ("pepper",),
     "cookie": ("cookie",),
     "sess": ("phpsessid",),
     "connect": ("connect.sid", "connection_string", "connectionstring"),
@@ -158,7 +160,7 @@ _VALUE: Final = OPEN + NO_VALUE
 _PASSWORD: Final = (
     f"{NAME_GOES_ON}{CLOSE}{TYPE}(?:{SEPARATOR}{OPEN}(?=[^\\s:,;]{{4}}){NO_VALUE}"
     f"(?:{_QUOTED}|{_PHRASE}|(?=[a-z]{{6}})(?:{_WORD_ALONE}|{DOUBT}{LETTERS})"
-    f"|{PATH}(?:{_SYMBOLS}{_END}|{DOUBT}{_BASE64}))"
+    f"|{PATH}(?:{_SYMBOLS}{_END}|{DOUBT}{_BASE64}|{DOUBT}[a-z][a-z0-9_.-]{{15,100}}+(?![\\w(:=\\[])))"
     "|value=[\"'][^\"'\\s]{4})"
 )
 # Only a whole word: in a block, the line holds the value and nothing else.
@@ -309,7 +311,7 @@ RULES: Final = (
             flag,
             r"[ =][\"']?(?![\d:]{1,20}+\b)[^\s:\"'$<>/-][^\s:\"'$<>/]{0,64}:(?!\$|<|\*{3})[^\s\"'<>]{3}",
         )
-        for flag in (" -u", "--user", "--proxy-user")
+        for flag in (" -u", "--user", "--proxy-user", "-creds")
     ),
     # URLs and connection strings.
     AnchoredRule(

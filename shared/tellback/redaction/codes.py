@@ -1,6 +1,6 @@
-"""Lists of codes that open an account without its second factor: recovery, backup, scratch and emergency codes.
+"""Lists of codes that open an account without its second factor, and keys as lists of bytes.
 
-The codes have no form of their own, so only the line above the list gives them away.
+Neither has a form of its own, so only the line above the list gives it away, or the name before it.
 """
 
 from __future__ import annotations
@@ -9,15 +9,25 @@ from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
+from tellback.redaction.assignments import names_after
 from tellback.redaction.values import AnchoredRule, preceded_by
 
 RULE: Final = "recovery-code"
+BYTES: Final = "secret-bytes"
 HEAD: Final = "codes-head"  # no rule: it only says that a list may follow
 
 _KINDS: Final = ("recovery", "backup", "scratch", "emergency", "reserve")
 _NAMED: Final = preceded_by(f"{kind}{sign}codes" for kind in _KINDS for sign in (" ", "_", "-", ""))
 _CODE: Final = r"(?=[0-9a-zA-Z-]{0,12}[0-9])[0-9a-zA-Z]{4,12}(?:-[0-9a-zA-Z]{4,12}){0,5}"
+_BYTE: Final = r"(?:0x[0-9a-f]{2}|[01]?[0-9]{1,2}|2[0-4][0-9]|25[0-5])"
+_ARRAY: Final = r"\w{0,24}+(?:\[\w{0,30}+\])?+[ ]?(?=[:={])[^\n]{0,60}?[\[({\]]{1,2}[ ]?"
+_AHEAD_ARRAY: Final = r"(?=\w{0,24}+(?:\[\w{0,30}+\])?+[ ]?[:={][^\n;\[({]{0,50}+[\[({=])"
 RULES: Final = (
+    *(
+        AnchoredRule(rule, anchor, f"{names_after(anchor)}{_ARRAY}{rest}", _AHEAD_ARRAY)
+        for anchor in ("key", "secret", "token", "salt", "seed")
+        for rule, rest in ((BYTES, rf"{_BYTE}(?:,[ ]?{_BYTE}){{7}}"), (HEAD, r"\r?$"))
+    ),
     # In one line, of a sentence or of JSON.
     AnchoredRule(RULE, "codes", rf"{_NAMED}[\"']?[ ]?[:=][ ]?\[?[ ]?[\"']?{_CODE.replace('A-Z', '')}[\"']?(?:,|\]|$)"),
     AnchoredRule(HEAD, "codes", rf"{_NAMED}(?:[^\n:]{{0,100}}+:)?[ \t\"'\[{{(*]{{0,8}}\r?$"),
@@ -27,6 +37,7 @@ _LINE: Final = lazy_pattern(
     r"[ \t]{0,40}(?:(?:[0-9]{1,2}[.)]|[-*•])[ \t]{1,3})?[\"'`]?"
     rf"(?:{_CODE}(?:[ \t]{{1,12}}(?:[0-9]{{1,2}}[.)][ ]{{1,3}})?{_CODE}){{0,9}}|[0-9a-f]{{64}})"
     r"[\"'`]?,?[ \t\r]{0,4}"
+    rf"|[ \t]{{0,40}}(?:{_BYTE},[ ]{{0,3}}){{5,63}}(?:{_BYTE})?[ \t\r)}}\];]{{0,4}}"
 )
 _BETWEEN: Final = 4  # lines that may stand between the head and the first code; one between two codes
 # GitHub gives 16, most services 8 to 10. Without a bound, any column of ids that follows a list in a log would be

@@ -53,13 +53,14 @@ _PAIR_AHEAD: Final = f"(?={_PAIR_NAME}{_PAIR_REST})"  # before a search for all 
 # before a hash: cache keys, object ids and checksums are hex of 32 to 128 digits; deliveries of ours have keys too.
 _HASH: Final = (
     r"(?!(?:sha\d{1,3}[:-])?[0-9a-f-]{32,128}+(?![\w+/])|t[0-9]{1,3}-[0-9a-f]{24}:"
-    r"|(?=[\w.-]{33})[\w.-]{0,200}?-[0-9a-f]{32,128}+(?![\w+/]))"
+    r"|(?=[\w.-]{33})[\w.-]{0,200}?-[0-9a-f]{32,128}+(?![\w+/])"
+    r"|[\w.-]{1,60}/[\w./-]{1,160}\.[a-z]{2,4}(?![\w/+=]))"  # of a file, in a store of objects
 )
 # "cache_key", "partition_key" and the like name lookup keys, which are not secret.
 _INDEX: Final = (
     *("public", "cache", "restore", "partition", "primary", "foreign", "sort", "object", "group", "index"),
     "idempotency",
-    *("last", "websocket", "publishable"),
+    *("last", "websocket", "publishable", "dedup", "message", "lock", "row", "record", "s3"),
 )
 _NO_INDEX: Final = preceded_by((f"{name}{sign}key" for name in _INDEX for sign in "_- "), unless=True)
 _A_DIGIT: Final = r"(?=[a-z+/.~=%:_-]{0,60}+[0-9])"
@@ -98,7 +99,9 @@ _NO_FINGERPRINT: Final = preceded_by(
     ("rsa key", "dsa key", "kernel key", "pgp key", "gpg key", "gpg: key"), unless=True
 )
 _KEY_IN_SENTENCE: Final = _LONG_IN_SENTENCE.replace(
-    DOUBT, rf"(?!(?=[\w.-]{{33}})[\w.-]{{0,200}}?-[0-9a-f]{{32,128}}+(?![\w+/])){DOUBT}"
+    DOUBT,
+    rf"(?!(?=[\w.-]{{33}})[\w.-]{{0,200}}?-[0-9a-f]{{32,128}}+(?![\w+/])"
+    rf"|[\w.-]{{1,60}}/[\w./-]{{1,160}}\.[a-z]{{2,4}}(?![\w/+=])){DOUBT}",
 )
 # A name, up to eight words, what says that a value follows, and the end of the line: "The password for the key is …".
 _STATES: Final = r"[ ](?:(?:is|to)(?:[ ]{0,2}:)?|[-–])"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tellback.redaction.values import DOUBT, MIXED_WORD, NO_VALUE, PATH, AnchoredRule, trie
+from tellback.redaction.values import DOUBT, MIXED_OR_LETTERS, MIXED_WORD, NO_VALUE, PATH, AnchoredRule, trie
 
 _PASSWORDS: Final = (
     *("asswort", "kennwort", "wachtwoord", "mot de passe", "mot_de_passe", "contraseña", "contrasena", "contrasenya"),
@@ -29,7 +29,8 @@ _WORDS: Final = r"(?:[ \t][^\s:=\uff1a]{1,24}+){0,6}?"
 _SEPARATED: Final = r"[\w-]{0,12}[\"']?[ \t\xa0]{0,4}[:=\uff1a][ \t]{0,4}"
 _SAID: Final = rf"[ \t](?:{trie(_IS)}|[-\u2013\u2014])[ \t:]{{1,3}}"
 _JOINED: Final = r"[ \t]{0,2}(?:は|是|为|為|을|를|은|는)[ \t:\uff1a]{0,3}"
-_GIVEN: Final = rf"[\"'`\u00ab\u201e\u201c\u300c]?{NO_VALUE}{PATH}{MIXED_WORD}"
+_OPEN: Final = rf"[\"'`\u00ab\u201e\u201c\u300c]?{NO_VALUE}{PATH}"
+_GIVEN: Final = f"{_OPEN}{MIXED_OR_LETTERS}"
 _STATED: Final = rf"(?:{_WORDS}(?:{_SAID}|{_SEPARATED})|{_JOINED}){_GIVEN}"
 
 RULES: Final = (
@@ -37,7 +38,7 @@ RULES: Final = (
         AnchoredRule(
             "password",
             word,
-            rf"(?:{_SEPARATED}{_GIVEN}[^\s\"'<>|;]{{8}}|{_STATED}{DOUBT}[^\s\"'<>|;]{{8}})",
+            rf"(?:{_SEPARATED}{_OPEN}{MIXED_WORD}[^\s\"'<>|;]{{8}}|{_STATED}{DOUBT}[^\s\"'<>|;]{{8}})",
         )
         for word in _PASSWORDS
     ),

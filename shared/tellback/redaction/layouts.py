@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from tellback.redaction.assignments import SECRETS, names_after
+from tellback.redaction.assignments import KEYS, SECRETS, names_after
 from tellback.redaction.values import (
     AT_END,
     DOUBT,
+    MIXED_OR_LETTERS,
     MIXED_WORD,
     NAME_GOES_ON,
     NO_VALUE,
@@ -62,7 +63,7 @@ _BETWEEN: Final = (
     r"[ \t][ \t]{1,79}+reg_[a-z]{2,9}[ \t]{1,8}+",  # values of a registry
     # A remark in brackets, a scope, a percent sign: `API token (prod):`, `%token% =`.
     (
-        r"(?:[ ]?(?:\([^()\n]{1,40}\)|\[[^\[\]\n]{1,40}\])|@[\w.-]{1,40}(?=[ ]?=)|%)"
+        r"(?:[ ]?(?:[\"'`][^\"'`\n]{1,40}[\"'`](?=:)|\([^()\n]{1,40}\)|\[[^\[\]\n]{1,40}\])|@[\w.-]{1,40}(?=[ ]?=)|%)"
         r"[ ]?[:=][ \t]{0,4}(?:\r?\n[ \t]{0,40})?"
     ),
     # A function that returns the value.
@@ -84,7 +85,9 @@ _BETWEEN: Final = (
     r"[\"']?[ \t]{0,4}[:=][ \t]{0,40}+[a-z]{2,10}\.[a-z]{3,20}\(",  # `aws.String("…")`
     r"\";s:[0-9]{1,4}:",  # PHP's serialize
     r"[ ]from[ ][\w./-]{1,40}:[ ]",
-    r"[ ](?:was[ ])?changed[ ]from[ ]\S{1,40}[ ]to[ ]",
+    r"[ ](?:was[ ])?(?:changed[ ])?from[ ]\S{1,40}[ ]to[ ]",
+    r"[ ][0-9][ ]",  # the form of what follows, in routers
+    r"\((?=[\w+/=-]{16,200}+\))",  # of types that hold a value
     (  # columns of an INSERT, or of the first row of a dump
         r"(?=[^)]{0,100}+\)[ \n]{1,4}[vf])[^()\n]{0,100}+\)"
         r"(?:[ \n]{1,4}values[ ]\([^\n]{0,100}?(?<=')|[ ]from stdin;\n[^\n]{0,100}?(?<=\t))"
@@ -124,7 +127,7 @@ _BEFORE: Final = f"(?:{'|'.join(_BETWEEN)})"
 # `| token.py | 9fceb02… |` lists a file.
 _NO_FILE: Final = r"(?<!\.[chr])(?<!\.(?:py|js|ts|go|rs|md|rb|sh))(?<!\.(?:tsx|yml|txt))(?<!\.(?:java|json|yaml|toml))"
 _NAMED: Final = f"{NAME_GOES_ON[:-1]}{_NO_FILE})"
-_CHECKED: Final = rf"[\"'`]{{0,2}}+{MIXED_WORD}{NO_VALUE}{PATH}{DOUBT}"
+_CHECKED: Final = rf"[\"'`]{{0,2}}+{MIXED_OR_LETTERS}{NO_VALUE}{PATH}{DOUBT}"
 _OF_PASS: Final = ("db", "smtp", "ssh", "ftp", "user", "admin", "root", "default")
 # Words that only end in "pass".
 _ENDS_IN_PASS: Final = (
@@ -151,7 +154,8 @@ _SHORT_PASSWORD: Final = (
 )
 _PASSWORD: Final = rf"{_NAMED}(?:{_BEFORE}{_CHECKED}[\w+/.~=%:!@#^*&?$-]{{8,200}}+|{_ALONE}){AT_END}"
 _NAMES: Final = (
-    r"(?:passw|passphrase|secret|token|credential|api[_ -]?key|[_ -](?:key|pwd|psk|pw\b|pass\b|seed)|sshpass)"
+    r"(?:passw|passphrase|secret|token|credential|[_ -](?:key|pwd|psk|pw\b|pass\b|seed)|sshpass"
+    rf"|{trie(KEYS)}[_ .-]?key)"
 )
 # A command whose line speaks of a secret, and below it one value alone: `cat /run/secrets/…`, `wg genkey`, `op read`.
 _OF_COMMANDS: Final = (
@@ -160,15 +164,15 @@ _OF_COMMANDS: Final = (
 )
 
 # The value first, then what it is: `… is the token`, `… (api key)`, `"…",  # api key`. A lookbehind has one width, so
-# it sees the last twelve characters of the value.
-_LAST: Final = rf"{DOUBT}[\w+/.~=%:!@#^*&?$-]{{12}}"
+# it sees the last characters of the value.
+_LAST: Final = tuple(rf"{DOUBT}[\w+/.~=%:!@#^*&?$-]{{{count}}}" for count in (20, 12))
 _DETERMINED: Final = r"(?:(?:the|our|my|your|its|a|an)[ ])?(?:[\w-]{1,20}[ ]){0,3}?"
 _SECRETS_NAME: Final = rf"[\w-]{{0,40}}?{_NAMES}[\w-]{{0,20}}{NOT_NAMED}"
 
 
 def _value_before(sign: str, said: str) -> AnchoredRule:
     closings = ("", "[\"'`]", *(rf"[\"'`][)\],;}} ]{{{count}}}" for count in range(1, 5)))
-    ends = "|".join(f"(?<={_LAST}{closing}{sign})" for closing in closings)
+    ends = "|".join(f"(?<={last}{closing}{sign})" for last in _LAST for closing in closings)
     return AnchoredRule("secret-assignment", sign.replace("\\", ""), f"(?:{ends}){said}")
 
 
@@ -196,7 +200,7 @@ RULES: Final = (
     *(
         AnchoredRule("secret-assignment", anchor, f"{names_after(anchor)}{_SECRET}")
         for anchor in SECRETS
-        if anchor in {"secret", "token", "cred", "key", "salt", "_dsn", "_pat", "auth", "seed"}
+        if anchor in {"secret", "token", "cred", "key", "salt", "pepper", "_dsn", "_pat", "auth", "seed"}
     ),
     AnchoredRule("password", "pass", f"{_OF_PASSWORDS}{_PASSWORD}"),
     # Long base64 has such short texts by chance.

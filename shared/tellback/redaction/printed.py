@@ -59,7 +59,7 @@ RULES: Final = (
     ),
     AnchoredRule("password", "login", r"[ ]\"(?<=[ ]login[ ]\")[^\"\n]{1,64}\"[ ]\"[^\"\n]{4}"),
     AnchoredRule(
-        "secret-assignment", "key", r"(?<=recovery key)[\"'`*: ]{1,6}(?:[a-z0-9]{4,6}-){3,8}[a-z0-9]{4,6}(?![\w-])"
+        "secret-assignment", "key", r"(?<=recovery key)[\"'`*: \n]{1,6}(?:[a-z0-9]{4,6}-){3,8}[a-z0-9]{4,6}(?![\w-])"
     ),
     AnchoredRule("password", "login", rf"=(?<=[ ?]login=)[^\s:/&]{{1,64}}:{_NOT_HERE}[^\s&]{{4}}"),
     AnchoredRule(
@@ -71,9 +71,7 @@ RULES: Final = (
     AnchoredRule("password", "auth", r"[ ]default[ ](?<=auth default )(?!\$|<)[^\s\"']{6,100}+[ \t\r]{0,4}$"),
     AnchoredRule("basic-auth", "authorization", r":[ ][a-z]{3,12}[ ](?:token=)?(?=\S{0,60}?[0-9])[\w.~+/=-]{20}"),
     # Pairs of a user and a password in calls.
-    AnchoredRule(
-        "password", "auth", rf"=?(?:(?<=auth=)|(?<=auth))\([\"'][^\"'\n]{{1,64}}[\"'],[ ]?[\"']{_NOT_HERE}[^\"'\s]{{6}}"
-    ),
+    AnchoredRule("password", "auth", rf"(?:[ ]?=[ ]?)?\([\"'][^\"'\n]{{1,64}}[\"'],[ ]?[\"']{_NOT_HERE}[^\"'\s]{{6}}"),
     AnchoredRule("github-token", "auth", r"\.github\.com[ ](?<=github-oauth\.github\.com[ ])[0-9a-z_]{30}"),
     AnchoredRule("password-hash", "secret", r"[ ][0-9][ ]\$[0-9a-z]{1,2}\$\S{8}"),
     AnchoredRule("password-hash", "pass", r"word[ ]7[ ][0-9a-f]{8}"),
@@ -148,6 +146,7 @@ NEAR_VALUES: Final = (
         for call, given in (
             ("hmac", r"(?:\.new)?\((?:[\"']\w{1,12}[\"'],[ ]?)?"),
             ("jwt.", r"(?:de|en)code\([^\n\"']{1,80},[ ]?"),
+            ("crypt(", r"[^\n\"']{1,80},[ ]?"),
             ("sign(", r"[^\n\"']{0,80}?(?:[\"'][^\"'\n]{0,40}[\"'][^\n\"']{0,40}){0,3}?,[ ]?"),
             ("getconnection(", r"[\"']?[^\"'\n]{1,200}[\"']?,[ ]?[\"'][^\"'\n]{1,64}[\"'],[ ]?"),
             ("pgp_sym_", r"(?:de|en)crypt\([^\n']{1,80},[ ]?"),

@@ -29,6 +29,8 @@ def _marking(those: bytes) -> bytes:
 
 # A token without a digit has capitals: of 20 random small letters and digits, one in 700 has no digit.
 _DISTINCT: Final = _DECIMAL + _LETTERS.upper()
+_LETTERS_ALONE: Final = 16  # characters of a value without a digit
+_RARE_LETTERS: Final = _marking(b"jkqvwxzJKQVWXZ")  # as in `values`
 _TABLES: Final = _marking(_DISTINCT), _marking(_DECIMAL)
 _TABLES_WITH_OTHERS: Final = _marking(_DISTINCT + b"?"), _marking(_DECIMAL + b"?")
 # Parameters of URLs whose value may have no digit.
@@ -57,14 +59,17 @@ class TokenRuns:
         self.runs = _marked_runs(classes, latin.translate(of_distinct), TOKEN)
         digits = latin.translate(of_digits)
         if found > len(text) // _MANY_RUNS + 1:
-            self.named = [(0, len(text))] if b"d" in digits else []
+            self.named = [(0, len(text))] if b"d" in digits or _marked_runs(classes, digits, VALUE, latin) else []
             return
-        for start, end in _marked_runs(classes, digits, VALUE):
+        for start, end in _marked_runs(classes, digits, VALUE, latin):
             add_window(self.named, start, min(len(text), end + _AFTER_VALUE))
 
 
-def _marked_runs(classes: bytes, marks: bytes, least: int) -> list[Window]:
-    """Return the runs of at least `least` characters that have a mark; the whole text if that is searched faster."""
+def _marked_runs(classes: bytes, marks: bytes, least: int, latin: bytes = b"") -> list[Window]:
+    """Return the runs of at least `least` characters that have a mark; the whole text if that is searched faster.
+
+    So are longer runs without one that seem to be random letters in the text itself, `latin`.
+    """
     run = b"w" * least
     runs: list[Window] = []
     cost = -_WINDOW * _WINDOW
@@ -72,7 +77,11 @@ def _marked_runs(classes: bytes, marks: bytes, least: int) -> list[Window]:
     while start >= 0:
         end = classes.find(b" ", start + least)
         end = len(classes) if end < 0 else end
-        if marks.find(b"d", start, end) >= 0:
+        if marks.find(b"d", start, end) >= 0 or (
+            latin
+            and end - start >= _LETTERS_ALONE
+            and latin[start:end].translate(_RARE_LETTERS).count(b"d") * 6 >= end - start
+        ):
             runs.append((start, end))
             cost += end - start + _WINDOW
             if cost > end:

@@ -13,6 +13,8 @@ from tellback.redaction.values import DOUBT, AnchoredRule
 _WORD: Final = r"[0-9A-Za-z_-]"
 
 _ALNUM: Final = "[0-9A-Za-z]"
+# Digests of files in pip's RECORD, of 43 characters: up to ten stand before a sign that 32 letters and digits follow.
+_NO_DIGEST: Final = "".join(rf"(?<!sha256=[\w-]{{{before}}}[_-])" for before in range(2, 11))
 
 _BASE58: Final = "[1-9A-HJ-NP-Za-km-z]"
 
@@ -273,7 +275,7 @@ ANYWHERE: Final = (
         "prefixed-token",
         (
             r"(?=[0-9A-Za-z]{32})(?<=[0-9A-Za-z]{2}.)(?<!sha\d.)(?<!sha\d\d\d.)(?![0-9A-Za-z]{0,30}(?:ESt|ESa|EE\d|I[cw]))"
-            rf"(?=[0-9a-z]{{0,31}}+[A-Z])(?=[0-9A-Z]{{0,31}}+[a-z])(?=[A-Za-z]{{0,31}}+\d){DOUBT}{_ALNUM}{{32}}"
+            rf"(?=[0-9a-z]{{0,31}}+[A-Z])(?=[0-9A-Z]{{0,31}}+[a-z])(?=[A-Za-z]{{0,31}}+\d){_NO_DIGEST}{DOUBT}{_ALNUM}{{32}}"
         ),
         "_ -",
     ),

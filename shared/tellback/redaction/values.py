@@ -50,7 +50,7 @@ _NOT_THE_VALUE: Final = (
     ),
     # Labels and times of a password. Each is as long as another word here: every new length costs a lookbehind.
     *("holder", "validator", "validators", "mismatch", "last_used", "lastused", "changed", "_at", "expiresat"),
-    *("createdat", "updatedat", "changedat", "passwordkey"),
+    *("createdat", "updatedat", "changedat", "passwordkey", "encoder"),
     *(".go", ".py", ".js", ".ts", ".rs", ".rb", ".sh", ".md"),  # `MD5 (token.go) = …`
 )
 # `:` `=` and `=>` in all their forms: `?=`, `+=`, `:=`, `::=` of make, `??=` of scripts, `.=` of PHP, `:**` of
@@ -126,6 +126,8 @@ AFTER_PASSWORD: Final = rf"{AHEAD_PASSWORD[:-1].replace(_NAME_CLOSED, f'{_NAME_C
 # Not a value: references (`$DB_PASSWORD`), placeholders, calls, masks (`***`), versions, type names (`password: str`).
 # Two digits and a letter near the start: words of a language or of a program rarely have both.
 MIXED: Final = r"(?=[a-z_+/.~=%:-]{0,60}+[0-9][a-z_+/.~=%:-]{0,60}+[0-9])(?=[0-9_+/.~=%:-]{0,60}+[a-z])"
+# The letters of a value without a digit must be random ones: it follows DOUBT.
+MIXED_OR_LETTERS: Final = r"(?:(?=[^\s\"'0-9]{0,60}+[0-9])(?=[^\s\"'a-z]{0,60}+[a-z])|(?=[a-z_.-]{16}))"
 MIXED_WORD: Final = r"(?=[^\s\"'0-9]{0,60}+[0-9])(?=[^\s\"'a-z]{0,60}+[a-z])"  # a digit and a letter, whatever else
 GIVEN: Final = r"[\"']?(?!\$|<|%|-)[^\s\"'<>|;]{4,100}+[\"']?"  # a value where only a password can stand
 PATH: Final = r"(?!\.{1,2}/|~/|/[a-z_.-]{1,20}/|[a-z]:\\|https?:|file:)"
@@ -211,8 +213,9 @@ _DIGIT: Final = lazy_pattern("[0-9]")
 
 _LONG_WORD: Final = 16
 # Letters that make 5 % of English words and 27 % of random ones, and the beginnings of what words hardly have: such
-# letters beside consonants, five consonants in a row. Of 187,082 identifiers in Python packages 0.4 % have as many.
+# letters beside consonants, five consonants in a row. Of 86,341 long identifiers in Python packages 0.1 % have as many.
 _RARE: Final = lazy_pattern("(?i:[jkqvwxz])")
+_DIVIDED: Final = lazy_pattern("[._/-]")
 _CONSONANT: Final = "[bcdfghjklmnpqrstvwxz]"
 _ODD: Final = lazy_pattern(
     rf"(?i:(?=[jqxz]{_CONSONANT}|[bcdfghjklmpqrtvwxz][jqxz]|[vw][bcdfgjkmpqtvxz]|[bcdfgkmpt][vw]|{_CONSONANT}{{5}}))"
@@ -226,8 +229,11 @@ _VALUE: Final = lazy_pattern(r"[\w+/.~=%!@#^&*?$-]{8,80}")
 
 def _has_random_letters(value: str) -> bool:
     """Return whether the letters of a value without a digit are random ones."""
-    letters = sum(map(str.isalpha, value))  # names of constants and pass phrases have signs between their words
-    return len(_RARE.findall(value)) + len(_ODD.findall(value)) >= max(4, letters * 2 // 7)
+    letters = sum(map(str.isalpha, value))
+    odd = len(_RARE.findall(value)) + len(_ODD.findall(value))
+    if _DIVIDED.search(value):  # `attn.qkv_proj`: abbreviations, which names of variables are full of
+        return odd >= max(6, letters // 3)
+    return odd >= max(5, letters * 2 // 7)
 
 
 def seems_random(text: str, start: int) -> bool:
@@ -237,9 +243,9 @@ def seems_random(text: str, start: int) -> bool:
         return False
     value = found[0]
     digit = _DIGIT.search(value)
-    if digit is not None:
-        return len(_CHANGES.findall(value)) >= max(3, len(value) // 7)
     long = len(value) >= _LONG_WORD
+    if digit is not None:
+        return len(_CHANGES.findall(value)) >= max(3, len(value) // 7) or (long and _has_random_letters(value))
     if value.islower() or value.isupper():
         # Without a change; to count them costs ten times as much, and hostile text is full of such.
         return long and _has_random_letters(value)
