@@ -86,7 +86,8 @@ def test_digests_of_files_in_records_of_pip_stay() -> None:
     """Before, a tenth were taken for a token with a prefix of up to ten characters."""
     rng = random.Random(20261126)
     digits = string.ascii_letters + string.digits + "-_"
-    lines = [f"pkg/m{number}.py,sha256={''.join(rng.choices(digits, k=43))},1234" for number in range(2000)]
+    files = ("m.py", "token.pyi", "credentials.json", "auth0.h")
+    lines = [f"pkg/{rng.choice(files)},sha256={''.join(rng.choices(digits, k=43))},1234" for number in range(2000)]
     assert redact_text("\n".join(lines)) == "\n".join(lines)
 
 

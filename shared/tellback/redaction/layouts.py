@@ -138,20 +138,28 @@ _VALUE: Final = f"{_BEFORE}{_CHECKED}"
 # The value alone in its line, below a line that ends with the name (not `END PRIVATE KEY-----`); a ruler, a fence or a
 # blank line may stand between.
 _PROMPTS: Final = r"out\[[0-9]{1,4}\]:[ ]|=>[ ]"  # before what a shell of IPython or Ruby answers
-_ALONE: Final = (
+_LINE_BELOW: Final = (
     r"(?<!---)(?:[\"']\]?\)?;|[\"']\]|[\"'`:*=%\\(\[{}) \t<]{0,8}+(?:[|>][+-]?)?)\r?\n"
     r"(?:[ \t]{0,8}+(?:[-=~`_]{3,80}+\w{0,10})?[ \t]{0,4}+\r?\n){0,2}"
-    rf"[ \t]{{0,40}}+(?:[0-9]{{1,3}}\)[ ]|{_PROMPTS})?[\"'`:-]{{0,3}}+[ ]?{_CHECKED}[^\s\"'`<>{{}}$,]{{8,400}}+"
-    r"[\"'`,;)\]}]{0,6}+[ \t\r]{0,4}$"
+    rf"[ \t]{{0,40}}+(?:[0-9]{{1,3}}\)[ ]|{_PROMPTS})?[\"'`:-]{{0,3}}+[ ]?"
 )
+_LINE_ENDS: Final = r"[\"'`,;)\]}]{0,6}+[ \t\r]{0,4}$"
+_ALONE: Final = rf"{_LINE_BELOW}{_CHECKED}[^\s\"'`<>{{}}$,]{{8,400}}+{_LINE_ENDS}"
 _RANDOM: Final = r"[\w+/.~=%:!@#^*&?-]{16,200}+(?![(\[\w]|\{(?!\{))"
 _SECRET: Final = f"{_NAMED}(?:{_VALUE}{_RANDOM}|{_ALONE}){AT_END}"
 # A password may be short. It needs less to be told from words in quotes, or if it has signs.
 _SIGNED: Final = r"(?!@)(?=[\w+/.~=%:$-]{0,30}+[!@#^*&])(?=[\w!@#%^&*+~?$/=.:-]{8,100}+(?![(\[{]))"
 _GIVEN: Final = rf"{NO_VALUE}{PATH}{MIXED_WORD}"
-_SHORT_PASSWORD: Final = (
-    rf"{_NAMED}{_BEFORE}(?:[\"'`]{_GIVEN}[^\s\"'`<>$]{{8,200}}+[\"'`]|[\"'`]?{_GIVEN}{_SIGNED}){AT_END}"
+# Without signs it has two digits, and ends its line or cell.
+_WITH_DIGITS: Final = (
+    r"(?=[^\s0-9]{0,40}+[0-9][^\s0-9]{0,40}+[0-9])[\w!@#%^&*+~?$-]{8,40}+(?=[\"'`]?[ \t\r]{0,4}(?:[|│┃<;,)\]}]|$))"
 )
+_SHORT_PASSWORD: Final = (
+    rf"{_NAMED}(?:{_BEFORE}(?:(?:[\"'`]|(?<=[\"'`])){_GIVEN}[^\s\"'`<>$]{{8,200}}+[\"'`]"
+    rf"|[\"'`]?{_GIVEN}(?:{_SIGNED}|{_WITH_DIGITS}))"
+    rf"|{_LINE_BELOW}{_GIVEN}(?=[^\s0-9]{{0,40}}+[0-9]\S{{0,40}}?[0-9!@#^&*])[^\s\"'`<>{{}}$,./=:]{{8,40}}+{_LINE_ENDS}){AT_END}"
+)
+_PASSWORD: Final = rf"{_NAMED}{_BEFORE}(?:[\"'`]{_GIVEN}[^\s\"'`<>$]{{8,200}}+[\"'`]|[\"'`]?{_GIVEN}{_SIGNED}){AT_END}"
 _PASSWORD: Final = rf"{_NAMED}(?:{_BEFORE}{_CHECKED}[\w+/.~=%:!@#^*&?$-]{{8,200}}+|{_ALONE}){AT_END}"
 _NAMES: Final = (
     r"(?:passw|passphrase|secret|token|credential|[_ -](?:key|pwd|psk|pw\b|pass\b|seed)|sshpass"

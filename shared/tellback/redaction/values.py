@@ -189,6 +189,7 @@ def _quoted(word: str) -> str:
 _NO_VALUES: Final = (
     *("null", "none", "nil", "true", "false", "str", "string", "text", "int", "bool", "boolean", "bytes", "required"),
     *("optional", "redacted", "hidden", "any", "object", "undefined", "self", "os", "env", "process", "config"),
+    *("sha1", "sha256", "sha384", "sha512", "md5"),  # `token.pyi,sha256=…`
     *("settings", "getpass", "input", "token", "value", "values", "secrets", "vars", "password", "passwort", "passwd"),
 )
 NO_VALUE: Final = (
