@@ -75,7 +75,7 @@ class SampleOfTools:
         return sum(any(line.strip() in redacted for line in secret.split("\n")) for secret in self.secrets)
 
 
-def looked_at(sample: SampleOfTools) -> bool:
+def in_tuning_half(sample: SampleOfTools) -> bool:
     """Return if the form is in the half of the tenth corpus whose misses may be read; of the other, only totals are."""
     return hashlib.sha256(sample.form.encode()).digest()[0] % 2 == 0
 

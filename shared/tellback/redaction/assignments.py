@@ -65,7 +65,6 @@ SECRETS: Final = {
     ),
     "auth": ("_auth", "authorization", "redis-auth", "redisauth", "redis auth"),
     "seed": tuple(f"{of}{sign}seed" for of in ("otp", "mfa") for sign in ("", "_", "-", " ", ".")),
-    "pepper": ("pepper",),
     "cookie": ("cookie",),
     "sess": ("phpsessid",),
     "connect": ("connect.sid", "connection_string", "connectionstring"),
@@ -311,8 +310,9 @@ RULES: Final = (
             flag,
             r"[ =][\"']?(?![\d:]{1,20}+\b)[^\s:\"'$<>/-][^\s:\"'$<>/]{0,64}:(?!\$|<|\*{3})[^\s\"'<>]{3}",
         )
-        for flag in (" -u", "--user", "--proxy-user", "-creds")
+        for flag in (" -u", "--user", "--proxy-user")
     ),
+    AnchoredRule("basic-auth", "cred", r"s[ =](?<=-creds.)[\"']?(?!\$|<)[^\s:\"'<>]{1,64}:(?!\$|<|\*{3})[^\s\"'<>]{3}"),
     # URLs and connection strings.
     AnchoredRule(
         "url-credentials",

@@ -1,4 +1,4 @@
-"""What passwords and keys are called in languages other than English, and how a sentence says what they are.
+"""Names of passwords and keys in languages other than English, and how a sentence says what they are.
 
 Rows are as in `assignments`. All are searched only near a long value with a digit, so most texts do not pay for them.
 Only ASCII is folded, so a word whose first letter may be a capital begins with its second.

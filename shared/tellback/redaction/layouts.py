@@ -72,7 +72,7 @@ _BETWEEN: Final = (
     # A question and its answer, of another speaker or in the next line.
     r"[\"'`]?\?[ \t]{0,4}(?:\r?\n)?[^\n]{0,40}?(?:[:>][ ]|\n)[ \t]{0,4}",
     r"\)[ ](?:-[a-z][ ][a-z]{1,9}[ ])?",  # conditions of a proxy
-    r"[ ](?:[\w./@=-][^\n<]{0,39}+)?<<<[ ]?",
+    r"[ ](?:[\w./@=-][^\n<]{0,24}+)?<<<[ ]?",  # what a shell passes to the command that names the secret
     (  # cells of HTML
         r"(?:</|:</)[a-z]{1,8}>[ \t:\r\n]{0,40}+(?:</[a-z]{1,8}>[ \t:\r\n]{0,40}+)?+"
         r"(?:<[a-z]{1,8}[^<>\n]{0,60}+>[ \t\r\n]{0,40}+){0,2}+"
@@ -146,7 +146,12 @@ _LINE_BELOW: Final = (
 _LINE_ENDS: Final = r"[\"'`,;)\]}]{0,6}+[ \t\r]{0,4}$"
 _ALONE: Final = rf"{_LINE_BELOW}{_CHECKED}[^\s\"'`<>{{}}$,]{{8,400}}+{_LINE_ENDS}"
 _RANDOM: Final = r"[\w+/.~=%:!@#^*&?-]{16,200}+(?![(\[\w]|\{(?!\{))"
-_SECRET: Final = f"{_NAMED}(?:{_VALUE}{_RANDOM}|{_ALONE}){AT_END}"
+# Up to four words may stand between, if what follows is neither hexadecimal, as ids are, nor named by another word.
+_FAR: Final = (
+    r"(?:[^\w\n=:]{1,6}+[\w.-]{1,19}+(?![\w.+/=-])){0,4}+[^\w\n/@#.-]{1,6}+(?![0-9a-f-]{20,200}+(?!\w))"
+    rf"{NO_VALUE}{PATH}(?=(?:[^\s0-9]{{0,16}}+[0-9]{{1,8}}+){{3}}){DOUBT}[\w+/~-]{{20,200}}+={{0,2}}(?![\w(\[.:@=])"
+)
+_SECRET: Final = f"{_NAMED}(?:{_VALUE}{_RANDOM}|{_ALONE}|{_FAR}){AT_END}"
 # A password may be short. It needs less to be told from words in quotes, or if it has signs.
 _SIGNED: Final = r"(?!@)(?=[\w+/.~=%:$-]{0,30}+[!@#^*&])(?=[\w!@#%^&*+~?$/=.:-]{8,100}+(?![(\[{]))"
 _GIVEN: Final = rf"{NO_VALUE}{PATH}{MIXED_WORD}"
@@ -159,7 +164,6 @@ _SHORT_PASSWORD: Final = (
     rf"|[\"'`]?{_GIVEN}(?:{_SIGNED}|{_WITH_DIGITS}))"
     rf"|{_LINE_BELOW}{_GIVEN}(?=[^\s0-9]{{0,40}}+[0-9]\S{{0,40}}?[0-9!@#^&*])[^\s\"'`<>{{}}$,./=:]{{8,40}}+{_LINE_ENDS}){AT_END}"
 )
-_PASSWORD: Final = rf"{_NAMED}{_BEFORE}(?:[\"'`]{_GIVEN}[^\s\"'`<>$]{{8,200}}+[\"'`]|[\"'`]?{_GIVEN}{_SIGNED}){AT_END}"
 _PASSWORD: Final = rf"{_NAMED}(?:{_BEFORE}{_CHECKED}[\w+/.~=%:!@#^*&?$-]{{8,200}}+|{_ALONE}){AT_END}"
 _NAMES: Final = (
     r"(?:passw|passphrase|secret|token|credential|[_ -](?:key|pwd|psk|pw\b|pass\b|seed)|sshpass"
@@ -201,15 +205,18 @@ ANYWHERE: Final = (
         "password",
         "pass",
         f"{_OF_PASSWORDS}{_SHORT_PASSWORD}",
-        r"(?=(?:[^a-z]|w|phrase|code)[^0-9.]{0,50}+[0-9])",  # to look further takes prose a twentieth of all time
+        # A sentence that goes on with a word fails first, and none is searched far: both took prose some percent.
+        r"(?=[^abd-oq-vx-z](?:ord|(?<![a-z])|d|hrase|ode)(?![ ][a-z]{2,12}+[ ])"
+        r"[^a-z0-9]{0,6}+[^0-9.:]{0,44}+(?::[^0-9.:]{0,24}+)?[0-9])",
     ),
 )
 RULES: Final = (
     *(
         AnchoredRule("secret-assignment", anchor, f"{names_after(anchor)}{_SECRET}")
         for anchor in SECRETS
-        if anchor in {"secret", "token", "cred", "key", "salt", "pepper", "_dsn", "_pat", "auth", "seed"}
+        if anchor in {"secret", "token", "cred", "key", "salt", "_dsn", "_pat", "auth", "seed"}
     ),
+    AnchoredRule("secret-assignment", "pepper", _SECRET),
     AnchoredRule("password", "pass", f"{_OF_PASSWORDS}{_PASSWORD}"),
     # Long base64 has such short texts by chance.
     AnchoredRule("password", "pwd", rf"(?<![\w+/]{{12}}pwd){_PASSWORD}"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
+from tellback.redaction.values import seems_random
 
 VALUE: Final = 12
 """Length of the shortest value that only the name of its issuer, or a sentence, gives away."""
@@ -29,6 +30,7 @@ def _marking(those: bytes) -> bytes:
 
 # A token without a digit has capitals: of 20 random small letters and digits, one in 700 has no digit.
 _DISTINCT: Final = _DECIMAL + _LETTERS.upper()
+_SHORT: Final = 4_000  # characters; a longer text that is full of runs has digits
 _LETTERS_ALONE: Final = 16  # characters of a value without a digit
 _RARE_LETTERS: Final = _marking(b"jkqvwxzJKQVWXZ")  # as in `values`
 _TABLES: Final = _marking(_DISTINCT), _marking(_DECIMAL)
@@ -59,7 +61,8 @@ class TokenRuns:
         self.runs = _marked_runs(classes, latin.translate(of_distinct), TOKEN)
         digits = latin.translate(of_digits)
         if found > len(text) // _MANY_RUNS + 1:
-            self.named = [(0, len(text))] if b"d" in digits or _marked_runs(classes, digits, VALUE, latin) else []
+            dense = b"d" in digits or (len(text) < _SHORT and _marked_runs(classes, digits, VALUE, latin))
+            self.named = [(0, len(text))] if dense else []
             return
         for start, end in _marked_runs(classes, digits, VALUE, latin):
             add_window(self.named, start, min(len(text), end + _AFTER_VALUE))
@@ -81,6 +84,7 @@ def _marked_runs(classes: bytes, marks: bytes, least: int, latin: bytes = b"") -
             latin
             and end - start >= _LETTERS_ALONE
             and latin[start:end].translate(_RARE_LETTERS).count(b"d") * 6 >= end - start
+            and seems_random(latin[start:end].decode("latin-1"), 0)
         ):
             runs.append((start, end))
             cost += end - start + _WINDOW
