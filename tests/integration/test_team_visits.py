@@ -141,7 +141,8 @@ def test_the_visits_of_many_teams_take_as_many_round_trips_as_one(
         seen.append(trips)
         assert fleet.last_noticed() == {}
         assert all(runtime.database.pipeline([("EXISTS", f"tb:{{{team}.3}}:clock") for team in teams]))
-    assert seen[1] - seen[0] < steady.TRIES, "a slow measurement of the clock is repeated, for all teams at once"
+    # A slow measurement of the clock is repeated, for all teams at once: two trips a try, of which the last has one.
+    assert seen[1] - seen[0] <= 2 * (steady.TRIES - 1) - 1
 
 
 def test_only_the_shard_that_a_notification_named_is_visited(
