@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
-from tellback.redaction.values import seems_random
+from tellback.redaction.values import RARE_LETTERS, seems_random
 
 VALUE: Final = 12
 """Length of the shortest value that only the name of its issuer, or a sentence, gives away."""
@@ -32,7 +32,7 @@ def _marking(those: bytes) -> bytes:
 _DISTINCT: Final = _DECIMAL + _LETTERS.upper()
 _SHORT: Final = 4_000  # characters; a longer text that is full of runs has digits
 _LETTERS_ALONE: Final = 16  # characters of a value without a digit
-_RARE_LETTERS: Final = _marking(b"jkqvwxzJKQVWXZ")  # as in `values`
+_RARE_LETTERS: Final = _marking(f"{RARE_LETTERS}{RARE_LETTERS.upper()}".encode())
 _TABLES: Final = _marking(_DISTINCT), _marking(_DECIMAL)
 _TABLES_WITH_OTHERS: Final = _marking(_DISTINCT + b"?"), _marking(_DECIMAL + b"?")
 # Parameters of URLs whose value may have no digit.

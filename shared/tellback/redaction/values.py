@@ -215,7 +215,8 @@ _DIGIT: Final = lazy_pattern("[0-9]")
 _LONG_WORD: Final = 16
 # Letters that make 5 % of English words and 27 % of random ones, and the beginnings of what words hardly have: such
 # letters beside consonants, five consonants in a row. Of 86,341 long identifiers in Python packages 0.1 % have as many.
-_RARE: Final = lazy_pattern("(?i:[jkqvwxz])")
+RARE_LETTERS: Final = "jkqvwxz"
+_RARE: Final = lazy_pattern(f"(?i:[{RARE_LETTERS}])")
 _DIVIDED: Final = lazy_pattern("[._/-]")
 _CONSONANT: Final = "[bcdfghjklmnpqrstvwxz]"
 _ODD: Final = lazy_pattern(
