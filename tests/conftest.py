@@ -18,7 +18,7 @@ import typer.main
 from tellback import Tellback, connect
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.keys import Layout
+from tellback.state.keys import Layout, Shard
 from tellback.state.team import open_layout
 from tests.support.commands import running_beat
 from tests.support.keyleaks import undeclared
@@ -131,6 +131,12 @@ def database(state_url: str) -> Iterator[Database]:
 def layout(database: Database, settings: Settings) -> Layout:
     """The default team's shards."""
     return open_layout(database, settings.team, settings.shards)
+
+
+@pytest.fixture
+def shard(layout: Layout) -> Shard:
+    """The default team's first shard."""
+    return layout.shard(0)
 
 
 @pytest.fixture

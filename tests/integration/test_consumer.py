@@ -68,11 +68,6 @@ def consumer(intake: Intake, dead: DeadLetters, recorder: Recorder) -> Consumer:
     return Consumer(intake, dead, recorder, lease_seconds=60, batch=3)
 
 
-@pytest.fixture
-def shard(layout: Layout) -> Shard:
-    return layout.shard(0)
-
-
 def append(database: Database, shard: Shard, *tools: str | bytes, field: str = "m") -> None:
     for tool in tools:
         raw = tool if isinstance(tool, bytes) else encode(

@@ -63,11 +63,6 @@ class FairRecorder:
 
 
 @pytest.fixture
-def shard(layout: Layout) -> Shard:
-    return layout.shard(0)
-
-
-@pytest.fixture
 def recorder(database: Database) -> FairRecorder:
     return FairRecorder(database)
 
