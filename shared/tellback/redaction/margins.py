@@ -46,9 +46,9 @@ _WORDS: Final = lazy_pattern(
     rf"|(?:{_POD})[ ][a-z0-9-]{{1,40}}+[ ](?:\u203a[ ])?))",  # stern
     re.MULTILINE,
 )
-_ENDS_OF_WORDS: Final = (
-    lazy_pattern(":[0-9]{1,6}:"),
-    lazy_pattern(rf"-(?:[0-9][0-9]{{0,5}}(?:-|[ ]{{0,40}}\|)|{_HASH}{_HASH}{{4}}[ ][a-z])"),  # a class first fails fast
+_AFTER_COLON: Final = lazy_pattern(":[0-9]{1,6}:")
+_AFTER_HYPHEN: Final = lazy_pattern(  # a class first fails fast
+    rf"-(?:[0-9][0-9]{{0,5}}(?:-|[ ]{{0,40}}\|)|{_HASH}{_HASH}{{4}}[ ][a-z])"
 )
 _OPENINGS: Final = ('": "', '":"', "': '")
 _LONGEST_NAME: Final = 300  # characters of a line up to the text in it
@@ -93,7 +93,8 @@ def _without_margins(text: str) -> str:
     text = f"\n{text}"
     for _ in range(2):  # a log may hold a log
         text = _SIGNS.sub("\n", text)
-        text, found = _WORDS.subn("\n", text) if any(end.search(text) for end in _ENDS_OF_WORDS) else (text, 0)
+        ended = _AFTER_COLON.search(text) or _AFTER_HYPHEN.search(text)
+        text, found = _WORDS.subn("\n", text) if ended else (text, 0)
         if not found:
             return text[1:]
     return _SIGNS.sub("\n", text)[1:]

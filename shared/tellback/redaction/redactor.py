@@ -146,8 +146,7 @@ class Redactor:
         read = margins.read(text)
         given, found = list(self._find_given(text)), list(self._find_matches(read.text))
         secrets = kubernetes.may_hold(read.text)
-        within = blocks.within or PrivateKeyTracker()
-        goes_on = {blocks.table, blocks.codes, within.table, within.codes} != {None}
+        goes_on = blocks.continues or (blocks.within is not None and blocks.within.continues)
         if not (given or found or secrets or goes_on):
             return {}
         lines = text.split(_NEWLINE)
@@ -159,7 +158,7 @@ class Redactor:
         hidden |= self._hidden_below(lines, held, blocks, secrets=secrets)
         other = [each for each, (number, _) in zip(numbered, held, strict=True) if searched[each[0]] != lines[number]]
         if other or goes_on or (secrets and searched is not lines):
-            blocks.within = within
+            within = blocks.within = blocks.within or PrivateKeyTracker()
             hidden = dict(read.held(self._hidden_below(searched, other, within, secrets=secrets).items())) | hidden
         return hidden
 

@@ -20,6 +20,8 @@ from tellback.redaction.substrings import Searchable, searchable
 from tellback.redaction.token_runs import TOKEN, TokenRuns, Window, add_window
 from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, seems_random
 
+_FEW: Final = 60  # characters; a shorter text lacks the rarest character of most anchors, which need no search then
+_RARE_FIRST: Final = "zqjxkvbywgpfmucdlhrsnioate "  # what is not a letter is rarer still
 _SHORT: Final = 4_000  # characters; to look for the names of all issuers costs more than to search a shorter text
 
 # Before a token with a prefix. Most words are shorter than any, and `re` need not try prefixes.
@@ -160,9 +162,11 @@ class ScanSet(NamedTuple):
         if runs.runs:
             for scan in self.tokens:
                 yield from scan.find_all(spaced, text, runs.runs)
+        folded = fold_ascii(text)
+        if len(folded) <= _FEW and not runs.named and "\\" not in text and not has_anchor(folded):
+            return
         for scan in _present(self.plain, searchable(spaced)):
             yield from scan.find_all(spaced, text)
-        folded = fold_ascii(text)
         within = searchable(folded)
         for scan in _present(self.folded, within):
             yield from scan.find_all(folded, text)
@@ -239,6 +243,7 @@ def scans_for_text(text: str) -> ScanSet:
     return _scans(cache(text.__contains__), cache(fold_ascii(text).__contains__))
 
 
+_PLAIN: Final = (*tokens.SHORT, *tokens.PLAIN, *forms.CAMEL)
 _FOLDED: Final = (
     *assignments.RULES,
     *forms.RULES,
@@ -262,7 +267,7 @@ def _scans(occurs: Callable[[str], bool], occurs_folded: Callable[[str], bool]) 
     issued = (("issuer-assignment", assignments.issued(issuers), ""),)
     return ScanSet(
         tokens=(*prefixed, *anywhere),
-        plain=_anchored((*tokens.SHORT, *tokens.PLAIN, *forms.CAMEL), occurs),
+        plain=_anchored(_PLAIN, occurs),
         sentences=_anchored((*forms.SENTENCES, *languages.RULES, *layouts.RULES, *printed.NEAR_VALUES), occurs_folded),
         issued=(Scan(rules=issued, after="[^0-9a-z](?=[a-z])"),) if issuers else (),
         folded=_anchored(_FOLDED, occurs_folded),
@@ -280,6 +285,25 @@ def _prefix_scan(
             if occurs(prefix):
                 trie.insert(prefix, (name, rest))
     return (Scan(trie=trie, after=after),) if trie.below else ()
+
+
+@cache
+def _anchors_by_rarest() -> dict[str, list[str]]:
+    """Return the anchors for which every text is searched, in lower case, by the rarest character of each."""
+    found: dict[str, list[str]] = {}
+    for anchor in {rule.anchor.lower() for rule in (*_PLAIN, *_FOLDED, *columns.HEADS)}:
+        found.setdefault(min(anchor, key=_RARE_FIRST.find), []).append(anchor)
+    return found
+
+
+def has_anchor(folded: str) -> bool:
+    """Return whether a short text has one of those anchors."""
+    anchors = _anchors_by_rarest()
+    for character in anchors.keys() & folded:
+        for anchor in anchors[character]:
+            if anchor in folded:
+                return True
+    return False
 
 
 def _anchored(rules: Iterable[AnchoredRule], occurs: Callable[[str], bool]) -> Anchored:
