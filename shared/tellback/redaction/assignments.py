@@ -339,7 +339,7 @@ RULES: Final = (
 _VERSIONED: Final = "(?![a-z-]{0,20}+[0-9]{1,4}[.-][0-9]{1,4}[.-][0-9])"
 # A separator and a value of an issuer: only before such is the name of an issuer searched for. A colon before the first
 # digit is no value's (`cache:user:42`), and two slashes begin the name of a host.
-_ISSUED_CHARS: Final = r"[\w+/~%-][\w+/.~=%:-]{12}"
+_ISSUED_CHARS: Final = r"[\wa-z0-9_+/~%-][\wa-z0-9_+/.~=%:-]{12}"
 ISSUED_VALUE: Final = (
     r"""[:=>,|][\\"'`=:>|\[ \t-]{0,40}+"""
     rf"(?={_ISSUED_CHARS})(?=[a-z_+/.~%-]{{0,60}}+[0-9])(?!//)"  # the length first, since most words are too short

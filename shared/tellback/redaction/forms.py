@@ -40,7 +40,7 @@ _BETWEEN: Final = r"(?:[ \t]?[:=][ \t]{0,3}+|[ \t]{1,3}+)"
 # definitions, Terraform variables, XML settings, `gh secret set NAME --body VALUE`.
 _PAIR_NAME: Final = rf"[\\\"']{{0,2}}+{_BETWEEN}[\\\"']{{0,2}}+"
 _PAIR_VALUE: Final = (
-    r"[\w.-]{1,80}+[\\\"']{0,2}+[ \t]{0,4}+[,{]?[ \t]{0,4}+\r?\n?[ \t]{0,60}+[\\\"']{0,2}+(?:value|default|--body)"
+    r"[\w.-]{1,80}+[\\\"']{0,2}+[ \t]{0,4}+[,{]?+[ \t]{0,4}+\r?+\n?+[ \t]{0,60}+[\\\"']{0,2}+(?:value|default|--body)"
 )
 _PAIR_REST: Final = (
     rf"{_PAIR_VALUE}[\\\"']{{0,2}}+{_BETWEEN}"
@@ -86,7 +86,7 @@ _FILLERS: Final = (
     *("as", "value", "generated", "created", "here", "for", "the", "your", "new", "user", "root", "admin"),
     *("provided", "given", "below", "found", "received", "expected", "got", "used", "supplied", "invalid"),
 )
-_FILLER: Final = rf"(?:[ \t:=]{{1,3}}+(?:[\w.-]{{1,40}}+@[\w.-]{{1,40}}+|{trie(_FILLERS)})\b){{0,5}}+"
+_FILLER: Final = rf"(?:[ \t:=]{{1,3}}+(?:[\wa-z0-9_.-]{{1,40}}+@[\w.-]{{1,40}}+|{trie(_FILLERS)})\b){{0,5}}+"
 _CALL_ID: Final = r"\[[0-9a-f-]{36}\]"  # Celery names a task and its id: `app.tasks.rotate_token[…]`
 _IN_SENTENCE: Final = (
     rf"{_FILLER}(?!{_CALL_ID})[ \t:=\[\](]{{1,6}}+[\"'`]{{0,2}}+"

@@ -21,8 +21,9 @@ _KEYS: Final = (
     *("schlüssel", "clé", "clave", "chave", "chiave", "sleutel", "klucz", "nyckel", "jeton", "люч", "окен"),
     *("密钥", "金鑰", "令牌", "トークン", "キー", "토큰"),
 )
+IS: Final = ("ist", "lautet", "es", "est", "é", "è")  # in tables and markup too, see `layouts`
 _IS: Final = (
-    *("ist", "lautet", "war", "es", "está", "era", "est", "é", "è", "jest", "to", "är", "er", "on", "je", "este"),
+    *(*IS, "war", "está", "era", "jest", "to", "är", "er", "on", "je", "este"),
     *("adalah", "là", "είναι", "هي", "הוא", "היא"),
 )
 _WORDS: Final = r"(?:[ \t][^\s:=\uff1a]{1,24}+){0,6}?"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tellback.redaction.assignments import KEYS, SECRETS, names_after
+from tellback.redaction.languages import IS
 from tellback.redaction.values import (
     AT_END,
     DOUBT,
@@ -46,7 +47,7 @@ _FILLERS: Final = (
     *("string", "str", "from", "some", "into", "secretstr", "field", "protected", "private", "public", "const", "char"),
     *("data", "text", "json", "cdata", "it", "will", "not", "shown", "again", "this", "new", "here", "as", "stdin"),
     *("b", "byte", "bytes", "securestring", "for you", "copied"),
-    *("defaultvalue", "default_value", "fallback", "unwrap_or", "or", "ist", "lautet", "est", "es", "è", "é"),
+    *("defaultvalue", "default_value", "fallback", "unwrap_or", "or", *IS),
 )
 # A bracket or a comma without a quote after it belongs to a call or to the bases of a class.
 _COMMA: Final = r",(?=[ ]?(?:[bru]?[\"'<\[]|[a-z]{2,20}[=: ]|[^\s,()]{8,200}$))"
@@ -56,71 +57,100 @@ _SIGNS: Final = (
     rf"(?:{_SIGN}|{_COMMA}|{_BRACKET}){_SIGN}{{0,60}}+"
     rf"(?:[,(](?:(?<=,){_COMMA[1:]}|(?<=\(){_BRACKET[2:]}){_SIGN}{{0,60}}+){{0,9}}+"
 )
-_CONNECTED: Final = rf"(?![/?%.;-]|\[[0-9a-f-]{{36}}\]){_SIGNS}(?:{trie(_FILLERS)}\b(?:{_SIGNS})?+){{0,8}}+"
-# What else stands between a name and its value.
-_BETWEEN: Final = (
-    _CONNECTED,
-    r"[ \t][ \t]{1,79}+reg_[a-z]{2,9}[ \t]{1,8}+",  # values of a registry
-    # A remark in brackets, a scope, a percent sign: `API token (prod):`, `%token% =`.
-    (
-        r"(?:[ ]?(?:[\"'`][^\"'`\n]{1,40}[\"'`](?=:)|\([^()\n]{1,40}\)|\[[^\[\]\n]{1,40}\])|@[\w.-]{1,40}(?=[ ]?=)|%)"
-        r"[ ]?[:=][ \t]{0,4}(?:\r?\n[ \t]{0,40})?"
-    ),
-    # A function that returns the value.
-    r"\([^()\n]{0,60}\)[^\n{:=]{0,40}(?:[{:]|=>?)[ \t\r\n]{0,40}(?:return[ ])?(?=[\"'`])",
-    r"(?:\[\])?[ \t]{0,4}+\r?\n[ \t]{0,40}+:?=[ \t]{0,4}(?=[\"'`])",  # the sign stands in the next line
-    # A question and its answer, of another speaker or in the next line.
-    r"[\"'`]?\?[ \t]{0,4}(?:\r?\n)?[^\n]{0,40}?(?:[:>][ ]|\n)[ \t]{0,4}",
-    r"\)[ ](?:-[a-z][ ][a-z]{1,9}[ ])?",  # conditions of a proxy
-    r"[ ](?:[\w./@=-][^\n<]{0,24}+)?<<<[ ]?",  # what a shell passes to the command that names the secret
-    (  # cells of HTML
-        r"(?:</|:</)[a-z]{1,8}>[ \t:\r\n]{0,40}+(?:</[a-z]{1,8}>[ \t:\r\n]{0,40}+)?+"
-        r"(?:<[a-z]{1,8}[^<>\n]{0,60}+>[ \t\r\n]{0,40}+){0,2}+"
-    ),
-    r"\)=\(",  # the value of a key of PostgreSQL
-    r"[\"']?[ ]?[:=][ ]?some\([ \t\r\n]{0,40}+",  # Rust's options
-    r"[\"'](?::[\w\"]{1,30})?\]=>[ \t\r\n]{0,20}+string\([0-9]{1,5}\)[ ]",  # PHP's var_dump
-    r"[ ]\{[ ]get;[^{}\n]{0,30}+\}[ ]=[ ]",  # properties of C#
-    r":[ ]&\w{1,20}[ ]",  # anchors of YAML
-    r"[\"']?[ \t]{0,4}[:=][ \t]{0,40}+[a-z]{2,10}\.[a-z]{3,20}\(",  # `aws.String("…")`
-    r"\";s:[0-9]{1,4}:",  # PHP's serialize
-    r"[ ]from[ ][\w./-]{1,40}:[ ]",
-    r"[ ](?:was[ ])?(?:changed[ ])?from[ ]\S{1,40}[ ]to[ ]",
-    r"[ ][0-9][ ]",  # the form of what follows, in routers
-    r"\((?=[\w+/=-]{16,200}+\))",  # of types that hold a value
-    (  # columns of an INSERT, or of the first row of a dump
-        r"(?=[^)]{0,100}+\)[ \n]{1,4}[vf])[^()\n]{0,100}+\)"
-        r"(?:[ \n]{1,4}values[ ]\([^\n]{0,100}?(?<=')|[ ]from stdin;\n[^\n]{0,100}?(?<=\t))"
-    ),
+_FIRST: Final = "".join(sorted({word[0] for word in _FILLERS}))  # most values begin otherwise
+_FILLER: Final = rf"(?=[{_FIRST}]){trie(_FILLERS)}\b"
+_CONNECTED: Final = rf"(?![/?%.;-]|\[[0-9a-f-]{{36}}\]){_SIGNS}(?:{_FILLER}(?:{_SIGNS})?+){{0,8}}+"
+# What else stands between a name and its value, by its first character: where that of an alternative does not fit, `re`
+# skips it for 4 ns; to enter it takes up to 40.
+_REMARK_ENDS: Final = r"[ ]?+[:=][ \t]{0,4}+(?:\r?\n[ \t]{0,40}+)?+"
+_REMARK: Final = rf"[^\"'`\n]{{1,40}}+[\"'`](?=:){_REMARK_ENDS}"  # after its quote
+_SCOPES: Final = tuple(  # `API token (prod):`
+    f"{scope}{_REMARK_ENDS}" for scope in (r"\([^()\n]{1,40}+\)", r"\[[^\[\]\n]{1,40}+\]")
+)
+# A question and its answer, of another speaker or in the next line.
+_QUESTION: Final = r"\?[ \t]{0,4}+(?:\r?\n)?(?:(?=[^\n:>]{0,40}+[:>])[^\n]{0,40}?[:>][ ]|[^\n]{0,40}+\n)[ \t]{0,4}+"
+_CALL: Final = (  # Rust's options, `aws.String("…")`
+    r"[:=](?:[ ]?some\([ \t\r\n]{0,40}+|[ \t]{0,40}+[a-z]{2,10}+\.[a-z]{3,20}+\()"
+)
+_OPTION: Final = (  # stores of clouds, registries
+    r"[/-][/-]?(?:[a-z][a-z-]{0,20}[ =][a-z_]{1,20}[ ][/-]{1,2}){0,2}"
+    r"(?:secret-)?(?:value|string|data|body|text|[bdv])[ =]"
+)
+_TAG: Final = r":[ ]!{1,2}[\w.-]{1,20}[ ]"  # of YAML
+_AFTER_SPACE: Final = (
+    rf"[\"'`]{_REMARK}",
+    *_SCOPES,
+    r"[ \t][ \t]{0,78}+reg_[a-z]{2,9}[ \t]{1,8}+",  # values of a registry
+    r"<<<[ ]?",  # what a shell passes to the command that names the secret
+    r"[\w./@=-][^\n<]{0,24}+<<<[ ]?",
+    _CALL,
+    r"[ \t][ \t]{0,2}+[:=][ \t]{0,40}+[a-z]{2,10}+\.[a-z]{3,20}+\(",
+    r"\{[ ]get;[^{}\n]{0,30}+\}[ ]=[ ]",  # properties of C#
+    r"from[ ][\w./-]{1,40}:[ ]",
+    *(rf"{was}from[ ]\S{{1,40}}[ ]to[ ]" for was in ("", "was[ ](?:changed[ ])?", "changed[ ]")),
+    r"[0-9][ ]",  # the form of what follows, in routers
+    _OPTION,
+    r"[\wa-z0-9_.-]{1,30}+[ ]=[ ]",  # `PASSWORD elastic = …`
+    r"\[[\w*]{0,20}\]:[ ]",  # a prompt with its default
+    _TAG,
+)
+_AFTER_QUOTE: Final = (
+    _REMARK,
+    _QUESTION,
+    rf"[ \t]{{0,4}}+{_CALL}",
+    r"(?::[\w\"]{1,30}+)?+\]=>[ \t\r\n]{0,20}+string\([0-9]{1,5}\)[ ]",  # PHP's var_dump
+    r";(?<=\";)s:[0-9]{1,4}:",  # PHP's serialize
     # Outputs of terraform and fields that describe themselves, in JSON.
     (
-        r"\"[ ]?:[ ]?\{[ \t\r\n]{0,40}+(?:\"[a-z_]{1,20}\"[ ]?:[ ]?[^,{}\n]{1,60}+,[ \t\r\n]{0,40}+){0,3}"
-        r"\"value\"[ ]?:[ ]?"
+        r"[ ]?:(?:(?<=\":)|(?<=\"[ ]:))[ ]?\{[ \t\r\n]{0,40}+"
+        r"(?:\"[a-z_]{1,20}\"[ ]?:[ ]?[^,{}\n]{1,60}+,[ \t\r\n]{0,40}+){0,3}\"value\"[ ]?:[ ]?"
     ),
-    # Stores of clouds, registries.
-    (
-        r"[\"']?(?:[ ][/-]{1,2}[a-z][a-z-]{0,20}[ =][a-z_]{1,20}){0,2}"
-        r"[ ][/-]{1,2}(?:secret-)?(?:value|string|data|body|text|[bdv])[ =]"
-    ),
+    rf"[ ]{_OPTION}",
+    r"[)\]]{1,2}[^\"'\n]{1,40}+[\"']",  # in place of a variable that is not set: `getenv("X") or "…"`
+    r"[)\]]{1,2}[ \t\r\n]{1,20}(?:[\w<>?\[\]]{1,30}[ ]){1,4}=[ ]?[\"']",  # below an annotation
+    r"(?:[ ][a-z:]{1,30}+=[\"'][^\"'\n]{0,40}+[\"']){0,2}[ ][a-z:]{5,25}+(?<=value)=[\"']",  # attributes of XML
+    r"(?:[ \t/?][^<>\n]{0,60}+)?+>[ \t\r\n]{0,40}+<value>",
+    r",?[ ]\w{1,10}\[[0-9]{1,3}\]=[\"']",  # arguments of a program, one after the other
+    # The same item of a list or a request, in one line: `"name": X`, perhaps others, `"value": …`.
+    r",[ ]?(?:[\"']\w{1,30}[\"']:[ ]?[^,{}\n]{1,60},[ ]?){1,3}[\"']value[\"']:[ ]?[\"']",
+)
+_CELL: Final = (  # of HTML
+    r"</[a-z]{1,8}>[ \t:\r\n]{0,40}+(?:</[a-z]{1,8}>[ \t:\r\n]{0,40}+)?+"
+    r"(?:<[a-z]{1,8}+[^<>\n]{0,60}+>[ \t\r\n]{0,40}+){0,2}+"
+)
+_BETWEEN: Final = (
+    _CONNECTED,
+    f"[ ](?:{'|'.join(_AFTER_SPACE)})",
+    f"[\"'](?:{'|'.join(_AFTER_QUOTE)})",
+    f"`(?:{_REMARK}|{_QUESTION})",
+    _QUESTION,
+    *_SCOPES,
+    r"\t[ \t]{1,79}+reg_[a-z]{2,9}[ \t]{1,8}+",
+    # A function that returns the value.
+    r"\([^()\n]{0,60}+\)[^\n{:=]{0,40}+(?:[{:]|=>?+)[ \t\r\n]{0,40}+(?:return[ ])?+(?=[\"'`])",
+    rf"@[\w.-]{{1,40}}(?=[ ]?=){_REMARK_ENDS}",
+    f"%{_REMARK_ENDS}",  # `%token% =`
+    r"\)[ ](?:-[a-z][ ][a-z]{1,9}[ ])?",  # conditions of a proxy
+    r"\)=\(",  # the value of a key of PostgreSQL
+    _CELL,
+    f":{_CELL}",
+    _CALL,
+    r"\t[ \t]{0,3}+[:=][ \t]{0,40}+[a-z]{2,10}+\.[a-z]{3,20}+\(",
+    r":[ ]&\w{1,20}[ ]",  # anchors of YAML
+    _TAG,
+    r"\((?=[\w+/=-]{16,200}+\))",  # of types that hold a value
     r"=%s(?:\\n)?[\"'][ ]",  # printf
-    r"[ ][\w.-]{1,30}+[ ]=[ ]",  # `PASSWORD elastic = …`
-    r"[ ]\[[\w*]{0,20}\]:[ ]",  # a prompt with its default
-    r"[ ]?:[ ]!{1,2}[\w.-]{1,20}[ ]",  # tags of YAML
-    (
-        r"[\"'](?:[)\]]{1,2}(?:[^\"'\n]{1,40}[\"']"  # in place of a variable that is not set: `getenv("X") or "…"`
-        r"|[ \t\r\n]{1,20}(?:[\w<>?\[\]]{1,30}[ ]){1,4}=[ ]?[\"'])"  # below an annotation
-        r"|(?:[ ][a-z:]{1,30}=[\"'][^\"'\n]{0,40}[\"']){0,2}[ ][a-z:]{0,20}value=[\"']"  # attributes of XML
-        r"|[^<>\n]{0,60}>[ \t\r\n]{0,40}<value>"
-        r"|,?[ ]\w{1,10}\[[0-9]{1,3}\]=[\"']"  # arguments of a program, one after the other
-        # The same item of a list or a request, in one line: `"name": X`, perhaps others, `"value": …`.
-        r"|,[ ]?(?:[\"']\w{1,30}[\"']:[ ]?[^,{}\n]{1,60},[ ]?){1,3}[\"']value[\"']:[ ]?[\"'])"
-    ),
     r"</name>[ \t\r\n]{0,40}<value>",
-    # The same item of a list, a block or a request, lines below: `name: X`, perhaps others, `value: …`.
-    (
-        r"(?=[\"'` ,:{\t]{0,9}+\r?\n)"
-        r"[\"'`]{0,2}+[ ]?[,:{]?[ \t]{0,4}+\r?\n(?:[ \t]{0,60}+[\"'\w]{1,24}+[ \t]{0,8}+[:=][^\n]{0,80}+\n){0,3}?"
-        r"[ \t]{0,60}+[\"']?(?:parameter)?(?:value|default|val|content|data|string)[\"']?[ \t]{0,8}+[:=]>?[ \t]{0,8}+"
+    (  # columns of an INSERT, or of the first row of a dump
+        r"(?=[\"'`\]]?+[ ]?+[,)])[^()\n]{0,100}+\)"
+        r"(?:[ \n]{1,4}values[ ]\([^\n]{0,100}?(?<=')|[ ]from stdin;\n[^\n]{0,100}?(?<=\t))"
+    ),
+    (  # what goes on in the next line
+        r"(?=[\"'` ,:{\t\[\]]{0,9}+\r?\n)(?:"
+        r"(?:\[\])?+[ \t]{0,4}+\r?\n[ \t]{0,40}+:?=[ \t]{0,4}+(?=[\"'`])"  # the sign
+        # The same item of a list, a block or a request: `name: X`, perhaps others, `value: …`.
+        r"|[\"'`]{0,2}+[ ]?[,:{]?[ \t]{0,4}+\r?\n(?:[ \t]{0,60}+[\"'\w]{1,24}+[ \t]{0,8}+[:=][^\n]{0,80}+\n){0,3}?"
+        r"[ \t]{0,60}+[\"']?(?:parameter)?(?:value|default|val|content|data|string)[\"']?[ \t]{0,8}+[:=]>?[ \t]{0,8}+)"
     ),
 )
 _BEFORE: Final = f"(?:{'|'.join(_BETWEEN)})"
@@ -134,7 +164,6 @@ _ENDS_IN_PASS: Final = (
     rf"(?:(?<=[a-z_-]pass)|{preceded_by(f'{of} pass' for of in _OF_PASS)})"
     r"(?![a-z])" + preceded_by(("bypass", "compass", "getpass", "askpass", "surpass", "multipass"), unless=True)
 )
-_VALUE: Final = f"{_BEFORE}{_CHECKED}"
 # The value alone in its line, below a line that ends with the name (not `END PRIVATE KEY-----`); a ruler, a fence or a
 # blank line may stand between.
 _PROMPTS: Final = r"out\[[0-9]{1,4}\]:[ ]|=>[ ]"  # before what a shell of IPython or Ruby answers
@@ -145,13 +174,17 @@ _LINE_BELOW: Final = (
 )
 _LINE_ENDS: Final = r"[\"'`,;)\]}]{0,6}+[ \t\r]{0,4}$"
 _ALONE: Final = rf"{_LINE_BELOW}{_CHECKED}[^\s\"'`<>{{}}$,]{{8,400}}+{_LINE_ENDS}"
-_RANDOM: Final = r"[\w+/.~=%:!@#^*&?-]{16,200}+(?![(\[\w]|\{(?!\{))"
+# The length first, since most words are too short.
+_RANDOM: Final = (
+    rf"[\"'`]{{0,2}}+(?=[\wa-z0-9_+/.~=%:!@#^*&?-]{{16}}){_CHECKED}[\w+/.~=%:!@#^*&?-]{{16,200}}+(?![(\[\w]|\{{(?!\{{))"
+)
 # Up to four words may stand between, if what follows is neither hexadecimal, as ids are, nor named by another word.
 _FAR: Final = (
-    r"(?:[^\w\n=:]{1,6}+[\w.-]{1,19}+(?![\w.+/=-])){0,4}+[^\w\n/@#.-]{1,6}+(?![0-9a-f-]{20,200}+(?!\w))"
-    rf"{NO_VALUE}{PATH}(?=(?:[^\s0-9]{{0,16}}+[0-9]{{1,8}}+){{3}}){DOUBT}[\w+/~-]{{20,200}}+={{0,2}}(?![\w(\[.:@=])"
+    r"(?:[^\w\n=:]{1,6}+[\wa-z0-9_.-]{1,19}+(?![\w.+/=-])){0,4}+[^\w\n/@#.-]{1,6}+(?=[\wa-z0-9_+/~-]{20})"
+    rf"(?![0-9a-f-]{{20,200}}+(?!\w)){NO_VALUE}{PATH}(?=(?:[^\s0-9]{{0,16}}+[0-9]{{1,8}}+){{3}})"
+    rf"{DOUBT}[\w+/~-]{{20,200}}+={{0,2}}(?![\w(\[.:@=])"
 )
-_SECRET: Final = f"{_NAMED}(?:{_VALUE}{_RANDOM}|{_ALONE}|{_FAR}){AT_END}"
+_SECRET: Final = f"{_NAMED}(?:{_BEFORE}{_RANDOM}|{_ALONE}|{_FAR}){AT_END}"
 # A password may be short. It needs less to be told from words in quotes, or if it has signs.
 _SIGNED: Final = r"(?!@)(?=[\w+/.~=%:$-]{0,30}+[!@#^*&])(?=[\w!@#%^&*+~?$/=.:-]{8,100}+(?![(\[{]))"
 _GIVEN: Final = rf"{NO_VALUE}{PATH}{MIXED_WORD}"

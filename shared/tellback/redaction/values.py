@@ -199,11 +199,11 @@ NO_VALUE: Final = (
 )
 NOT_NAMED: Final = preceded_by(_NOT_THE_VALUE, unless=True)
 # The rest of a name. It rarely continues; checking its end costs more than all other checks.
-NAME_GOES_ON: Final = rf"(?:(?![\w.-])|[\w.-]{{1,40}}+{NOT_NAMED})"
+NAME_GOES_ON: Final = rf"(?:(?![{_WORD}.-])|[{_WORD}.-]{{1,40}}+{NOT_NAMED})"
 # A value on the line below its name: blocks of YAML, XML, property lists. A bare colon may also open a mapping.
 _BELOW: Final = r"[ \t]{0,4}+\r?\n[ \t]{0,60}+(?:-[ ])?+"
 _PLIST: Final = r"</key>[ \t]{0,4}+\r?\n?[ \t]{0,60}+<string>"
-_NAME_ENDS: Final = rf"[\w.-]{{0,40}}+{NOT_NAMED}[\"']{{0,2}}+"
+_NAME_ENDS: Final = rf"[{_WORD}.-]{{0,40}}+{NOT_NAMED}[\"']{{0,2}}+"
 IN_BLOCK: Final = rf"{_NAME_ENDS}(?:(?::[ \t]{{0,4}}+[|>][+-]?[1-9]?|>){_BELOW}|{_PLIST})"
 BELOW: Final = rf"{_NAME_ENDS}(?:(?::[ \t]{{0,4}}+(?:[|>][+-]?[1-9]?)?+|>){_BELOW}|{_PLIST})"
 
