@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tellback.lazy_pattern import lazy_pattern
+from tellback.redaction.substrings import searchable
 from tellback.redaction.values import RARE_LETTERS, seems_random
 
 VALUE: Final = 12
@@ -36,7 +36,7 @@ _RARE_LETTERS: Final = _marking(f"{RARE_LETTERS}{RARE_LETTERS.upper()}".encode()
 _TABLES: Final = _marking(_DISTINCT), _marking(_DECIMAL)
 _TABLES_WITH_OTHERS: Final = _marking(_DISTINCT + b"?"), _marking(_DECIMAL + b"?")
 # Parameters of URLs whose value may have no digit.
-_QUERY: Final = lazy_pattern(r"[?&](?:[Cc]ode|[Ss]ig)=")
+_QUERIES: Final = ("?code=", "&code=", "?Code=", "&Code=", "?sig=", "&sig=", "?Sig=", "&Sig=")
 _MANY_RUNS: Final = 50  # characters for each piece of a run: with more, the whole text is searched for names
 _WINDOW: Final = 25  # characters that are searched in the time that it takes to begin with another window
 _BEFORE_VALUE: Final = 120  # characters that a name and the words or the separator after it may take
@@ -74,6 +74,7 @@ def _marked_runs(classes: bytes, marks: bytes, least: int, latin: bytes = b"") -
     So are longer runs without one that seem to be random letters in the text itself, `latin`.
     """
     run = b"w" * least
+    rare = latin.translate(_RARE_LETTERS)
     runs: list[Window] = []
     cost = -_WINDOW * _WINDOW
     start = classes.find(run)
@@ -83,7 +84,7 @@ def _marked_runs(classes: bytes, marks: bytes, least: int, latin: bytes = b"") -
         if marks.find(b"d", start, end) >= 0 or (
             latin
             and end - start >= _LETTERS_ALONE
-            and latin[start:end].translate(_RARE_LETTERS).count(b"d") * 6 >= end - start
+            and rare.count(b"d", start, end) * 6 >= end - start
             and seems_random(latin[start:end].decode("latin-1"), 0)
         ):
             runs.append((start, end))
@@ -99,7 +100,10 @@ def _may_count_others(text: str) -> bool:
 
     Elsewhere in ASCII it makes no value, and minified code (`a?b.c:d`) is full of it.
     """
-    return not text.isascii() or ("?" in text and ("ode=" in text or "ig=" in text) and _QUERY.search(text) is not None)
+    if not text.isascii():
+        return True
+    within = searchable(text)
+    return "?" in within and any(query in within for query in _QUERIES)
 
 
 def add_window(windows: list[Window], start: int, end: int) -> None:
