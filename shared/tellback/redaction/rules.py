@@ -28,6 +28,7 @@ _SHORT: Final = 4_000  # characters; to look for the names of all issuers costs 
 _BEFORE_PREFIX: Final = rf"[^0-9A-Za-z](?=[0-9A-Za-z$][\w0-9A-Za-z_+/=%.~!$|:@-]{{{TOKEN - 1}}})"
 _LONGEST_HEAD: Final = 1_000  # characters of a line that heads a table
 
+_FIRST_LETTERS: Final = lazy_pattern("(?:[a-z](?![?*+{]))*")  # of a pattern, up to one that is repeated
 _Row = tuple[str, str, str]  # of a scan: the name of a rule, its pattern, its guard
 
 
@@ -58,9 +59,11 @@ class _CompiledScan:
         self._groups = 0
         parts: list[str] = []
         for guard, same in groupby(rules, key=lambda row: row[2]):
-            patterns = [self._named_group(name, pattern) for name, pattern, _ in same]
-            # Without a guard, each is an alternative of its own, which `re` skips by its first character.
-            parts += [f"{guard}(?:{'|'.join(patterns)})"] if guard else patterns
+            if guard:
+                patterns = [self._named_group(name, pattern) for name, pattern, _ in same]
+                parts.append(f"{guard}(?:{'|'.join(patterns)})")
+            else:
+                parts.append(self._trie_pattern(_by_first_letters(same)))
         parts += [self._trie_pattern(trie)] if trie else []
         pattern = "|".join(parts)
         self.pattern = f"{begin}(?:{pattern})" if begin else pattern
@@ -83,6 +86,16 @@ class _CompiledScan:
         parts = [re.escape(first) + self._trie_pattern(below) for first, below in ordered]
         parts += [self._named_group(name, pattern) for name, pattern in trie.rules]
         return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
+
+
+def _by_first_letters(rules: Iterable[_Row]) -> tokens.Trie:
+    """Return the rules by the letters that their patterns begin with, so that `re` reads those once for all of them."""
+    found = tokens.Trie()
+    for name, pattern, _ in rules:
+        letters = _FIRST_LETTERS.match(pattern)
+        end = letters.end() if letters else 0
+        found.insert(pattern[:end], (name, pattern[end:]))
+    return found
 
 
 class Scan:
