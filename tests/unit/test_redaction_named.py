@@ -202,3 +202,7 @@ def test_lines_that_are_searched_together_are_numbered_as_they_were_given() -> N
     """Colours go before the search, so that positions in what is left are not those in the lines."""
     lines = ["\x1b[1mone\x1b[0m two", "\x1b[31mthree\x1b[0m", "user,password", "bob,Xk39dkLmQ82zT"]
     assert Redactor().hidden_together(lines) == {3: "named-column"}
+
+
+def test_a_name_in_a_line_too_long_for_a_head_hides_no_head_before_it() -> None:
+    assert VALUE not in redact_text(f"id,api_token\n7,{VALUE}\n{'x' * 3000} password")

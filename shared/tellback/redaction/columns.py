@@ -11,24 +11,26 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
-from tellback.redaction.values import AnchoredRule, seems_random
+from tellback.redaction.substrings import Searchable
+from tellback.redaction.values import seems_random
 
 RULE: Final = "named-column"
-HEAD: Final = "column-head"  # no rule: it only says that a line may be the head of such a table
-_LONGEST: Final = 2_000  # characters of a line; a longer one is hardly a head, nor a row worth the time
+HEAD: Final = "column-head"  # no rule: it only says that a line may be the head of such a table, see `head_places`
+LONGEST: Final = 2_000  # characters of a line; a longer one is hardly a head, nor a row worth the time
 _MOST_CELLS: Final = 64
 _SHORTEST: Final = 8  # characters of a value
 _MOST_SPACES: Final = 4  # in a name; with more, it is a sentence
 # What names of secrets contain, and heads of tables with a setting in each row; the rules decide what a name says.
-_WORDS: Final = ("pass", "secret", "token", "cred", "key", "pwd", "psk", "pw", "auth", "seed", "cookie", "name")
+WORDS: Final = ("pass", "secret", "token", "cred", "key", "pwd", "psk", "pw", "auth", "seed", "cookie", "name")
 # The rest of the cell, then what ends it. A comma of a sentence has a space after it, a comma of CSV has none.
 _CELL_ENDS: Final = (
-    r"[\w.-]{0,40}+(?:[ ][\w-]{1,20}+){0,3}+[\"'`*]{0,3}+(?:\t|[ ]{2}|[,;](?=[\w\"'])|[ ]?(?:[|│┃]|\r?$))"
+    r"[\wa-z0-9_.-]{0,40}+(?:[ ][\wa-z0-9_-]{1,20}+){0,3}+[\"'`*]{0,3}+(?:\t|[ ]{2}|[,;](?=[\w\"'])|[ ]?(?:[|│┃]|\r?$))"
     r"[^\n]{0,2000}+"  # one match says enough of a line
 )
-HEADS: Final = tuple(AnchoredRule(HEAD, word, _CELL_ENDS) for word in _WORDS)
+_HEADS: Final = {word: lazy_pattern(word + _CELL_ENDS, re.MULTILINE) for word in WORDS}
 _RULED: Final = lazy_pattern(r"[\s|+:=─━═┼╪╋├┤┡┩╇┌┬┐┏┳┓╞╡└┴┘│┃-]{2,}")
-_NAME: Final = lazy_pattern(r"[A-Za-z_#](?:[\w .#%/]|-(?!-)){0,59}")  # no name has two hyphens; a key's BEGIN line does
+# No name has two hyphens; a key's BEGIN line does.
+_NAME: Final = lazy_pattern(r"(?!.{0,58}--)[A-Za-z_#][\w .#%/-]{0,59}")
 _WIDE: Final = lazy_pattern(r"[ ]{2,200}+")
 _ALIGNED: Final = "  "
 _ALIGNED_NAME: Final = lazy_pattern(r"\S(?:[ ]?\S){0,80}")
@@ -51,7 +53,6 @@ _HEAD_LINES: Final = {
     ";": _of_names(";"),
     _ALIGNED: lazy_pattern(r"[\s\"'`*]*+(?:[A-Za-z_#][^,;:|=<>(){}]*+)?+"),
 }
-_SEPARATORS: Final = frozenset("\t,;")  # a line without one has no such head, which `in` decides fastest
 # Heads of tables with a setting in each row.
 _OF_NAMES: Final = frozenset({"name", "key", "variable", "variable_name", "field", "setting", "parameter", "env"})
 _OF_VALUES: Final = frozenset({"value", "val", "data"})
@@ -65,6 +66,24 @@ class Table(NamedTuple):
     cells: int
     named: tuple[int, ...]
     pairs: tuple[int, int] | None  # the columns of names and of values
+
+
+def head_places(folded: str, within: Searchable) -> list[int]:
+    """Return a place in each line that may be the head of a table, of a text in lower case, which `within` is as well.
+
+    A line in which one word was found is left out of the search for the next, since lines full of names have many.
+    """
+    places: list[int] = []
+    for pattern in [pattern for word, pattern in _HEADS.items() if word in within]:
+        parts: list[str] = []
+        end = 0
+        for match in pattern.finditer(folded):
+            places.append(match.start())
+            start = folded.rfind("\n", end, places[-1]) + 1 or end
+            parts += folded[end:start], "\0" * (match.end() - start)
+            end = match.end()
+        folded = "".join(parts) + folded[end:]
+    return places
 
 
 def value_lines(
@@ -113,10 +132,10 @@ def _is_random(cell: str) -> bool:
 
 def _table_of(line: str, names_secret: Callable[[str], bool]) -> Table | None:
     """Return the table that a line is the head of, if a column of it can hold secrets."""
-    if len(line) > _LONGEST:
+    if len(line) > LONGEST:
         return None
     for sign, of_names in _HEAD_LINES.items():
-        if (sign in _SEPARATORS and sign not in line) or not of_names.fullmatch(line):
+        if not (_may_divide(sign, line) and of_names.fullmatch(line)):
             continue
         cells = _split(sign, line)
         if sign in ",;" and any(cell.startswith(" ") for cell in cells):
@@ -126,6 +145,11 @@ def _table_of(line: str, names_secret: Callable[[str], bool]) -> Table | None:
             if found is not None:
                 return Table(sign, line, len(cells), *found)
     return None
+
+
+def _may_divide(sign: str, line: str) -> bool:
+    """Return whether the sign can stand between cells of this line, which `in` decides faster than a pattern."""
+    return sign in line or sign == _ALIGNED or (sign == "|" and ("│" in line or "┃" in line))
 
 
 def _named_columns(
@@ -167,7 +191,7 @@ def _cells_of(table: Table, line: str) -> list[str] | None:
     """Return the cells of a row of the table, none for a ruled line, or None if the line is no part of it."""
     if _RULED.fullmatch(line):
         return [""] * table.cells
-    if not line.strip() or len(line) > _LONGEST:
+    if not line.strip() or len(line) > LONGEST:
         return None
     cells = _split(table.sign, line)
     if len(cells) == table.cells:

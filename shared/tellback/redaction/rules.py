@@ -166,7 +166,6 @@ class ScanSet(NamedTuple):
     sentences: Anchored
     issued: tuple[Scan, ...]
     folded: Anchored
-    heads: Anchored
 
     def find_all(self, text: str) -> Generator[tuple[int, str]]:
         """Yield the position and rule of each match in `text`."""
@@ -187,9 +186,8 @@ class ScanSet(NamedTuple):
             yield from self._find_near(folded, text, runs.named)
         # Without a row and such a value, only a table that goes on in the next piece of a stream matters.
         start = 0 if runs.named and "\n" in folded else max(0, len(folded) - _LONGEST_HEAD)
-        for scan in _present(self.heads, within):
-            for place, rule in scan.find_all(folded[start:], text[start:]):
-                yield start + place, rule
+        for place in columns.head_places(folded[start:], within):
+            yield start + place, columns.HEAD
 
     def _find_near(self, folded: str, text: str, values: Iterable[Window]) -> Generator[tuple[int, str]]:
         """Yield the matches near long values with a digit, of rules that need one."""
@@ -284,7 +282,6 @@ def _scans(occurs: Callable[[str], bool], occurs_folded: Callable[[str], bool]) 
         sentences=_anchored((*forms.SENTENCES, *languages.RULES, *layouts.RULES, *printed.NEAR_VALUES), occurs_folded),
         issued=(Scan(rules=issued, after="[^0-9a-z](?=[a-z])"),) if issuers else (),
         folded=_anchored(_FOLDED, occurs_folded),
-        heads=_anchored(columns.HEADS, occurs_folded),
     )
 
 
@@ -304,7 +301,7 @@ def _prefix_scan(
 def _anchors_by_rarest() -> dict[str, list[str]]:
     """Return the anchors for which every text is searched, in lower case, by the rarest character of each."""
     found: dict[str, list[str]] = {}
-    for anchor in {rule.anchor.lower() for rule in (*_PLAIN, *_FOLDED, *columns.HEADS)}:
+    for anchor in {*(rule.anchor.lower() for rule in (*_PLAIN, *_FOLDED)), *columns.WORDS}:
         found.setdefault(min(anchor, key=_RARE_FIRST.find), []).append(anchor)
     return found
 
