@@ -208,19 +208,22 @@ IN_BLOCK: Final = rf"{_NAME_ENDS}(?:(?::[ \t]{{0,4}}+[|>][+-]?[1-9]?|>){_BELOW}|
 BELOW: Final = rf"{_NAME_ENDS}(?:(?::[ \t]{{0,4}}+(?:[|>][+-]?[1-9]?)?+|>){_BELOW}|{_PLIST})"
 
 # Where a value goes over between small letters, capitals and digits: random values do often (`seems_random`).
-_CHANGES: Final = lazy_pattern(r"[a-z][A-Z]|[A-Z]{2}[a-z]|\d[A-Za-z]|[A-Za-z]\d")
+_CHANGES: Final = lazy_pattern(r"[a-z][A-Z0-9\d]|[0-9\d][A-Za-z]|[A-Z](?:[A-Z][a-z]|\d)")
 
 _DIGIT: Final = lazy_pattern("[0-9]")
 
 _LONG_WORD: Final = 16
+_FEWEST_ODD: Final = 5
 # Letters that make 5 % of English words and 27 % of random ones, and the beginnings of what words hardly have: such
 # letters beside consonants, five consonants in a row. Of 86,341 long identifiers in Python packages 0.1 % have as many.
 RARE_LETTERS: Final = "jkqvwxz"
-_RARE: Final = lazy_pattern(f"(?i:[{RARE_LETTERS}])")
 _DIVIDED: Final = lazy_pattern("[._/-]")
 _CONSONANT: Final = "[bcdfghjklmnpqrstvwxz]"
+_FIVE_IN_A_ROW: Final = lazy_pattern(f"{_CONSONANT}{{5}}")
 _ODD: Final = lazy_pattern(
-    rf"(?i:(?=[jqxz]{_CONSONANT}|[bcdfghjklmpqrtvwxz][jqxz]|[vw][bcdfgjkmpqtvxz]|[bcdfgkmpt][vw]|{_CONSONANT}{{5}}))"
+    rf"{_CONSONANT}(?={_CONSONANT})"  # which most letters fail at
+    r"(?:(?<=[jqxz])|(?<![ns])(?=[jqxz])|(?<=[vw])(?=[bcdfgjkmpqtvxz])|(?<=[bcdfgkmpt])(?=[vw])"
+    rf"|(?={_CONSONANT}{{4}}))"
 )
 
 # Words and abbreviations in camel case, which random letters hardly ever fall into: `UserAPIKeyAuth`, a type.
@@ -231,11 +234,17 @@ _VALUE: Final = lazy_pattern(r"[\w+/.~=%!@#^&*?$-]{8,80}")
 
 def _has_random_letters(value: str) -> bool:
     """Return whether the letters of a value without a digit are random ones."""
+    folded = value.lower()
+    rare = sum(map(folded.count, RARE_LETTERS))
+    if rare <= 1 and _FIVE_IN_A_ROW.search(folded) is None:
+        return False  # a rare letter makes two odd beginnings at most
+    odd = rare + len(_ODD.findall(folded))
+    if odd < _FEWEST_ODD:
+        return False
     letters = sum(map(str.isalpha, value))
-    odd = len(_RARE.findall(value)) + len(_ODD.findall(value))
     if _DIVIDED.search(value):  # `attn.qkv_proj`: abbreviations, which names of variables are full of
         return odd >= max(6, letters // 3)
-    return odd >= max(5, letters * 2 // 7)
+    return odd >= max(_FEWEST_ODD, letters * 2 // 7)
 
 
 def seems_random(text: str, start: int) -> bool:
