@@ -39,9 +39,10 @@ end
 if arg_check_seen == '1' and #args_event_ids > 0 and any_seen(key_seen, key_seen_old, unpack(args_event_ids)) then
   return 'stale'
 end
-redis.call('ZCARD', key_timers) -- first: if one of these has another type, nothing is done
+-- First: if one of the keys that it writes has another type, nothing is done.
+redis.call('SCARD', key_seen)
+if arg_next_timer ~= '' then redis.call('ZCARD', key_timers) end
 redis.call('LLEN', key_mailbox)
-expect_type('set', key_seen, key_seen_old)
 ack()
 local keys = {evaluation = key_evaluation, mailbox = key_mailbox, timers = key_timers}
 store_state(keys, arg_new_version, arg_state, arg_calls, unpack(args_newest_calls))

@@ -19,7 +19,8 @@ local waiting = redis.call('LRANGE', key_mailbox, 0, -1)
 if #waiting == 0 then
   return '{"feedback":[]}'
 end
-local calls = tonumber(redis.call('HGET', key_evaluation, 'calls') or '0')
+local stored = redis.call('HGET', key_evaluation, 'calls')
+local calls = tonumber(stored or '0')
 local taken, every, counts = {}, nil, {expired = 0, same_call = 0, late = 0, timed = 0}
 for _, raw in ipairs(waiting) do
   local is_read, feedback = pcall(cjson.decode, raw)
@@ -40,8 +41,8 @@ for _, raw in ipairs(waiting) do
   end
 end
 redis.call('DEL', key_mailbox)
-if redis.call('EXISTS', key_evaluation) == 1 then
-  redis.call('HINCRBY', key_evaluation, 'expired', counts.expired)
+if stored then
+  if counts.expired > 0 then redis.call('HINCRBY', key_evaluation, 'expired', counts.expired) end
   redis.call('HINCRBY', key_evaluation, 'delivered', #taken)
   redis.call('HINCRBY', key_evaluation, 'takes', 1)
   redis.call('HSET', key_evaluation, 'taken_at', now_ms())

@@ -32,7 +32,8 @@ local function drop_outdated(keys, slots)
 end
 
 local function deliver(keys, ...)
-  redis.call('RPUSH', keys.mailbox, ...)
-  redis.call('LTRIM', keys.mailbox, -MAX_FEEDBACK, -1)
+  if redis.call('RPUSH', keys.mailbox, ...) > MAX_FEEDBACK then
+    redis.call('LTRIM', keys.mailbox, -MAX_FEEDBACK, -1)
+  end
   redis.call('PEXPIRE', keys.mailbox, MAILBOX_LIFETIME)
 end

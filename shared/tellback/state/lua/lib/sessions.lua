@@ -3,8 +3,9 @@
 local SESSIONS = 10000
 
 local function note_session(sessions, at, name)
-  if type(redis.pcall('ZADD', sessions, 'GT', at, name)) == 'table' then return end -- another type: costs no event
-  redis.call('ZREMRANGEBYRANK', sessions, 0, -(SESSIONS + 1))
+  local added = redis.pcall('ZADD', sessions, 'GT', at, name)
+  if type(added) == 'table' then return end -- another type: costs no event
+  if added > 0 then redis.call('ZREMRANGEBYRANK', sessions, 0, -(SESSIONS + 1)) end
   redis.call('PEXPIRE', sessions, SESSIONS_LIFETIME)
 end
 
@@ -13,7 +14,7 @@ local function note_activity(sessions, activity, name, at, calls, nudges, ...)
   note_session(sessions, at, name)
   -- pcall: a key of another type, or a count that is no number, must cost no event
   redis.pcall('HINCRBY', activity, 'calls', calls)
-  redis.pcall('HINCRBY', activity, 'nudges', nudges)
+  if nudges > 0 then redis.pcall('HINCRBY', activity, 'nudges', nudges) end
   if select('#', ...) > 0 then
     redis.pcall('HSET', activity, ...)
   end

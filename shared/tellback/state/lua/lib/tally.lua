@@ -35,7 +35,10 @@ end
 
 -- Adds `counts` (counter -> increment). Names are read in bulk, so that even a flood of them keeps the call short.
 local function tally(key, counts)
-  if type(redis.pcall('HLEN', key)) == 'table' then return end -- another type: it must cost no feedback
+  if not next(counts) then return end
+  local is_new = redis.pcall('HSETNX', key, 'since', now_ms())
+  if type(is_new) == 'table' then return end -- another type: it must cost no feedback
+  if is_new == 1 then redis.call('PEXPIRE', key, GUIDESTATS_LIFETIME) end
   local parts, marks, sums = {}, {}, {}
   for counter in pairs(counts) do
     local what, name, measure = string.match(counter, '^(%w+):([^:]*):(.*)$')
@@ -55,9 +58,6 @@ local function tally(key, counts)
   end
   for counter, by in pairs(sums) do
     redis.call('HINCRBY', key, counter, by)
-  end
-  if next(sums) and redis.call('HSETNX', key, 'since', now_ms()) == 1 then
-    redis.call('PEXPIRE', key, GUIDESTATS_LIFETIME)
   end
 end
 
