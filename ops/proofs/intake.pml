@@ -7,9 +7,9 @@ STEP try_mark         tellback.state.intake:mark_pending
 STEP send             tellback_workers.wakeups:publish
 STEP unmark           tellback.state.intake:unmark_pending
 STEP wake             tellback_workers.wakeups:publish_wakeups
-STEP take_lease       lua/intake/take_lease.lua tellback.state.intake:Intake.take_and_read tellback.state.intake:Intake.take_to_linger tellback.state.intake:Intake.take_each
+STEP take_lease       lua/intake/take_lease.lua tellback.state.intake:Intake.take_each tellback.state.intake:Intake.take_to_linger
 STEP read_pending     lua/intake/read_pending.lua tellback.state.intake:Intake.read_pending tellback_workers.consumer:Consumer.recover_pending
-STEP read_new         lua/intake/read_stream.lua tellback.state.intake:Intake.read_or_release tellback.state.intake:Intake.read_or_release_each tellback.state.intake:Intake.read_next
+STEP read_new         lua/intake/read_stream.lua tellback.state.intake:Intake.read_or_release tellback.state.intake:Intake.read_next
 STEP commit           lua/lib/intake.lua lua/guidance/commit_evaluation.lua lua/commands/enqueue_job.lua lua/turns/finish_turn.lua
 STEP release          lua/intake/release_lease.lua tellback.state.intake:Intake.release
 STEP last_read        tellback.state.intake:Intake.with_new
@@ -41,6 +41,7 @@ REJECTS  MARKER_DELETED_AFTER WITHOUT_SWEEP QUEUED=2 FAULTS=0 | applied[0] | the
 REJECTS  NO_LAST_CHECK WITHOUT_SWEEP QUEUED=2 FAULTS=0         | applied[0] | a consumer releases its lease without checking for entries that arrived in between
 REJECTS  CHECK_BEFORE_RELEASE WITHOUT_SWEEP QUEUED=2 FAULTS=0  | applied[0] | it checks before it releases
 REJECTS  RELEASE_APART WITHOUT_SWEEP QUEUED=2 FAULTS=0        | applied[0] | it reads nothing, and releases in the next step without another check
+REJECTS  COMMIT_RELEASES WITHOUT_SWEEP QUEUED=2 FAULTS=0      | applied[0] | a commit releases the stream without checking that it is empty
 REJECTS  NOTIFY_FIRST WITHOUT_SWEEP QUEUED=2 FAULTS=0         | applied[0] | a host notifies before it appends
 REJECTS  DUE_READ_BEFORE WITHOUT_SWEEP QUEUED=2 FAULTS=0      | applied[0] | it asks before it appends whether anybody consumes the stream
 REJECTS  NO_SWEEP WITHOUT_SWEEP FAULTS=1 N=2         | applied[0] | the assumption that somebody sweeps is dropped, and a fault happens
@@ -190,6 +191,13 @@ inline last_entry(seen, more) { more = (appended > seen) }
 #define IN_ORDER(e) skip
 #endif
 
+/* The commit of a consumer that does not linger may release the stream, in the same script. */
+#ifdef COMMIT_RELEASES
+#define may_release (ours && !linger)
+#else
+#define may_release (ours && !linger && !holds_entries)
+#endif
+
 inline commit(me, e, ours) {
 #ifdef ACKNOWLEDGE_FIRST
   d_step { ours = (lease == me); if :: ours -> gone[e] = 1 :: else fi };
@@ -228,7 +236,7 @@ once_more:
      atomic { take_lease(me, linger, ours); if :: !ours -> goto over :: else fi };
      do
      :: atomic { read_pending(e); if :: e == N -> break :: else fi };
-        atomic { commit(me, e, ours); if :: !ours -> goto leave :: fault() -> goto dies :: else fi }
+        atomic { commit(me, e, ours); if :: !ours -> goto leave :: fault() -> goto dies :: ours fi }
 #ifndef LIVE
      :: goto leave             /* out of time, with entries still pending */
 #endif
@@ -250,10 +258,17 @@ once_more:
           :: else
           fi
         };
-        atomic { commit(me, e, ours); if :: !ours -> goto leave :: fault() -> goto dies :: else fi }
+        atomic {
+          commit(me, e, ours);
+          if :: !ours -> goto leave :: fault() -> goto dies :: may_release -> release(me); goto released :: ours fi
+        }
      :: atomic { read + 1 < appended && may_read -> read_new(e, 1); last = read };
         do
-        :: atomic { e < last -> commit(me, e, ours); if :: !ours -> goto leave :: fault() -> goto dies :: else fi; e++ }
+        :: atomic {
+             e < last -> commit(me, e, ours);
+             if :: !ours -> goto leave :: fault() -> goto dies :: may_release -> release(me); goto released :: ours fi;
+             e++
+           }
         :: atomic { e >= last -> break }
         od
 #ifndef LIVE

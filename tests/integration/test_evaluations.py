@@ -25,14 +25,13 @@ from tellback.contracts.message import new_event_id
 from tellback.guidance.evaluation import BatchEffects, new_evaluation
 from tellback.names import Family
 from tellback.settings import Settings
-from tellback.state.database import Command, Database
+from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId, LoadedEvaluation
-from tellback.state.evaluations import EvaluationChange, EvaluationCounts, Evaluations, load_each
+from tellback.state.evaluations import EvaluationChange, EvaluationCounts, Evaluations, commit_each, load_each
 from tellback.state.intake import Intake
 from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Fenced, Lease
+from tellback.state.intake_lease import Lease
 from tellback.state.keys import Layout
-from tellback.state.script_calls import Arg
 from tellback_workers.loops import consumer_of
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
@@ -80,6 +79,13 @@ def change(loaded: LoadedEvaluation = NOTHING, fresh: tuple[str, ...] = (), n_ca
     return EvaluationChange(ID, loaded, state, [IntakeEntry("1-1", call(), 1)], fresh, BatchEffects())
 
 
+def commit(
+    database: Database, store: Evaluations, lease: Lease, made: EvaluationChange
+) -> list[EvaluationChange] | None:
+    [late] = commit_each(database, [(store, lease, [made])])
+    return late
+
+
 def test_feedback_is_delivered_once(tb: Tellback, consume: Callable[[], None], store: Evaluations) -> None:
     prompt = tb.prompt("s", "p", evaluation="e", feedback_providers=[reminder(2)])
     calls(prompt, 2)
@@ -88,35 +94,6 @@ def test_feedback_is_delivered_once(tb: Tellback, consume: Callable[[], None], s
     assert (feedback.summary, feedback.call_index, feedback.prompt_name) == ("Mind the goal.", 2, "p")
     assert prompt.feedback() == []
     assert store.counts(ID) == EvaluationCounts(calls=2, fires=1, delivered=1, expired=0)
-
-
-def test_a_single_event_costs_its_consumer_four_round_trips(
-    tb: Tellback, settings: Settings, layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are: lease and read, load, commit, and release after an empty read."""
-    prompt = tb.prompt("s", "p", evaluation="e", feedback_providers=[reminder(2)])
-    tb.flush()
-    runtime, shard = Runtime(settings), layout.of("s")
-    consumer = consumer_of(runtime, "default", Family.EVENTS)
-    assert not consumer.consume(shard, Family.EVENTS)
-    calls(prompt, 1)
-    tb.flush()
-    trips: list[object] = []
-    command, pipeline = Database.command, Database.pipeline
-
-    def counted_command(database: Database, *parts: Arg) -> object:
-        trips.append(parts)
-        return command(database, *parts)
-
-    def counted_pipeline(database: Database, commands: Sequence[Command], **options: bool) -> object:
-        trips.extend([commands] if commands else [])
-        return pipeline(database, commands, **options)
-
-    monkeypatch.setattr(Database, "command", counted_command)
-    monkeypatch.setattr(Database, "pipeline", counted_pipeline)
-    assert not consumer.consume(shard, Family.EVENTS)
-    assert len(trips) == 4
-    assert Evaluations(tb.context.database, shard).counts(ID).calls == 1
 
 
 def test_a_backlog_loads_an_evaluation_once_and_counts_each_event_once(
@@ -216,10 +193,12 @@ def test_the_mailbox_keeps_the_newest_hundred(tb: Tellback, consume: Callable[[]
     assert [(feedback.call_index, feedback.summary) for feedback in taken[-2:]] == [(4, "30"), (4, "31")]
 
 
-def test_a_commit_on_an_older_version_is_refused_and_says_so(store: Evaluations, lease: Lease) -> None:
-    assert store.commit(lease, [change(fresh=("a",), n_calls=1)]) == []
+def test_a_commit_on_an_older_version_is_refused_and_says_so(
+    database: Database, store: Evaluations, lease: Lease
+) -> None:
+    assert commit(database, store, lease, change(fresh=("a",), n_calls=1)) == []
     late = change(fresh=("b",), n_calls=99)
-    assert store.commit(lease, [late]) == [late]
+    assert commit(database, store, lease, late) == [late]
     assert store.counts(ID).calls == 1
     loaded = store.load({ID: ["a", "b"]})[ID]
     assert loaded.seen == frozenset({"a"})
@@ -231,8 +210,7 @@ def test_a_consumer_whose_lease_passed_on_writes_nothing(
     database.command("DEL", lease.key)
     successor = Intake(database, layout).take_lease(lease.shard, Family.EVENTS, 5)
     assert successor is not None
-    with pytest.raises(Fenced):
-        store.commit(lease, [change(fresh=("a",))])
+    assert commit(database, store, lease, change(fresh=("a",))) is None
     loaded = store.load({ID: ["a"]})[ID]
     assert (loaded.state, loaded.seen) == (None, frozenset())
 
@@ -250,7 +228,7 @@ def test_the_loop_loads_again_when_another_has_committed_meanwhile(
         loaded = load_each(database, wanted)
         if next(rivals):
             rival = change(loaded[0][ID], fresh=("rival",), n_calls=10)
-            assert store.commit(lease, [rival]) == []
+            assert commit(database, store, lease, rival) == []
         return loaded
 
     monkeypatch.setattr("tellback_workers.loops.guidance.load_each", load_and_lose)
@@ -262,7 +240,7 @@ def test_ids_are_remembered_over_two_generations(store: Evaluations, lease: Leas
     ids = [f"id-{n}" for n in range(101_000)]
     for start in range(0, len(ids), 1_000):
         fresh = tuple(ids[start : start + 1_000])
-        assert store.commit(lease, [change(store.load({ID: fresh})[ID], fresh)]) == []
+        assert commit(database, store, lease, change(store.load({ID: fresh})[ID], fresh)) == []
     seen = store.load({ID: ids})[ID].seen
     assert seen >= set(ids[-50_000:])
     assert len(seen) <= 100_000

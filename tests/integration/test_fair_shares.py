@@ -25,6 +25,7 @@ from tellback_workers.consumer import MAX_DELIVERIES, Consumer
 from tellback_workers.fair_shares import KEEP_SECONDS, OWN_ENTRIES, FairShares, KeptShares
 from tests.support.acknowledge import acknowledge
 from tests.support.clocks import later
+from tests.support.intake_entries import read_new
 
 FAMILY = Family.EVENTS
 BATCH = 4
@@ -100,7 +101,7 @@ def deliveries(database: Database, shard: Shard) -> list[int]:
 
 
 def read_batch(intake: Intake, lease: Lease) -> list[RawEntry]:
-    read = intake.read_or_release(lease, BATCH)
+    read = read_new(intake, lease, BATCH)
     assert read
     return read
 

@@ -178,13 +178,11 @@ def test_a_stream_is_leased_and_read_in_one_call_unless_entries_are_pending(
     """Entries that a dead consumer left are applied first."""
     shard = layout.shard(0)
     append(database, shard, b"a", b"b")
-    taken = intake.take_and_read(shard, FAMILY, 5, 1)
-    assert taken is not None
+    (taken,) = intake.take_each([shard], FAMILY, 5, 1)
     assert (taken.pending, [entry.raw for entry in taken.entries]) == (False, [b"a"])
-    assert intake.take_and_read(shard, FAMILY, 5, 1) is None
+    assert intake.take_each([shard], FAMILY, 5, 1) == []
     intake.release(taken.lease)
-    again = intake.take_and_read(shard, FAMILY, 5, 1)
-    assert again is not None
+    (again,) = intake.take_each([shard], FAMILY, 5, 1)
     assert (again.pending, again.entries) == (True, [])
     assert again.lease.fence > taken.lease.fence
 
@@ -196,9 +194,9 @@ def test_a_stream_without_new_entries_is_released_at_the_read(
     shard = layout.shard(0)
     ((lease, *_),) = intake.take_to_linger([shard], FAMILY, 5, 0)
     append(database, shard, b"a")
-    assert [entry.raw for entry in intake.read_or_release(lease, 10) or ()] == [b"a"]
+    assert [entry.raw for entry in read_new(intake, lease, 10)] == [b"a"]
     assert mark_pending(database, [(shard, FAMILY)]) == ["lingering"]
-    assert intake.read_or_release(lease, 10) is None
+    assert intake.read_or_release([lease], 10) == Read(released=[lease])
     assert mark_pending(database, [(shard, FAMILY)]) == ["due"]
     assert intake.take_lease(shard, FAMILY, 5) is not None
 
@@ -207,12 +205,11 @@ def test_a_lease_on_a_stream_without_a_group_can_be_used(database: Database, lay
     """A host that knows only XADD appended to a database that was emptied."""
     database.command("FLUSHALL")
     append(database, layout.shard(0), b"a")
-    taken = intake.take_and_read(layout.shard(0), FAMILY, 5, 10)
-    assert taken is not None
+    (taken,) = intake.take_each([layout.shard(0)], FAMILY, 5, 10)
     assert (taken.pending, [entry.raw for entry in taken.entries]) == (False, [b"a"])
     database.command("XGROUP", "DESTROY", taken.lease.stream, "consumer")
-    assert [entry.raw for entry in intake.read_or_release(taken.lease, 10) or ()] == [b"a"], "the group is created"
-    assert intake.read_or_release(taken.lease, 10) is None
+    assert [entry.raw for entry in read_new(intake, taken.lease, 10)] == [b"a"], "the group is created"
+    assert intake.read_or_release([taken.lease], 10) == Read(released=[taken.lease])
 
 
 def test_an_idle_stream_is_one_with_entries_and_neither_consumer_nor_wakeup(
@@ -241,8 +238,7 @@ def test_a_consumer_past_its_lease_gets_no_entry(database: Database, layout: Lay
     database.command("DEL", past.key)  # it expired while its holder stood still
     holder = lease_of(intake, shard)
     append(database, shard, b"first", b"second")
-    with pytest.raises(Fenced):
-        intake.read_or_release(past, 1)
+    assert intake.read_or_release([past], 1) == Read(fenced=[past])
     assert intake.read_next(after, 1, 60_000) == Read(fenced=[past])
     with pytest.raises(Fenced):
         intake.read_pending(past, "0", 1)
@@ -260,11 +256,10 @@ def test_a_read_whose_reply_was_lost_is_not_repeated(
     with lossy_link(redis_server.port) as link, closing(Database(link.url)) as far:
         reader = Intake(far, layout)
         assert [entry.raw for entry in read_new(reader, lease, 1)] == [b"a"]
-        reads = (lambda: reader.read_or_release(lease, 1), lambda: reader.read_next({lease: b"0-0"}, 1, 10))
-        for read in reads:
+        for blocks in (False, True):
             link.losing = link.once = True
             with pytest.raises(Unavailable):
-                read()
+                _ = reader.read_next({lease: b"0-0"}, 1, 10) if blocks else reader.read_or_release([lease], 1)
             reader.last_read([lease])  # connects again
     assert [entry.raw for entry in intake.read_pending(lease, "0", 10)] == [b"a", b"b", b"c"]
 

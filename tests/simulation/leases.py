@@ -5,7 +5,7 @@ The checks run as time passes, beside the tasks: they draw no decision and take 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,11 +34,20 @@ class Leases:
     problems: list[str] = field(default_factory=list[str])
     next_check: float = 0.0
 
-    def note(self, lease: Lease | None) -> None:
+    def note(self, lease: Lease) -> None:
         """Remember the process that takes a consumer's lease."""
         task = self.world.scheduler.current
-        if lease is not None and task is not None:
+        if task is not None:
             self.holders[lease.key, lease.fence] = task.process
+
+    def _noting(self, take: Callable[..., list[Taken]]) -> Callable[..., list[Taken]]:
+        def taken(intake: Intake, shards: Sequence[Shard], family: Family, seconds: float, count: int) -> list[Taken]:
+            found = take(intake, shards, family, seconds, count)
+            for one in found:
+                self.note(one.lease)
+            return found
+
+        return taken
 
     @contextmanager
     def watched(self) -> Generator[None]:
@@ -47,24 +56,9 @@ class Leases:
         Raises:
             AssertionError: after the run, if a check failed in it.
         """
-        take, linger = Intake.take_and_read, Intake.take_to_linger
-
-        def taken(intake: Intake, shard: Shard, family: Family, seconds: float, count: int) -> Taken | None:
-            found = take(intake, shard, family, seconds, count)
-            self.note(found and found.lease)
-            return found
-
-        def lingering(
-            intake: Intake, shards: Sequence[Shard], family: Family, seconds: float, count: int
-        ) -> list[Taken]:
-            found = linger(intake, shards, family, seconds, count)
-            for one in found:
-                self.note(one.lease)
-            return found
-
         stand_ins: list[Any] = [
-            mock.patch.object(Intake, "take_and_read", taken),
-            mock.patch.object(Intake, "take_to_linger", lingering),
+            mock.patch.object(Intake, name, self._noting(getattr(Intake, name)))
+            for name in ("take_each", "take_to_linger")
         ]
         self.world.checks.append(self.check)
         with stand_ins[0], stand_ins[1]:

@@ -18,7 +18,7 @@ from tellback_workers.runtime import Runtime
 
 def read_new(intake: Intake, lease: Lease, count: int) -> list[RawEntry]:
     """New entries of a stream; if there are none, it is released."""
-    return intake.read_or_release(lease, count) or []
+    return intake.read_or_release([lease], count).entries.get(lease, [])
 
 
 def idle_streams(database: Database, layout: Layout, longest_lease: float = 300.0) -> list[StreamRef]:

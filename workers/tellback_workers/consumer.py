@@ -80,53 +80,19 @@ class Consumer:
         self._kept = kept or KeptShares()
 
     def consume(self, shard: Shard, family: Family, most: float | None = None) -> bool:
-        """Apply the waiting entries, new ones for `most` seconds; return True if another wake-up is due.
-
-        With what a dead consumer left it takes half the lease at most. That has no shorter limit, because a pass over
-        many deferred entries would leave no time for new ones.
+        """Consume one stream as `consume_together` does; return True if another wake-up is due.
 
         Raises:
-            Unavailable: Redis, or something that the loop needs, is unavailable; the entries stay in the stream.
+            Unavailable: as there.
         """
-        self._loop.ready()
-        taken = self._intake.take_and_read(shard, family, self._lease_seconds, self._batch)
-        if taken is None:
-            return False
-        lease, raws = taken.lease, taken.entries
-        half = clock.monotonic() + self._lease_seconds / 2  # the other half is for the batch that is running then
-        released = False
-        shares = self._kept.take(self._intake, lease, self._batch, READ_BYTES)
-        try:
-            if taken.pending:
-                self.recover_pending(lease, half)
-            end = _sooner(half, most)
-            if raws:
-                self.apply(lease, raws, end)
-                self._apply_overtaking(shares, lease, raws, half)
-            while not released and clock.monotonic() < end:
-                more = self._intake.read_or_release(lease, self._batch)
-                released = more is None
-                if more:
-                    self.apply(lease, more, end)
-                    self._apply_overtaking(shares, lease, more, half)
-        except Fenced:
-            _log.warning("consumer.fenced", stream=lease.stream, fence=lease.fence)
-            return False
-        finally:
-            self.release([lease], [] if released else [lease])
-        return not released and bool(self._left([lease], {lease: shares}))
-
-    def _left(self, leases: Sequence[Lease], shares: Mapping[Lease, FairShares]) -> list[Shard]:
-        left = self._intake.with_new(leases)
-        for lease in left:
-            self._kept.keep(lease, shares[lease])
-        return [lease.shard for lease in left]
+        return bool(self.consume_together([shard], family, most))
 
     def consume_together(self, shards: Sequence[Shard], family: Family, most: float | None = None) -> list[Shard]:
         """Apply what waits in streams of any teams, in the round trips of one; return those due for another wake-up.
 
         Each stream gives a share of a batch at a time, so one with a backlog delays the others by no more than that.
-        Within a stream, other sessions overtake the backlog of one as in `consume`, whose limits of time hold here too.
+        New entries are applied for `most` seconds. What a dead consumer left takes half the lease at most. That has no
+        shorter limit, because a pass over many deferred entries would leave no time for new ones.
 
         Raises:
             Unavailable: Redis, or something that the loop needs, is unavailable; the entries stay in their streams.
@@ -150,7 +116,7 @@ class Consumer:
                     self._alone(held, lease, overtaking)
                 if clock.monotonic() >= end:
                     break
-                more = self._intake.read_or_release_each(list(held), share)
+                more = self._intake.read_or_release(list(held), share)
                 for lease in (*more.released, *more.fenced):
                     held.pop(lease, None)
                 read = more.entries
@@ -158,16 +124,22 @@ class Consumer:
             self.release([one.lease for one in taken], held)
         return self._left(list(held), shares)
 
+    def _left(self, leases: Sequence[Lease], shares: Mapping[Lease, FairShares]) -> list[Shard]:
+        left = self._intake.with_new(leases)
+        for lease in left:
+            self._kept.keep(lease, shares[lease])
+        return [lease.shard for lease in left]
+
     def _apply_each(self, held: dict[Lease, None], read: Mapping[Lease, Sequence[RawEntry]], end: float) -> None:
         if not read:
             return
         self._intake.note_clocks([lease.shard for lease in read])
-        deferred = self.apply_together(read)
+        deferred = self.apply_together(read, or_release=True)
         if deferred is None:
             for lease in read:
                 self._alone(held, lease, partial(self.recover_pending, lease, end))
             return
-        for lease in deferred.fenced:
+        for lease in deferred.fenced | deferred.released:
             held.pop(lease, None)
         for lease, entries in deferred.separate.items():
             self._alone(held, lease, partial(self.apply_entries, lease, entries, end))
@@ -208,8 +180,10 @@ class Consumer:
             return self.recover_pending(lease, end)
         return True
 
-    def apply_together(self, read: Mapping[Lease, Sequence[RawEntry]]) -> Deferred | None:
+    def apply_together(self, read: Mapping[Lease, Sequence[RawEntry]], *, or_release: bool = False) -> Deferred | None:
         """Apply new entries of several streams as one batch if the loop can; return the rest.
+
+        With `or_release`, a stream that has no entry left then may be released.
 
         Returns None if the batch failed: its entries are pending, and you have to recover them.
 
@@ -225,15 +199,14 @@ class Consumer:
         if self._joint_loop is None:
             return deferred
         try:
-            rest = self._apply_jointly(
-                self._joint_loop, {lease: entries for lease, entries in deferred.separate.items() if entries}
-            )
+            entries_of = {lease: entries for lease, entries in deferred.separate.items() if entries}
+            rest = self._apply_jointly(self._joint_loop, entries_of, or_release=or_release)
         except Unavailable:
             raise
         except Exception:  # noqa: BLE001 - as above
             _log.exception("consumer.batch_failed", streams=[lease.stream for lease in read])
             return None
-        return Deferred(deferred.fenced | rest.fenced, rest.separate)
+        return Deferred(deferred.fenced | rest.fenced, rest.released, rest.separate)
 
     def _apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
         if self._tracing is None:
@@ -244,11 +217,14 @@ class Consumer:
             with spans.current(lease):
                 self._loop.apply(lease, traced)
 
-    def _apply_jointly(self, loop: JointLoop, batches: Mapping[Lease, Sequence[IntakeEntry]]) -> Deferred:
+    def _apply_jointly(
+        self, loop: JointLoop, batches: Mapping[Lease, Sequence[IntakeEntry]], *, or_release: bool
+    ) -> Deferred:
         if self._tracing is None:
-            return loop.apply_together(batches)
+            return loop.apply_together(batches, or_release=or_release)
         with EntrySpans(self._tracing) as spans:
-            rest = loop.apply_together({lease: spans.begin(lease, entries) for lease, entries in batches.items()})
+            traced = {lease: spans.begin(lease, entries) for lease, entries in batches.items()}
+            rest = loop.apply_together(traced, or_release=or_release)
             spans.drop(rest.fenced | rest.separate.keys())  # the latter are applied again, alone
             return rest
 

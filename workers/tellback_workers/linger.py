@@ -137,7 +137,7 @@ class Lingerer:
         if not quiet:
             return 0
         leases = [lease for lease in self._leases if lease.shard in quiet]
-        read = self._intake.read_or_release_each(leases, self._share(leases)) if leases else Read()
+        read = self._intake.read_or_release(leases, self._share(leases)) if leases else Read()
         for lease in read.fenced:
             self._drop(lease)
         for lease in read.released:

@@ -34,9 +34,10 @@ class Loop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """The rest after applying several streams together: fenced leases, and batches to apply alone."""
+    """The rest after applying several streams together: leases that are no longer held, and batches to apply alone."""
 
     fenced: set[Lease] = field(default_factory=set[Lease])
+    released: set[Lease] = field(default_factory=set[Lease])
     separate: dict[Lease, Sequence[IntakeEntry]] = field(default_factory=dict[Lease, Sequence[IntakeEntry]])
 
 
@@ -44,11 +45,11 @@ class Deferred:
 class JointLoop(Loop, Protocol):
     """A loop that applies entries of several streams in the round trips of one."""
 
-    def apply_together(self, batches: Mapping[Lease, Sequence[IntakeEntry]]) -> Deferred:
+    def apply_together(self, batches: Mapping[Lease, Sequence[IntakeEntry]], *, or_release: bool = False) -> Deferred:
         """Apply and acknowledge new entries of several streams, each stream in order; return the rest.
 
-        A batch that could delay the others is returned, for you to apply alone. On a cluster all streams must share a
-        slot.
+        With `or_release`, the script that leaves a stream without an entry releases it. A batch that could delay the
+        others is returned, for you to apply alone. On a cluster all streams must share a slot.
         """
         ...
 

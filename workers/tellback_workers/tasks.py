@@ -60,10 +60,7 @@ def _consume(process: Runtime, shards: Sequence[Shard], family: Family, *, is_al
     """
     first = shards[0]
     consumer = consumer_of(process, first.team, family)
-    if len(shards) > 1:
-        left = consumer.consume_together(shards, family, SLICE)
-    else:
-        left = [first] if consumer.consume(first, family, SLICE) else []
+    left = consumer.consume_together(shards, family, SLICE)
     if left or not is_all:
         return left
     # Alone, its team's other sessions are expected next; on a cluster one read cannot wait for several slots.

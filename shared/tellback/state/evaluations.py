@@ -173,17 +173,6 @@ class Evaluations:
         replies = self._db.pipeline([("HMGET", _keys(self._shard, id_).eval, *STATE_FIELDS) for id_ in ids])
         return [_loaded(reply, frozenset()) for reply in replies]
 
-    def commit(self, lease: Lease, changes: Sequence[EvaluationChange]) -> list[EvaluationChange]:
-        """Commit each change in a script of its own, all in one round trip; return the stale ones.
-
-        Raises:
-            Fenced: the lease has passed on; some of the changes may have been committed before.
-        """
-        late = commit_each(self._db, [(self, lease, changes)])[0]
-        if late is None:
-            raise Fenced
-        return late
-
     def commit_timer(self, evaluation: TimedEvaluation) -> bool:
         """Commit a timer; return False, with nothing written, if an event, an agent or another timer was faster."""
         return bool(self._db.run(self._timer_call(evaluation)) == b"ok")
@@ -222,7 +211,9 @@ class Evaluations:
         )
         return decision.named(self._shard.key("op", operation))
 
-    def commit_call(self, lease: Lease, change: EvaluationChange) -> tuple[ScriptCall, LoadedEvaluation, int]:
+    def commit_call(
+        self, lease: Lease, change: EvaluationChange, *, or_release: bool
+    ) -> tuple[ScriptCall, LoadedEvaluation, int]:
         """Return the call that commits a change, the evaluation after it, and that one's size in bytes."""
         state, effects, loaded = change.state, change.effects, change.loaded
         written, calls = encode_state(state), encode_new_calls(state, loaded.stored_calls)
@@ -232,6 +223,7 @@ class Evaluations:
         keys, (timer, next_timer) = _keys(self._shard, change.id), self._schedule(change.id, state)
         call = scripts.commit_evaluation(
             **lease.commit_of(change.entries),
+            wakeup=lease.keys["wakeup"],
             evaluation=keys.eval,
             seen=keys.seen,
             seen_old=keys.seen_old,
@@ -251,6 +243,7 @@ class Evaluations:
             session_name=change.id.session,
             at=change.entries[-1].at_ms,
             new_calls=max(0, state.calls - loaded.stored_calls),
+            or_release=or_release,
             outdated=_encode(sorted(effects.outdated)) if effects.outdated else b"",
             newest_calls=calls,
             event_ids=change.new_ids,
@@ -308,12 +301,13 @@ def commit_each(
     database: Database,
     batches: Sequence[tuple[Evaluations, Lease, Sequence[EvaluationChange]]],
     cache: EvaluationCache | None = None,
+    released: set[Lease] | None = None,
 ) -> list[list[EvaluationChange] | None]:
-    """Commit as `Evaluations.commit`, for several shards; return the stale changes, or None if a lease has passed on.
+    """Commit each change of several shards in a script of its own; return the stale ones, or None for a lost lease.
 
     Changes that earned feedback get a round trip of their own before all others, because an agent may be waiting:
-    Redis answers nobody before it has run everything in a round trip. What was committed is put into `cache`. On a
-    cluster the shards must share a slot.
+    Redis answers nobody before it has run everything in a round trip. What was committed is put into `cache`, and
+    streams that are empty then are released into `released`. On a cluster the shards must share a slot.
     """
     left: list[list[EvaluationChange] | None] = [[] for _ in batches]
     for awaited in (True, False):  # changes with feedback first
@@ -321,14 +315,17 @@ def commit_each(
             [change for change in changes if bool(change.effects.feedback) is awaited] for _, _, changes in batches
         ]
         commits = [
-            store.commit_call(lease, change)
+            store.commit_call(lease, change, or_release=released is not None)
             for (store, lease, _), part in zip(batches, parts, strict=True)
             for change in part
         ]
         replies = zip(database.run_all([call for call, _, _ in commits]), commits, strict=True)
         for at, ((_, lease, _), part) in enumerate(zip(batches, parts, strict=True)):
-            late, before = _stale_changes(lease, part, list(islice(replies, len(part))), cache), left[at]
+            results = list(islice(replies, len(part)))
+            late, before = _stale_changes(lease, part, results, cache), left[at]
             left[at] = None if late is None or before is None else before + late
+            if released is not None and any(reply == b"released" for reply, _ in results):
+                released.add(lease)
     return left
 
 

@@ -81,13 +81,7 @@ class Intake:
 
     def take_lease(self, shard: Shard, family: Family, seconds: float) -> Lease | None:
         """Lease a stream; return None while another consumer holds it."""
-        taken = self.take_and_read(shard, family, seconds, 0)
-        return taken and taken.lease
-
-    def take_and_read(self, shard: Shard, family: Family, seconds: float, count: int) -> Taken | None:
-        """Lease a stream and read at most `count` new entries; return None while another consumer holds it."""
-        taken = self._take([shard], family, seconds, count)
-        return taken[0] if taken else None
+        return next((taken.lease for taken in self.take_each([shard], family, seconds, 0)), None)
 
     def take_each(self, shards: Sequence[Shard], family: Family, seconds: float, count: int) -> list[Taken]:
         """Lease streams of any teams and read at most `count` new entries of each; leave out what others hold."""
@@ -141,21 +135,11 @@ class Intake:
         replies = self._db.pipeline([("XINFO", "GROUPS", lease.stream) for lease in leases], raise_on_error=False)
         return {lease: _last_read(groups) for lease, groups in zip(leases, replies, strict=True)}
 
-    def read_or_release(self, lease: Lease, count: int) -> list[RawEntry] | None:
-        """Read the next new entries: at most `count`, fewer if they are large. If there are none, release the stream.
+    def read_or_release(self, leases: Sequence[Lease], count: int) -> Read:
+        """Read the next new entries of each stream: at most `count`, fewer if they are large; release what has none.
 
-        Returns None if it was released: who appends from now on finds that a wake-up is due.
-
-        Raises:
-            Fenced: the lease has passed on.
+        Who appends to a stream that was released finds that a wake-up is due.
         """
-        read = self._read([lease], count, or_release=True)
-        if read.fenced:
-            raise Fenced
-        return None if read.released else read.entries.get(lease, [])
-
-    def read_or_release_each(self, leases: Sequence[Lease], count: int) -> Read:
-        """Read the next new entries of each stream as `read_or_release` does; release those that have none."""
         return self._read(leases, count, or_release=True)
 
     def read_next(

@@ -82,7 +82,7 @@ def committed(reply: Any) -> bool:
     """
     if reply == b"fenced":
         raise Fenced
-    return bool(reply == b"ok")
+    return reply in (b"ok", b"released")
 
 
 @lru_cache(maxsize=1024)

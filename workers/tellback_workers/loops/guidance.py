@@ -193,11 +193,11 @@ class GuidanceLoop:
         if self._evaluate_and_commit([self._batch(lease, entries)]):
             raise Fenced
 
-    def apply_together(self, batches: Mapping[Lease, Sequence[IntakeEntry]]) -> Deferred:
+    def apply_together(self, batches: Mapping[Lease, Sequence[IntakeEntry]], *, or_release: bool = False) -> Deferred:
         """Apply new entries of several streams in the round trips of one; return the rest.
 
-        A batch that may call a custom provider is returned, because the feedback of the other streams should not wait
-        for custom code.
+        A batch that may call a custom provider is returned, because the feedback of other streams should not wait for
+        custom code. With `or_release`, a stream is released by the commit that leaves no entry in it.
         """
         deferred = Deferred()
         taken: list[_Batch] = []
@@ -206,7 +206,9 @@ class GuidanceLoop:
                 taken.append(self._batch(lease, entries))
             except Fenced:
                 deferred.fenced.add(lease)
-        deferred.fenced.update(self._evaluate_and_commit(taken, deferred.separate))
+        separate = deferred.separate if len(batches) > 1 else None
+        released = deferred.released if or_release else None
+        deferred.fenced.update(self._evaluate_and_commit(taken, separate, released))
         return deferred
 
     def forget(self, leases: Iterable[Lease]) -> None:
@@ -225,9 +227,15 @@ class GuidanceLoop:
         )
 
     def _evaluate_and_commit(
-        self, batches: Sequence[_Batch], separate: dict[Lease, Sequence[IntakeEntry]] | None = None
+        self,
+        batches: Sequence[_Batch],
+        separate: dict[Lease, Sequence[IntakeEntry]] | None = None,
+        released: set[Lease] | None = None,
     ) -> set[Lease]:
-        """Evaluate and commit the batches; return the fenced leases. Batches to apply alone are put into `separate`."""
+        """Evaluate and commit the batches; return the fenced leases.
+
+        Batches to apply alone are put into `separate`, and streams that are empty then are released into `released`.
+        """
         fenced: set[Lease] = set()
         # A commit compares versions, so a cached evaluation that changed meanwhile is loaded again.
         for _ in range(TRIES):
@@ -240,7 +248,7 @@ class GuidanceLoop:
                     evaluated.append((batch, self._evaluate_batch(batch, found)))
             self._report_health(evaluated)
             commits = [(batch.store, batch.lease, changes) for batch, changes in evaluated]
-            late = commit_each(self._runtime.database, commits, self.cache)
+            late = commit_each(self._runtime.database, commits, self.cache, released)
             fenced.update(batch.lease for (batch, _), rest in zip(evaluated, late, strict=True) if rest is None)
             batches = [batch.retrying(rest) for (batch, _), rest in zip(evaluated, late, strict=True) if rest]
             if not batches:

@@ -25,21 +25,21 @@ _commit_evaluation = Script("guidance/commit_evaluation")
 
 def commit_evaluation(
     *,
-    intake: str, lease: str, evaluation: str, seen: str, seen_old: str, mailbox: str, hist: str, timers: str,
-    guidestats: str, sessions: str, activity: str, fence: int, entries: str | bytes, version: str | bytes,
+    intake: str, lease: str, wakeup: str, evaluation: str, seen: str, seen_old: str, mailbox: str, hist: str,
+    timers: str, guidestats: str, sessions: str, activity: str, fence: int, entries: str | bytes, version: str | bytes,
     new_version: str | bytes, state: bytes, calls: int, check_seen: bool, timer: str, next_timer: str,
-    session_name: str, at: int, new_calls: int, outdated: str | bytes, newest_calls: Sequence[str | bytes],
-    event_ids: Sequence[str], feedback: Sequence[str | bytes], counts: Sequence[Arg], lines: Sequence[str | bytes],
-    newest: Sequence[Arg],
+    session_name: str, at: int, new_calls: int, or_release: bool, outdated: str | bytes,
+    newest_calls: Sequence[str | bytes], event_ids: Sequence[str], feedback: Sequence[str | bytes],
+    counts: Sequence[Arg], lines: Sequence[str | bytes], newest: Sequence[Arg],
 ) -> ScriptCall:
     """Commit the effects of a batch of events on one evaluation."""
     keys: list[str] = [
-        intake, lease, evaluation, seen, seen_old, mailbox, hist, timers, guidestats, sessions, activity,
+        intake, lease, wakeup, evaluation, seen, seen_old, mailbox, hist, timers, guidestats, sessions, activity,
     ]
     args: list[Arg] = [
         len(newest_calls), len(event_ids), len(feedback), len(counts), len(lines), fence, entries, version, new_version,
-        state, calls, int(check_seen), timer, next_timer, session_name, at, new_calls, outdated, *newest_calls,
-        *event_ids, *feedback, *counts, *lines, *newest,
+        state, calls, int(check_seen), timer, next_timer, session_name, at, new_calls, int(or_release), outdated,
+        *newest_calls, *event_ids, *feedback, *counts, *lines, *newest,
     ]
     return _commit_evaluation.call(keys, args)
 

@@ -2,7 +2,7 @@
 -- Commit the effects of a batch of events on one evaluation: its state, the ids it has seen, the feedback it earned,
 -- the history lines and the counters. Atomic with the acknowledgement: whichever process dies, an event counts once
 -- and its feedback is sent once. The version stops two consumers from building on the same state.
--- keys: intake, lease, evaluation, seen, seen_old, mailbox, hist, timers, guidestats, sessions, activity
+-- keys: intake, lease, wakeup, evaluation, seen, seen_old, mailbox, hist, timers, guidestats, sessions, activity
 -- args:
 --   fence int
 --   entries text: JSON array of the ids that leave the stream
@@ -16,6 +16,7 @@
 --   session_name str
 --   at int: when the newest event came
 --   new_calls int: tool calls of this batch
+--   or_release flag: release the stream if no entry is left in it; else its consumer has to ask for the next ones
 --   outdated text: slots whose waiting feedback is outdated (JSON array), or ''
 --   *newest_calls text: field and value of each newest call, in turn
 --   *event_ids str
@@ -23,13 +24,15 @@
 --   *counts arg: counter and increment, in turn
 --   *lines text: of the history, JSON
 --   *newest arg: field and value of what is newest in the session, in turn
--- returns: 'ok' | 'fenced' | 'stale': the version has changed, or an unchecked id was seen before; load again.
+-- returns: 'ok' | 'released' | 'fenced' | 'stale': the version has changed, or an unchecked id was seen before; load
+--   again.
 -- @include intake
 -- @include history
 -- @include seen
 -- @include tally
 -- @include evaluation
 -- @include sessions
+-- @include release
 if fenced() then
   return 'fenced'
 end
@@ -63,4 +66,8 @@ end
 tally_given(key_guidestats, args_counts)
 append_history(key_hist, unpack(args_lines))
 note_activity(key_sessions, key_activity, arg_session_name, arg_at, arg_new_calls, #args_feedback, unpack(args_newest))
+if arg_or_release == '1' and redis.call('XLEN', key_intake) == 0 then
+  release()
+  return 'released'
+end
 return 'ok'
