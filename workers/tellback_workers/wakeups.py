@@ -27,8 +27,8 @@ from tellback.state.keys import Layout, Shard
 # for each idle stream.
 MAX_QUEUED: Final = 1_000
 
-MAX_STREAMS: Final = 32  # named by one message
-MIN_MESSAGES: Final = 8  # into which a burst is divided, so that several processes take part
+MAX_STREAMS: Final = 50  # named by one message
+MIN_MESSAGES: Final = 4  # into which a burst is divided, so that several processes take part
 
 # Seconds without a call after one that the broker did not answer, which takes five or more: a run of the scheduler has
 # some for each team, and the fallbacks of the last of them waited for minutes.
