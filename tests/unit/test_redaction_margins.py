@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tellback.redaction import redact_text
+from tellback.redaction import Redactor, redact_text
 from tellback.redaction.stream import StreamRedactor
 from tests.support.margins import EACH_LINE, wrapped
 from tests.support.secrets_of_tools import MARGINS_APART, SampleOfTools, clean, named, printed
@@ -159,3 +159,8 @@ def test_what_was_missed_before_is_hidden(text: str) -> None:
 )
 def test_what_resembles_those_stays(text: str) -> None:
     assert redact_text(text) == text
+
+
+def test_lines_below_texts_that_hold_others_keep_their_numbers() -> None:
+    lines = ["one", '{"out": "two\\nthree"}', "four", '{"out": "five\\nsix\\nseven"}', "eight", "password=Xk39dkLmQ82z"]
+    assert Redactor().hidden_lines("\n".join(lines)) == {5: "password"}

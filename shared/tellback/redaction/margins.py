@@ -72,8 +72,13 @@ def read(text: str) -> Readable:
     holders: list[int] | None = None
     if "\\n" in text:
         lines = text.replace("\\\\n", "\\n").split("\n")
-        lines = [_opened(line) if "\\n" in line else line for line in lines]
-        holders = [number for number, line in enumerate(lines) for _ in range(line.count("\\n") + 1)]
+        holders = []
+        begin = 0
+        for number in [number for number, line in enumerate(lines) if "\\n" in line]:  # few, in source code
+            lines[number] = _opened(lines[number])
+            holders += [*range(begin, number), *[number] * (lines[number].count("\\n") + 1)]
+            begin = number + 1
+        holders += range(begin, len(lines))
         text = "\n".join(lines).replace("\\n", "\n").replace("\\t", "\t").replace("\\r", "")
     return Readable(_without_margins(text), holders)
 
