@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from tellback.contracts.guidance import Feedback, Observation, Severity
+from tellback.contracts.guidance import Feedback, Observation, Severity, ToolCall
 from tellback.errors import InvalidInput
 from tellback.guidance.progress.effects import works_on_code
+from tellback.guidance.progress.faults import MUTE
+from tellback.guidance.progress.searches import MISSING
 from tellback.guidance.progress.trail import StuckFinding
 from tellback.guidance.provider import FeedbackContext
 from tellback.lazy_pattern import lazy_pattern
@@ -19,6 +21,7 @@ from tellback.lazy_pattern import lazy_pattern
 # A finding whose call another provider won is reported with one of the next calls, while it is still true.
 _REPORTED_WITHIN_CALLS: Final = 2
 _SHOWN: Final = 300
+_ASKED: Final = 2_000  # characters of a call in which an address is looked for
 
 # By kind: the summary and the one next step.
 TEXTS: Final[dict[str, tuple[str, str]]] = {
@@ -96,15 +99,32 @@ _LACKING: Final = lazy_pattern(
     r"No module named|command not found|not recognized as|[Pp]ermission ?[Dd]enied|[Aa]ccess ?[Dd]enied"
     r"|[Uu]nauthori[sz]ed|not authorized|(?:password|terminal) is required|No space left|Read-only file system"
     r"|Operation not permitted|Could not resolve host|[Nn]etwork is unreachable|[Cc]onnection refused"
-    r"|\bE(?:CONNREFUSED|NOTFOUND|AI_AGAIN|NETUNREACH|HOSTUNREACH|ACCES|NOSPC)\b"
+    r"|(?:[Oo]peration|[Cc]onnection|[Rr]equest) timed out|[Dd]eadline exceeded"
+    r"|\bE(?:TIMEDOUT|CONNREFUSED|NOTFOUND|AI_AGAIN|NETUNREACH|HOSTUNREACH|ACCES|NOSPC)\b"
     r"|Cannot connect|API key|: not found$"
 )
+# Somebody does not let the agent in, or nothing is at the address: other code or another try changes neither.
+_REFUSED: Final = lazy_pattern(
+    r"[Pp]ermission ?[Dd]enied|[Aa]ccess ?[Dd]enied|[Uu]nauthori[sz]ed|not authorized|[Oo]peration not permitted|EACCES"
+    r"|[Ff]orbidden|not allowed to|(?:status(?: code)?|error|HTTP\S*)[ :=]{1,2}40[134]\b|\b40[134] (?:[A-Z][a-z]+)"
+)
+_WHAT: Final = lazy_pattern(
+    r"\w{2,10}://[\w.:/@?&=%~#+-]{3,120}|(?<![\w.])~?(?:/[\w.@+-]{1,60}){1,8}|\b[\w.-]+@[\w.-]+"
+)
+_MUTE: Final = lazy_pattern(MUTE)
+REFUSED_STEP: Final = "Check {what}, and which right or key it asks for; ask for that, or do without."
 REFUSED_EDIT_STEP: Final = "Read that part of the file as it is now, then send an edit that fits what stands there."
 LACKING_STEP: Final = (
     "It will end the same until something is installed, started or permitted: do that, or find a way without."
 )
 # The same error of a tool that is none of a coding agent's: there is no code to read.
 SERVICE_STEP: Final = "Act on what the error says: send what it asks for, look up what it lacks, or ask the user."
+MUTE_STEP: Final = (
+    "The shell itself seems broken; its folder may be gone. Start a new one, or go to a folder that exists."
+)
+# Addresses that do not exist are no searches, though they find as little.
+MISSING_PAGES: Final = "None of the last {count} addresses, since call {since}, exists."
+MISSING_PAGES_STEP: Final = "Guess no further one: open a page that lists them, such as an index, or search for it."
 FAILING_CALL_STEP: Final = (
     "It will fail again until something changes: act on the error, or find a way without this call."
 )
@@ -143,14 +163,14 @@ class StuckFeedback:
         """Report what is repeated, since when, and one next step."""
         found = context.finding
         assert found is not None, "should_run"
-        summary, _ = TEXTS[found.kind]
+        summary = MISSING_PAGES if found.subject == MISSING else TEXTS[found.kind][0]
         words = {"count": found.count, "since": found.since, "subject": _subject(found), "detail": found.detail}
         severity: Severity = "warning" if found.level > 1 else "caution"
         return Feedback(
             provider_name=self.name,
             summary=summary.format_map(words),
             observations=tuple(_evidence(found)),
-            suggestions=(_step(found, _tool_of(found, context) if found.kind == "same_failure" else ""),),
+            suggestions=(_step(found, context),),
             severity=severity,
         )
 
@@ -159,24 +179,35 @@ def _subject(found: StuckFinding) -> str:
     return found.subject.strip("*") or "The work"
 
 
-def _tool_of(found: StuckFinding, context: FeedbackContext) -> str:
-    """Return the tool of the call that was judged, "" if that call is not stored."""
+def _call_of(found: StuckFinding, context: FeedbackContext) -> ToolCall | None:
+    """Return the call that was judged, None if it is not stored."""
     calls = context.recent_tool_calls(1 + _REPORTED_WITHIN_CALLS)
-    return next((call.tool for call in calls if call.call_index == found.at), "")
+    return next((call for call in calls if call.call_index == found.at), None)
 
 
-def _step(found: StuckFinding, tool: str) -> str:
+def _step(found: StuckFinding, context: FeedbackContext) -> str:
     """Return the one next step, which depends on the error where a finding has one."""
-    if found.kind in ("same_failure", "same_call", "failing_tool") and found.detail:
-        if _REFUSED_EDIT.search(found.detail):
-            return REFUSED_EDIT_STEP
-        if _LACKING.search(found.detail):
-            return LACKING_STEP
-        if found.kind == "same_call":
-            return FAILING_CALL_STEP
-        if found.kind == "same_failure" and tool and not works_on_code(tool):
-            return SERVICE_STEP
-    return TEXTS[found.kind][1]
+    general = TEXTS[found.kind][1]
+    if found.subject == MISSING:
+        return MISSING_PAGES_STEP
+    if found.kind not in ("same_failure", "same_call", "failing_tool") or not found.detail:
+        return general
+    call = _call_of(found, context)
+    if found.kind == "same_call":
+        general = FAILING_CALL_STEP
+    elif found.kind == "same_failure" and call is not None and not works_on_code(call.tool):
+        general = SERVICE_STEP
+    if _REFUSED.search(found.detail):
+        return REFUSED_STEP.format(what=_refused_what(found, call))
+    fitting = ((_MUTE, MUTE_STEP), (_REFUSED_EDIT, REFUSED_EDIT_STEP), (_LACKING, LACKING_STEP))
+    return next((step for pattern, step in fitting if pattern.search(found.detail)), general)
+
+
+def _refused_what(found: StuckFinding, call: ToolCall | None) -> str:
+    """Return what was refused as the error or the call names it: an address, a path or an account."""
+    asked = "" if call is None else " ".join(value for value in call.params.values() if isinstance(value, str))
+    named = _WHAT.search(found.detail) or _WHAT.search(asked[:_ASKED])
+    return f"`{named.group().rstrip('.:')}`" if named else "the address and the account"
 
 
 def _evidence(found: StuckFinding) -> list[Observation]:

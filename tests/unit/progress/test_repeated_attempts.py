@@ -147,9 +147,5 @@ def test_nobody_is_sent_to_read_the_code_of_a_service() -> None:
     said = json.dumps({"error": "the payment method of this user was not found"})
     booked: list[MadeCall] = [("book_reservation", {"id": n}, said) for n in range(3)]
     assert [each.suggestions for _, each in nudges_in(booked)] == [(SERVICE_STEP,)]
-    refused = "Error: the server returned HTTP 403 Forbidden."
-    asked = ({"url": f"https://a.example/{n}", "prompt": "?"} for n in range(3))
-    fetched: list[MadeCall] = [("WebFetch", {**params}, refused) for params in asked]
-    assert [each.suggestions for _, each in nudges_in(fetched)] == [(SERVICE_STEP,)]
     ran = [each for n in range(3) for each in (edited(n), claude_code("python app.py", trace("KeyError: 'idx'"), 1))]
     assert [each.suggestions for _, each in nudges_in(ran)] == [(TEXTS["same_failure"][1],)]

@@ -14,6 +14,7 @@ from tellback.guidance.observations.testruns import TestCounts
 from tellback.guidance.progress.effects import only_notes, words_in
 from tellback.guidance.progress.faults import (
     BLOCKS,
+    MUTE,
     error_key,
     fails_for_certain,
     is_refused,
@@ -59,8 +60,8 @@ SAME_FAILING_CALL: Final = 2
 # means that the refusal was forgotten.
 FORGOTTEN_REFUSAL: Final = 4
 SAME_LINES: Final = 4  # by judgement
-EMPTY_SEARCHES: Final = 6  # with 5, an agent that was making progress got a false report
 FAILING_TOOL: Final = 3  # by judgement, first 4
+MUTE_SHELL: Final = 3  # `ls` and `echo` say why they fail, unless the shell itself does not work
 FAILING_SHELL: Final = 8  # with 5, an agent that was making progress got a false report; with 8, none did
 WORSE_RUNS: Final = 2  # by judgement
 LINTERS: Final = words_in(
@@ -254,21 +255,6 @@ def two_states(trail: ProgressTrail, features: CallFeatures, at: int, state: int
     return None
 
 
-def empty_searches(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
-    """Find searches that return nothing whatever their words."""
-    if features.effect != "search":
-        return None
-    # After an edit it checks the edit. One word that is looked for in folder after folder checks that it is nowhere.
-    count, first = trail.empties if trail.fixed <= trail.empties[1] else (0, 0)
-    sought = zlib.crc32(features.sought.encode("utf-8", "replace")) if features.empty else 0
-    again = count > 0 and sought != 0 and sought == trail.sought
-    trail.empties, trail.sought = (count + (not again), first or at) if features.empty else (0, 0), sought
-    count, first = trail.empties
-    if again:
-        return None
-    return StuckFinding("empty_searches", features.tool, count, first, at) if count >= EMPTY_SEARCHES else None
-
-
 def worse_tests(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find a test run whose failures grow with each change."""
     now = _counted(features)
@@ -325,20 +311,25 @@ def failing_tool(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     if not counts and not trail.tools:
         return None
     key = mark(features.tool if features.programs else f"{features.tool} {features.effect}")
+    mute_key = mark(f"{features.tool} mute")
     if not counts:
         trail.tools.pop(key, None)
+        trail.tools.pop(mute_key, None)
         return None
+    if features.mute:
+        key = mute_key
     entry = trail.tools.get(key)
-    if entry is None or (features.programs and trail.anything > entry.last):
+    if entry is None or (features.programs and not features.mute and trail.anything > entry.last):
         entry = Failures(0, at, at)  # a shell that fails before and after an edit runs something, and that fails
     entry = Failures(entry.count + 1, entry.first, at)
     remember(trail.tools, key, entry, TOOLS_MAX)
-    needed = FAILING_SHELL if features.programs else FAILING_TOOL
+    needed = MUTE_SHELL if features.mute else FAILING_SHELL if features.programs else FAILING_TOOL
     if asks_to_retry(features.error):
         needed = max(needed, RETRIES_ASKED_FOR)
     if entry.count < needed:
         return None
-    return StuckFinding("failing_tool", features.tool, entry.count, entry.first, at, detail=features.error)
+    error = MUTE if features.mute else features.error
+    return StuckFinding("failing_tool", features.tool, entry.count, entry.first, at, detail=error)
 
 
 def no_news(trail: ProgressTrail, features: CallFeatures, at: int, *, is_stale: bool) -> StuckFinding | None:

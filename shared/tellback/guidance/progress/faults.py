@@ -6,8 +6,10 @@ Functions of the features of one call, for the detectors.
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
+from tellback.guidance.progress.effects import words_in
 from tellback.guidance.progress.features import DISTINCT_CHARS, CallFeatures
 from tellback.guidance.progress.substance import fault_pattern
 from tellback.guidance.progress.trail import mark
@@ -62,8 +64,22 @@ def is_refused(features: CallFeatures) -> bool:
 
 
 def shows_progress(features: CallFeatures) -> bool:
-    """Check whether a wait that failed shows a new line: what it waits for moves, though it is not there yet."""
-    return features.failed and features.waits and bool(features.lines) and features.known < 1
+    """Check whether a wait that failed shows a new line: what it waits for moves, though it is not there yet.
+
+    A command line that changes something and then waits for it is another attempt, whatever it shows.
+    """
+    return features.failed and features.waits and not features.writes and bool(features.lines) and features.known < 1
+
+
+# Programs that say why they fail, unless their output is thrown away.
+# What feedback quotes of such a failure.
+MUTE: Final = "It failed without a word."
+_TALKERS: Final = words_in("cd ls cat head tail pwd echo printf true date whoami git mkdir cp mv rm exit")
+
+
+def says_why(programs: Sequence[str], params: Mapping[str, Any]) -> bool:
+    """Check whether a command line would say why it failed."""
+    return bool(programs) and _TALKERS.issuperset(programs) and "/dev/null" not in str(params)
 
 
 def error_key(features: CallFeatures) -> str:

@@ -13,7 +13,7 @@ import msgspec
 
 from tellback.contracts.guidance import ToolCall, ToolInvoked
 from tellback.guidance.observations.evidence import Verdict
-from tellback.guidance.progress import detectors, endings
+from tellback.guidance.progress import detectors, endings, searches
 from tellback.guidance.progress.asked import asked_by
 from tellback.guidance.progress.effects import DeclaredEffect
 from tellback.guidance.progress.features import ENVIRONMENT, CallFeatures
@@ -133,7 +133,8 @@ def judge(
         detectors.two_states(trail, features, at, hash_of(marks.attempt, at if features.unseen else features.news)),
         detectors.worse_tests(trail, features, at),
         detectors.failing_tool(trail, features, at),
-        detectors.empty_searches(trail, features, at),
+        searches.empty_searches(trail, features, at),
+        searches.missing_pages(trail, features, at),
         detectors.same_counts(trail, features, at),
         detectors.blind_probe(trail, features, at),
         endings.dead_wait(trail, features, at, repeats),
@@ -357,7 +358,7 @@ THRESHOLDS = {
     "two_states": 1,
     "worse_tests": detectors.WORSE_RUNS,
     "failing_tool": detectors.FAILING_TOOL,
-    "empty_searches": detectors.EMPTY_SEARCHES,
+    "empty_searches": searches.EMPTY_SEARCHES,
     "same_counts": detectors.SAME_COUNTS,
     "blind_probe": detectors.BLIND_PROBES,
     "dead_wait": endings.WAITS_FOR_DEAD,

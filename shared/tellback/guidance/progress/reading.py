@@ -29,6 +29,7 @@ from tellback.guidance.progress.effects import (
     presses,
     tool_effect,
 )
+from tellback.guidance.progress.faults import says_why
 from tellback.guidance.progress.features import DISTINCT_CHARS, END, SHOWN, CallFeatures, Edit, View
 from tellback.guidance.progress.output import printed_by
 from tellback.guidance.progress.patches import read_patch
@@ -83,6 +84,7 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
     _read_result(features, said, reported=event.error is not None or code not in (None, 0))
     if features.failed and not features.error and code is not None and code > 1:  # an exit of 1 may be an answer
         features.error = f"exit code {code}, without output"
+    features.mute = features.failed and not text and says_why(features.programs, event.params)
     if features.failed and features.form and features.edit is None:
         asked = " ".join(map(str, event.params.values()))
         features.cites = any(word in asked for word in _QUOTED.findall(features.error))
@@ -99,6 +101,10 @@ _MISUSE: Final = re.compile(r"(?:AttributeError|NameError|TypeError|SyntaxError|
 
 
 _PLACE: Final = re.compile(r":\d")
+# The number behind a host's name is its port, not a line.
+_ADDRESS: Final = re.compile(
+    r"\w{1,20}://\S{1,200}|\b(?:localhost|[\d.]{7,15}|[\w.-]{1,80}\.(?:com|org|net|io|dev|local|internal)):\d{1,5}"
+)
 # It says how much is wrong and not what, which the rest of the result does.
 _TOTAL: Final = re.compile(r"^\W{0,3}(?:Executed |Found )?\d{1,9} (?:errors?|problems?|issues?|files?|out of)\b")
 
@@ -161,6 +167,7 @@ def _read_answer(features: CallFeatures, said: _Substance) -> None:
 def _read_result(features: CallFeatures, said: _Substance, *, reported: bool) -> None:
     text = said.text
     _read_answer(features, said)
+    features.absent = features.fetches and substance.is_absent(text)
     features.empty = features.empty or (features.effect in ("search", "read") and said.is_empty)
     if features.failed:
         features.retry_asked = features.retry_asked or substance.asks_to_retry(text)
@@ -188,7 +195,7 @@ def _read_failure(features: CallFeatures, text: str, *, runs: bool, reported: bo
     names = substance.failed_names(text) if features.tests is not None else ()
     labelled = substance.labelled_error(text) if runs and not error else ""
     # One that names a place is a finding of a compiler, and the rest of the result says which.
-    if reported and features.tests is None and not _PLACE.search(labelled):
+    if reported and features.tests is None and not _PLACE.search(_ADDRESS.sub("", labelled)):
         error = error or labelled
     features.named = bool(names) or not runs or bool(error and _TOTAL.search(error) is None)
     if features.tests is not None:
@@ -224,6 +231,7 @@ def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None
     features.answers = effect in ("write", "run") and not path
     features.form = _form(tool, params)
     features.idles = effect == "wait" and only_waits(params)
+    features.fetches = "url" in params or "uri" in params
     if effect == "search":
         features.sought = _text(params, _QUERIES) or ""
     if effect == "write":

@@ -63,7 +63,7 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     )
     features.probes = strongest == "run" and any(each.stdin or {"-c", "-e"} & set(each.words) for each in commands)
     features.scripted = strongest == "run" and not features.probes and bool(SCRIPT_PROGRAMS & set(features.programs))
-    features.answers = not _CLIENTS.isdisjoint(features.programs)
+    features.answers = features.fetches = not _CLIENTS.isdisjoint(features.programs)
     features.waits = any(effect == "wait" for effect in effects) or True in (
         params.get("runinbackground"),
         params.get("isbackground"),

@@ -288,6 +288,28 @@ def is_empty(text: str) -> bool:
     return _NOTHING.match(text.strip()) is not None
 
 
+# The status that `curl -w '%{http_code}'` or `curl -I` prints, the sentence of a tool that fetches, a server's page.
+_ABSENT: Final = re.compile(
+    r"^(?:HTTP|status)?[\s:/.\d]{0,12}\b(?:404|410)\b[^\n]{0,40}$"
+    r"|\b(?:status(?: code)?|error|HTTP)[\s:=(]{0,3}(?:404|410)\b"
+    r"|\b404:? (?:Client Error: )?Not Found\b|^Cannot (?:GET|POST|PUT|DELETE) /"
+    r"|<title[^>]{0,80}>[^<]{0,60}(?:\b404\b|not found)|<pre>Cannot (?:GET|POST|PUT|DELETE) /",
+    re.IGNORECASE,
+)
+_ABSENT_CHARS: Final = 200  # of its first or last line; of a page, ten times as many
+
+
+def is_absent(text: str) -> bool:
+    """Check whether the answer of an address is that it does not exist."""
+    head = text[: 10 * _ABSENT_CHARS].strip()
+    if "404" not in head and "410" not in head and "annot" not in head and "ot found" not in head.lower():
+        return False
+    if head.startswith("<"):
+        return _ABSENT.search(head) is not None
+    ends = (head.partition("\n")[0], last_line(text))
+    return any(len(line) <= _ABSENT_CHARS and _ABSENT.search(line) is not None for line in ends)
+
+
 def line_marks(text: str, asked: str) -> tuple[int, ...]:
     """Return the marks of the lines of a result, without those that the call's own text `asked` already has.
 

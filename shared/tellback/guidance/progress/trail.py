@@ -118,6 +118,7 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     worked: dict[str, int] = {}
     empties: tuple[int, int] = (0, 0)
     sought: int = 0
+    missing: tuple[int, int] = (0, 0)
     stale: int = 0
     reread: int = 0
     spoken: int = 0

@@ -1,0 +1,116 @@
+"""Failures of the surroundings, as they stood in sessions that people published of agents at work.
+
+A shell whose folder was removed, addresses that are guessed, a network that times out, a server that does not start,
+and what somebody who is not let in should look at.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tellback.guidance.progress.substance import is_absent
+from tellback.guidance.stuck_feedback import LACKING_STEP, MISSING_PAGES_STEP, MUTE_STEP
+from tests.support.dialects import MadeCall, claude_code, mini_swe_agent, nudges_in
+from tests.support.stretches import claude_edit
+
+
+def fetched(path: str, said: str = "Request failed with status code 404") -> MadeCall:
+    return "WebFetch", {"url": f"https://docs.example/{path}", "prompt": "How?"}, said
+
+
+def mute(command: str) -> MadeCall:
+    return "Bash", {"command": command}, "Exit code 1"
+
+
+def test_addresses_that_are_guessed_one_after_another_are_told_at_the_fourth() -> None:
+    asked = [
+        fetched("guide"),
+        claude_code("curl -sL https://docs.example/v2/guide.zip -w 'HTTP: %{http_code}' -o g.zip", "HTTP: 404"),
+        claude_code("curl -s -o /dev/null -w '%{http_code}' https://docs.example/latest", "404"),
+        fetched("api/guide.html", "Failed to fetch https://docs.example/api/guide.html - status code 404"),
+    ]
+    ((call, feedback),) = nudges_in(asked)
+    assert call == 4
+    assert feedback.summary == "None of the last 4 addresses, since call 1, exists."
+    assert feedback.suggestions == (MISSING_PAGES_STEP,)
+
+
+def test_a_page_that_is_there_ends_the_row_of_those_that_are_not() -> None:
+    found = fetched("index", "The guide has three parts.")
+    assert nudges_in([fetched("a"), fetched("b"), fetched("c"), found, fetched("d"), fetched("e"), fetched("f")]) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "absent"),
+    [
+        ("404", True),
+        ("HTTP/2 404 \ndate: Thu, 12 Jun 2025 01:59:09 GMT\ncontent-type: text/html", True),
+        ("curl: (22) The requested URL returned error: 404", True),
+        ("Resolving a.example... done\nHTTP request sent, awaiting response... 404 Not Found", True),
+        ("<!DOCTYPE html>\n<html><head><title>404: This page could not be found</title>\n</head>\n</html>", True),
+        ("<html><body><pre>Cannot GET /api/audio/status</pre></body></html>", True),
+        ('{"id": 404, "title": "Room 404", "status": "open"}', False),
+        ("Line 404 of 410 was read", False),
+        ("<html><title>Errors of HTTP</title><p>Not found is 404.</p></html>", False),
+        ("200", False),
+    ],
+)
+def test_what_says_that_an_address_does_not_exist(said: str, *, absent: bool) -> None:
+    assert is_absent(said) is absent
+
+
+def test_a_shell_that_fails_without_a_word_is_told_at_the_third_call() -> None:
+    calls = [mute("ls -la src"), mute("git status --short"), mute("echo test"), mute("pwd")]
+    ((call, feedback),) = nudges_in(calls)
+    assert (call, feedback.suggestions) == (3, (MUTE_STEP,))
+
+
+@pytest.mark.parametrize("command", ["grep -q TODO src/{}.py", "test -f {}.txt", "rm {} 2>/dev/null", "pgrep {}"])
+def test_commands_that_answer_by_their_exit_code_do_not_make_a_broken_shell(command: str) -> None:
+    assert nudges_in([mute(command.format(name)) for name in ("one", "two", "three", "four", "five")]) == []
+
+
+def test_a_port_in_an_error_is_no_line_of_a_file() -> None:
+    said = (
+        "Error: RPC request failed: error sending request for url (http://localhost:8899/): broken pipe\n\n"
+        "Config File: /home/u/.config/cli/config.yml\nCommitment: confirmed"
+    )
+    calls = [
+        call
+        for n, command in enumerate(("make chain", "npm run chain", "./chain.sh"))
+        for call in (claude_edit(n), claude_code(command, said, 1))
+    ]
+    ((call, feedback),) = nudges_in(calls)
+    assert (call, feedback.observations[0].value) == (6, said.partition("\n")[0])
+
+
+def test_a_start_that_is_waited_for_is_an_attempt_though_it_shows_something_else_each_time() -> None:
+    said = "Error: failed to start validator: extra entry found in the genesis archive\n"
+    said += "Keypair Path: id.json\nCommitment: confirmed\nWebSocket URL: computed\nLedger of {}"
+    starts = ("rm -rf ledger", "find . -name '._*' -delete", "rm -rf /tmp/ledger")
+    calls = [
+        claude_code(f"{start}; validator --reset & sleep 8; validator status", said.format(start.split()[-1]), 1)
+        for start in starts
+    ]
+    assert [call for call, _ in nudges_in(calls)] == [3]
+
+
+def test_nobody_is_sent_to_read_code_when_a_network_times_out() -> None:
+    said = "Error: cluster version query failed: error sending request: operation timed out"
+    calls = [mini_swe_agent(f"solana program deploy a.so{option}", said, 1) for option in ("", " -u devnet", " -v")]
+    assert [(call, each.suggestions) for call, each in nudges_in(calls)] == [(3, (LACKING_STEP,))]
+
+
+@pytest.mark.parametrize(
+    ("said", "what"),
+    [
+        ("EACCES: permission denied, open '/etc/icecast2/icecast.xml'", "`/etc/icecast2/icecast.xml`"),
+        ("HTTP status client error (401 Unauthorized) for url (https://rpc.example/v1)", "`https://rpc.example/v1`"),
+        ("Error: the server returned HTTP 403 Forbidden.", "`https://a.example/2`"),
+        ("git@github.com: Permission denied (publickey).", "`git@github.com`"),
+    ],
+)
+def test_the_step_after_a_refusal_names_what_to_check(said: str, what: str) -> None:
+    asked = [claude_code(f"deploy https://a.example/{n}", said, 1) for n in range(3)]
+    ((_, feedback),) = nudges_in(asked)
+    assert feedback.suggestions == (f"Check {what}, and which right or key it asks for; ask for that, or do without.",)
