@@ -71,7 +71,13 @@ def test_forms_beyond_the_five(line: str, rule: str) -> None:
     "line",
     [
         *("PWD=/home/me", "token: null", "token_type=bearer", "secretName: shop-tls-2024", "password: $DB_PASSWORD"),
-        *("run -u 1000:1000 image", "password: str", "token = next(tokens)", "ssh -p 2222 host"),
+        *(
+            "run -u 1000:1000 image",
+            "balance -u https://rpc.example.com",
+            "password: str",
+            "token = next(tokens)",
+            "ssh -p 2222 host",
+        ),
     ],
 )
 def test_references_types_and_calls_stay(line: str) -> None:
