@@ -84,6 +84,7 @@ def test_an_exit_that_says_nothing_was_found_is_an_empty_answer(command: str, ou
         ("yes | head -1", wrapped(141, "y")),
         ("ls a b; true", "ls: cannot access 'a': No such file or directory\nb"),
         ("touch x", ""),
+        ("python checks.py", wrapped(0, "ModuleNotFoundError: No module named 'yaml'")),
     ],
 )
 def test_these_are_no_failures(command: str, output: str) -> None:
@@ -96,6 +97,16 @@ def test_these_are_no_failures(command: str, output: str) -> None:
         ("python a.py", wrapped(1, TRACE), "KeyError: 'indexes'"),
         ("python a.py | head -20", wrapped(0, TRACE), "KeyError: 'indexes'"),
         ("python a.py | tail -3", wrapped(0, TRACE.partition("\n")[2]), "KeyError: 'indexes'"),
+        (
+            "python a.py 2>&1 | tail -1",
+            wrapped(0, "ModuleNotFoundError: No module named 'yaml'"),
+            "No module named 'yaml'",
+        ),
+        (
+            "cargo run",
+            wrapped(101, "thread 'main' panicked at src/main.rs:9:5:\nindex out of bounds: the len is 3"),
+            "index out of bounds",
+        ),
         ("python a.py; echo done", f"{TRACE}\ndone", "KeyError: 'indexes'"),
         ("grep x missing.py", wrapped(2, "grep: missing.py: No such file or directory"), "grep: missing.py"),
         ("python a.py && grep -q x out", wrapped(1, TRACE), "KeyError"),

@@ -84,6 +84,19 @@ def test_a_port_in_an_error_is_no_line_of_a_file() -> None:
     assert (call, feedback.observations[0].value) == (6, said.partition("\n")[0])
 
 
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ("To github.com:a/b.git\n ! [rejected]  main -> main\nerror: failed to push some refs", "failed to push some"),
+        ("Auto-merging a.py\nCONFLICT (content): Merge conflict in a.py\nAutomatic merge failed", "Merge conflict in"),
+    ],
+)
+def test_what_git_refuses_is_quoted_by_its_error_and_not_by_its_first_line(said: str, named: str) -> None:
+    calls = [claude_code(f"git push origin main{option}", said, 1) for option in ("", " -v", " --progress", " -q")]
+    ((_, feedback),) = nudges_in(calls)
+    assert named in feedback.observations[0].value
+
+
 def test_a_start_that_is_waited_for_is_an_attempt_though_it_shows_something_else_each_time() -> None:
     said = "Error: failed to start validator: extra entry found in the genesis archive\n"
     said += "Keypair Path: id.json\nCommitment: confirmed\nWebSocket URL: computed\nLedger of {}"

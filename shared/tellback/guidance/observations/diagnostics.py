@@ -45,7 +45,8 @@ _CUT_SHORT: Final = re.compile(
 _CRASHES: Final = re.compile(
     r"^(?:panic: [^\n]{1,300}$(?=\n\n?(?:goroutine \d|\[signal))|fatal error: [^\n]{1,200}$(?=\n\ngoroutine)"
     r"|Exception in thread \"[^\"\n]{1,100}\" [^\n]{1,300}"
-    r"|thread '[^'\n]{1,100}'(?: \(\d+\))? panicked at [^\n]{1,300}"
+    # The message stands below the place, since 1.73.
+    r"|thread '[^'\n]{1,100}'(?: \(\d+\))? panicked at (?:[^\n]{1,300}:\d+:\n)?[^\n]{1,300}"
     r"|thread \d{1,10} panic: [^\n]{1,300}"  # Zig
     r"|(?:Uncaught )?(?:[A-Z]\w{0,60})?(?:Error"
     r"|Exception)(?: \[\w+\])?: [^\n]{1,300}$(?=\n(?:[^\n]{0,200}\n){0,3}? +at [^\n]{1,300}:\d+)"
@@ -237,6 +238,20 @@ _VERDICTS: Final = re.compile(
 def verdict_line(text: str) -> str | None:
     """Return the line in which a script says of its tests as a whole that some failed."""
     return _found(_VERDICTS, text)
+
+
+_START_CHARS: Final = 500
+# What is left of a traceback behind `| tail -1`. Other exceptions may be what a script is to show.
+_NOT_STARTED: Final = re.compile(
+    r"^(?:ModuleNotFoundError: No module named |ImportError: (?:cannot import|No module|attempted) "
+    r"|SyntaxError: |IndentationError: )[^\n]{1,300}\s*\Z",
+    _LINES,
+)
+
+
+def start_line(text: str) -> str | None:
+    """Return the last line if it says that a script of Python could not even begin."""
+    return _found(_NOT_STARTED, text[-_START_CHARS:])
 
 
 def failure_line(text: str) -> str:

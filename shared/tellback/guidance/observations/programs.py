@@ -235,7 +235,7 @@ def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Fi
     said = _failure_in(output, probes=any(each.before == "||" for each in run.commands))
     counted = count_tests(output) is not None
     if said is None and not counted and _hides_exit(run, known=known):
-        said = complaint_line(output, run.commands)
+        said = complaint_line(output, run.commands) or diagnostics.start_line(output)
     if said is not None:
         return Finding("error", said)
     return Finding("ok") if known or counted or _is_no_report(output, run.commands) else None

@@ -72,8 +72,8 @@ _SAYS_ERROR: Final = re.compile(
 )
 # A warning comes beside a good result ("Warning: 3 tests were skipped"), and `_EXITED` judges exit codes.
 _WARNS: Final = re.compile(r"\W*\w*(?:warning|exit)\b", re.IGNORECASE)
-# The tags in which Claude Code wraps errors of its tools.
-_MARKED: Final = re.compile(r"\s*<(?:tool_use_|tool_)?error>", re.IGNORECASE)
+# The tags in which Claude Code wraps errors of its tools, and the heading of Playwright's MCP server.
+_MARKED: Final = re.compile(r"\s*(?:<(?:tool_use_|tool_)?error>|### Error\s*\n)", re.IGNORECASE)
 # Python, Go and JavaScript.
 _TRACE: Final = re.compile(
     r"\s*(?:(?:Error\S*\s+|-{20,200}\s+\w{1,80}\s+)?Traceback \(most recent call last\)|panic: .{1,300}\s+goroutine \d"
@@ -110,7 +110,8 @@ _SAYS_FAILED: Final = re.compile(
     r"an? (?:\w+ )?error (?:has )?occurred|(?:the )?(?:tool"
     r"|request|call|command|operation|search|query"
     r"|fetch|execution) "
-    r"(?:has )?(?:failed|errored|timed out|was (?:denied|rejected|blocked))|(?:failed|unable) to \w+|cannot (?!be\b)\w+"
+    r"(?:has )?(?:failed|errored|timed out|was (?:denied|rejected|blocked))"
+    r"|(?:claude code is )?(?:failed|unable) to \w+|timeout of \d{1,9} ?ms exceeded|cannot (?!be\b)\w+"
     r"|(?:could not|couldn't) "
     r"(?:connect|fetch|reach|load|open|execute|complete|process|resolve)"
     r"|connection (?:refused|reset|"

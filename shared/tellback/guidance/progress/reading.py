@@ -193,7 +193,7 @@ def _read_failure(features: CallFeatures, text: str, *, runs: bool, reported: bo
     if error.startswith("Traceback "):  # cut off before the exception
         error = ""
     names = substance.failed_names(text) if features.tests is not None else ()
-    labelled = substance.labelled_error(text) if runs and not error else ""
+    labelled = substance.labelled_error(text) if (runs or features.programs) and not error else ""
     # One that names a place is a finding of a compiler, and the rest of the result says which.
     if reported and features.tests is None and not _PLACE.search(_ADDRESS.sub("", labelled)):
         error = error or labelled

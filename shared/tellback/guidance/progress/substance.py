@@ -170,7 +170,9 @@ def first_line(text: str) -> str:
 
 # A line that a program itself labels as its error, also behind a margin, such as the box that Terraform draws.
 _LABELLED: Final = re.compile(
-    r"^[^\w\n]{0,6}((?:\S{1,60}: )?(?:FATAL |Fatal )?(?:Error|ERROR|error|Fatal|FATAL|fatal): .{12,300})$", re.MULTILINE
+    r"^[^\w\n]{0,6}((?:\S{1,60}: )?(?:FATAL |Fatal )?(?:Error|ERROR|error|Fatal|FATAL|fatal): .{12,300}"
+    r"|CONFLICT \([^)\n]{1,40}\): .{4,300})$",
+    re.MULTILINE,
 )
 
 
