@@ -109,7 +109,7 @@ _REFUSED: Final = lazy_pattern(
     r"|[Ff]orbidden|not allowed to|(?:status(?: code)?|error|HTTP\S*)[ :=]{1,2}40[134]\b|\b40[134] (?:[A-Z][a-z]+)"
 )
 _WHAT: Final = lazy_pattern(
-    r"\w{2,10}://[\w.:/@?&=%~#+-]{3,120}|(?<![\w.])~?(?:/[\w.@+-]{1,60}){1,8}|\b[\w.-]+@[\w.-]+"
+    r"\w{2,10}://[\w.:/@?&=%~#+-]{3,120}|(?<![\w.<])~?(?:/[\w.@+-]{1,60}){1,8}|\b[\w.-]+@[\w.-]+"
 )
 _MUTE: Final = lazy_pattern(MUTE)
 REFUSED_STEP: Final = "Check {what}, and which right or key it asks for; ask for that, or do without."

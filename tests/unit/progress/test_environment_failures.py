@@ -6,6 +6,8 @@ and what somebody who is not let in should look at.
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tellback.guidance.progress.substance import is_absent
@@ -33,6 +35,15 @@ def test_addresses_that_are_guessed_one_after_another_are_told_at_the_fourth() -
     assert call == 4
     assert feedback.summary == "None of the last 4 addresses, since call 1, exists."
     assert feedback.suggestions == (MISSING_PAGES_STEP,)
+
+
+def test_a_fetched_page_is_quoted_by_its_status() -> None:
+    record = {"bytes": 90, "code": 403, "codeText": "Forbidden", "result": "<head><title>Just a moment</title></head>"}
+    ((_, feedback),) = nudges_in([fetched(f"page/{n}", json.dumps(record)) for n in range(3)])
+    assert feedback.observations[0].value == "HTTP 403 Forbidden"
+    assert "`https://docs.example/page/2`" in feedback.suggestions[0]
+    said = "The server returned HTTP 403 Forbidden.\n\nThe response body was not retrieved."
+    assert [call for call, _ in nudges_in([fetched(f"page/{n}", said) for n in range(3)])] == [3]
 
 
 def test_a_page_that_is_there_ends_the_row_of_those_that_are_not() -> None:

@@ -16,6 +16,7 @@ import msgspec
 from tellback.guidance.observations.values import is_dict, is_list
 from tellback.sanitize import without_sequences
 
+_CLIENT_ERRORS: Final = 400
 _DEPTH: Final = 3  # a record in a content part of an MCP result
 # Beside one of these, `stdout` or `output` is what a program printed and not a field of somebody's data.
 _REPORTS: Final = frozenset(
@@ -107,12 +108,22 @@ def _from_record(text: str, depth: int) -> str:
     return text if inner is None else _from_record(inner, depth + 1)
 
 
+def _fetched(page: dict[Any, Any]) -> str:
+    """Return the page that Claude Code fetched, below its status if that is an error."""
+    code = page.get("code")
+    refused = isinstance(code, int) and code >= _CLIENT_ERRORS
+    status = f"HTTP {code} {page['codeText']}\n" if refused else ""
+    return f"{status}{page.get('result', '')}"
+
+
 def _printed_in(data: Any) -> str | None:
     parts: object = data
     if is_dict(data):
         found = [value for name in _PRINTED if isinstance(value := data.get(name), str)]
         if found and _REPORTS & data.keys():
             return "\n".join(filter(None, found))
+        if "codeText" in data:
+            return _fetched(data)
         parts = data.get("content")
     if not is_list(parts) or not parts:
         return None
