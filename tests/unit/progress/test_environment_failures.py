@@ -138,3 +138,47 @@ def test_the_step_after_a_refusal_names_what_to_check(said: str, what: str) -> N
     asked = [claude_code(f"deploy https://a.example/{n}", said, 1) for n in range(3)]
     ((_, feedback),) = nudges_in(asked)
     assert feedback.suggestions == (f"Check {what}, and which right or key it asks for; ask for that, or do without.",)
+
+
+def answered(n: int, message: str) -> MadeCall:
+    error = {"code": "INTERNAL_ERROR", "message": message, "timestamp": f"2026-07-23T22:0{n}:10.123Z"}
+    said = json.dumps({"success": False, "error": error}, indent=2)
+    return claude_code(f'curl -s -X POST localhost:3001/accounts -d \'{{"name":"n{n}"}}\' | jq .', said)
+
+
+def test_the_same_refusal_of_a_service_is_quoted_by_its_message() -> None:
+    calls = [call for n in range(3) for call in (claude_edit(n), answered(n, "Encryption failed"))]
+    ((call, feedback),) = nudges_in(calls)
+    assert (call, feedback.observations[0].value) == (6, "Encryption failed")
+
+
+def test_refusals_with_other_messages_are_no_repeats() -> None:
+    said = ("Encryption failed", "Invalid query parameters", "Name is taken")
+    assert nudges_in([call for n in range(3) for call in (claude_edit(n), answered(n, said[n]))]) == []
+
+
+def polled(shell: str, said: str) -> MadeCall:
+    return "BashOutput", {"bash_id": shell}, f"<status>running</status>\n\n<stdout>\n{said}\n</stdout>"
+
+
+def test_a_look_that_shows_no_failure_yet_does_not_forgive_the_ones_before() -> None:
+    trace = 'Traceback (most recent call last):\n  File "app.py", line 4, in get\n    x\nTypeError: not iterable at all'
+    calls: list[MadeCall] = []
+    for n in range(3):
+        started = ("Bash", {"command": "python app.py", "run_in_background": True}, f"Running with ID: s{n}")
+        calls += [claude_edit(n), started, polled(f"s{n}", "Running on port 7860"), polled(f"s{n}", trace)]
+    assert [call for call, _ in nudges_in(calls)] == [12]
+
+
+def test_an_error_that_was_looked_at_again_is_dated_by_the_last_look() -> None:
+    said = "Traceback (most recent call last):\n  File \"app.py\", line 4, in get\n    x\nKeyError: 'indexes'"
+    others = [claude_code(f"make step{n}", f"step {n} of the build is done") for n in range(7)]
+    first, looked, third, last = (
+        claude_code(command, said, 1) for command in ("python app.py", "./start.sh", "uvicorn app", "make serve")
+    )
+    calls = [first, *others, looked, claude_edit(1), third, claude_edit(2), last]
+    assert [call for call, _ in nudges_in(calls)] == [len(calls)]
+
+
+def test_that_a_service_failed_asks_nobody_to_retry_it() -> None:
+    assert [call for call, _ in nudges_in([answered(n, "Encryption failed") for n in range(4)])] == [3]

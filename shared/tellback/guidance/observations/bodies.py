@@ -106,7 +106,7 @@ def finding_from_body(fields: Mapping[str, Any], evidence: Evidence) -> Finding 
     if not _reports_failure(fields, failed=bool(evidence.failed)):
         return _finding_from_message(fields, evidence) or _finding_from_fields(fields)
     inner = _inner_error(fields)
-    message = _error_message(inner) or _error_message(fields) or evidence.message
+    message = error_message(inner) or error_message(fields) or evidence.message
     code = _error_code(inner, message, evidence.tool) or _error_code(fields, message, evidence.tool)
     status = _http_status(inner) or _http_status(fields) or _http_status(as_mapping(fields.get("response")))
     wait = _retry_after(inner) or _retry_after(fields) or retry_after_in(message)
@@ -138,7 +138,7 @@ def _finding_from_response(fields: Mapping[str, Any], evidence: Evidence) -> Fin
     found = finding_from_status(status, evidence)
     if found is None:
         return None
-    message = _error_message(as_mapping(payload)) or value_text(payload)
+    message = error_message(as_mapping(payload)) or value_text(payload)
     return Finding(found.code, message, found.retry_after or retry_after_in(message), found.retryable)
 
 
@@ -224,7 +224,8 @@ def _inner_error(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     return as_mapping(errors[0]) if errors else {}
 
 
-def _error_message(fields: Mapping[str, Any]) -> str:
+def error_message(fields: Mapping[str, Any]) -> str:
+    """Return what the body of an error says went wrong, "" without such a field."""
     for name in (
         "message",
         "faultstring",
@@ -242,9 +243,9 @@ def _error_message(fields: Mapping[str, Any]) -> str:
         if isinstance(value, str) and value.strip():
             return value
         if is_list(value) and value:
-            return "; ".join(_error_message(as_mapping(item)) or value_text(item) for item in as_list(value)[:5])
+            return "; ".join(error_message(as_mapping(item)) or value_text(item) for item in as_list(value)[:5])
         if is_dict(value) and value:
-            return _error_message(as_mapping(value)) or value_text(value)
+            return error_message(as_mapping(value)) or value_text(value)
     return ""
 
 

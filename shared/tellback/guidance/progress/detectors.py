@@ -132,7 +132,7 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     unfixed = bool(again) and trail.fixed <= again[-1] and not (features.fixes or _is_own(trail, features))
     if again and not blocks and (closer or unfixed):
         # Nothing was fixed since, or a run shows something else: a bug examined from several sides fails each time.
-        again[-1] = at if len(again) > 1 else again[-1]
+        again[-1] = at
         remember(trail.failures, key, again, FAILURES_MAX)
         return None
     again.append(at)

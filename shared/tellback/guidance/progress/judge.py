@@ -161,7 +161,7 @@ def _note_outcome(trail: ProgressTrail, features: CallFeatures, at: int) -> None
         return
     trail.failing = trail.failing_since = 0
     form = features.form or features.purpose
-    if form:
+    if form and features.effect != "wait":  # a look that shows no failure yet works through no list
         remember(trail.worked, mark(form), at, WORKED_MAX)
     if features.moves:  # what failed at another revision says nothing of what is here
         trail.failures, trail.tests, trail.restores = {}, {}, []

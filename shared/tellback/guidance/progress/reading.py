@@ -11,6 +11,7 @@ import msgspec
 
 from tellback.contracts.guidance import ToolInvoked
 from tellback.guidance.observations import emptiness
+from tellback.guidance.observations.bodies import error_message
 from tellback.guidance.observations.diagnostics import failure_line
 from tellback.guidance.observations.evidence import Verdict
 from tellback.guidance.observations.programs import exit_code_in
@@ -43,6 +44,7 @@ _WINDOW: Final = 100  # lines that SWE-agent's `open` shows
 _ERROR_CHARS: Final = 300
 _MORE_CHARS: Final = 20  # behind what `|| echo` printed, such as an exit code
 _PAGE_LINES: Final = 2  # line ends of a page of three lines; "Clicked." is none
+_BODY_CHARS: Final = 4_000  # of an answer whose message is looked for
 _RECORD_CHARS: Final = 400  # of a record that may be empty
 _PAGE: Final = 2_000  # lines that `Read` shows
 # Of the results of coding agents 30 % are that short, and half of these, such as "(no output)", were there before.
@@ -78,7 +80,8 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
     features.failed = verdict == "failure"
     outcome = event.outcome
     if outcome is not None:
-        features.retry_asked = outcome.retry_after is not None or outcome.retryable
+        # That a service is down says nothing of the program that asked it.
+        features.retry_asked = outcome.retry_after is not None or (outcome.retryable and not features.programs)
         features.empty = outcome.code == "no_results"
     code = exit_code_in(event.result or "") if features.failed else None
     _read_result(features, said, reported=event.error is not None or code not in (None, 0))
@@ -192,6 +195,7 @@ def _read_failure(features: CallFeatures, text: str, *, runs: bool, reported: bo
         error = substance.last_exception(text) or error
     if error.startswith("Traceback "):  # cut off before the exception
         error = ""
+    error = error or _message_in_body(text)[:_ERROR_CHARS]
     names = substance.failed_names(text) if features.tests is not None else ()
     labelled = substance.labelled_error(text) if (runs or features.programs) and not error else ""
     # One that names a place is a finding of a compiler, and the rest of the result says which.
@@ -206,6 +210,17 @@ def _read_failure(features: CallFeatures, text: str, *, runs: bool, reported: bo
         features.error_mark = substance.error_fingerprint(f"{features.error} {' '.join(names)}")
     else:
         features.error_mark = substance.fingerprint(substance.without_places(text))
+
+
+def _message_in_body(text: str) -> str:
+    """Return the message of an error that a service answered with as JSON, "" of any other text."""
+    if not text.lstrip().startswith("{") or len(text) > _BODY_CHARS:
+        return ""
+    try:
+        body = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return ""
+    return error_message(body) if is_dict(body) else ""
 
 
 def _with_test(error: str, tests: TestCounts, names: tuple[str, ...]) -> str:
