@@ -182,3 +182,17 @@ def test_an_error_that_was_looked_at_again_is_dated_by_the_last_look() -> None:
 
 def test_that_a_service_failed_asks_nobody_to_retry_it() -> None:
     assert [call for call, _ in nudges_in([answered(n, "Encryption failed") for n in range(4)])] == [3]
+
+
+def test_what_is_sent_to_a_service_may_change_what_others_ask_it() -> None:
+    asked = claude_code("docker exec chat history room | grep -c message", "3")
+    sent = [
+        claude_code(f"curl -s {option} '{{\"n\": {n}}}' localhost:3446/send", f'{{"id": "m{n}"}}')
+        for n, option in enumerate(("-X POST -d", "--json", "--data-raw", "-d"))
+    ]
+    assert nudges_in([call for each in sent for call in (asked, each)]) == []
+
+
+def test_the_same_thing_sent_again_and_again_is_the_same_call() -> None:
+    sent = claude_code("curl -s -X POST -d '{}' localhost:3446/send", '{"queued": 0, "state": "idle"}')
+    assert [call for call, _ in nudges_in([sent] * 3)] == [3]

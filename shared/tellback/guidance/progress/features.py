@@ -73,6 +73,7 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     dead: bool = False  # what it waits for has ended
     fetches: bool = False  # it asks for an address
     absent: bool = False  # which is not there
+    sends: bool = False  # a command line that sends something to a service
     mute: bool = False  # it failed without a word, though its programs say why they fail
     news: int = 0  # fingerprint of the result's substance
     misuse: str = ""  # the file in which a name, a call or a text did not fit what it was used on

@@ -293,7 +293,7 @@ def _changed_at(trail: ProgressTrail, features: CallFeatures, known: Asked | Non
     """Return the last call that could have changed the answer."""
     if features.idles:  # what it waited for is seen in other calls
         return max(trail.anything, trail.heard)
-    if features.effect in ("write", "install"):
+    if features.effect in ("write", "install") or features.sends:
         # It changes what it asks itself: only made again at once does it repeat. What runs may undo a write.
         changed = max(trail.anything, trail.ran) if features.effect == "write" else trail.anything
         return 0 if known is not None and changed <= known.indexes[-1] else changed
@@ -320,6 +320,8 @@ def _expected_changes(trail: ProgressTrail, features: CallFeatures) -> list[str]
 
 
 def _note_changes(trail: ProgressTrail, features: CallFeatures, changed: list[str], at: int) -> None:
+    if features.sends and not features.failed:
+        trail.anything = at
     if not changed:
         return
     trail.anything = at

@@ -27,6 +27,10 @@ from tellback.guidance.progress.swaps import mark_of, swaps_of
 from tellback.guidance.shell import SimpleCommand, simple_commands
 
 _CLIENTS: Final = words_in("curl wget http https xh invoke-webrequest invoke-restmethod")
+_SENDS: Final = words_in(
+    "POST PUT PATCH DELETE -XPOST -XPUT -XPATCH -XDELETE -d --data --data-raw --data-binary --data-urlencode --json -F",
+    "--form -T --upload-file --post-data --post-file",
+)
 _SUBMITS: Final = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 
@@ -64,6 +68,7 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     features.probes = strongest == "run" and any(each.stdin or {"-c", "-e"} & set(each.words) for each in commands)
     features.scripted = strongest == "run" and not features.probes and bool(SCRIPT_PROGRAMS & set(features.programs))
     features.answers = features.fetches = not _CLIENTS.isdisjoint(features.programs)
+    features.sends = any(map(_sends, commands))
     features.waits = any(effect == "wait" for effect in effects) or True in (
         params.get("runinbackground"),
         params.get("isbackground"),
@@ -74,6 +79,11 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     )
     features.views = tuple(_in_folder(view, commands) for view in _shell_views(commands))
     return features
+
+
+def _sends(command: SimpleCommand) -> bool:
+    """Check whether a command sends something to a service, which may change what others ask it."""
+    return command.program in _CLIENTS and not _SENDS.isdisjoint(command.words)
 
 
 def _read_changes(
