@@ -84,6 +84,9 @@ def test_an_exit_that_says_nothing_was_found_is_an_empty_answer(command: str, ou
         ("yes | head -1", wrapped(141, "y")),
         ("ls a b; true", "ls: cannot access 'a': No such file or directory\nb"),
         ("touch x", ""),
+        ("ssh web uptime", wrapped(0, "bash: line 1: cd: /home/me/lab: No such file or directory\n10:00 up 3 days")),
+        ("ssh web uptime", "/etc/profile.d/x.sh: line 3: nvm: command not found\n10:00 up 3 days"),
+        ("docker exec web df", "/dev/sda1 20G\nbash: /root/.bashrc: Permission denied"),
         ("python checks.py", wrapped(0, "ModuleNotFoundError: No module named 'yaml'")),
     ],
 )
@@ -107,6 +110,8 @@ def test_these_are_no_failures(command: str, output: str) -> None:
             wrapped(101, "thread 'main' panicked at src/main.rs:9:5:\nindex out of bounds: the len is 3"),
             "index out of bounds",
         ),
+        ("ssh web 'cd /srv/x; ls'", "bash: line 1: cd: /srv/x: No such file or directory\nnotes.txt", "cd: /srv/x"),
+        ("ssh web 'a; b'", "bash: /root/.bashrc: Permission denied\nbash: line 1: b: command not found", "b: command"),
         ("python a.py; echo done", f"{TRACE}\ndone", "KeyError: 'indexes'"),
         ("grep x missing.py", wrapped(2, "grep: missing.py: No such file or directory"), "grep: missing.py"),
         ("python a.py && grep -q x out", wrapped(1, TRACE), "KeyError"),

@@ -229,7 +229,7 @@ def _last_chain(commands: Sequence[SimpleCommand]) -> list[SimpleCommand]:
 
 def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Finding | None:
     """Classify a run whose exit is 0 or unknown: the code may be that of `| head`, `|| true` or `; echo done`."""
-    output = _OUTPUT_MARKS.sub("", run.output)
+    output = _without_startup(_OUTPUT_MARKS.sub("", run.output), run.commands)
     if run.commands and all(is_reading(each) for each in run.commands):
         return _classify_reading(run, output, evidence)
     said = _failure_in(output, probes=any(each.before == "||" for each in run.commands))
@@ -239,6 +239,24 @@ def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Fi
     if said is not None:
         return Finding("error", said)
     return Finding("ok") if known or counted or _is_no_report(output, run.commands) else None
+
+
+# What a shell says of its own start in a container or on another host, above or below each output.
+_STARTUP: Final = re.compile(
+    r"^(?:-?\w{0,8}sh: )?(?:/etc/profile[\w./-]{0,80}"
+    r"|[\w./~-]{0,80}/\.(?:bashrc|bash_profile|profile|zshrc|zshenv)): .*\n?",
+    re.MULTILINE,
+)
+_ABSENT_FOLDER: Final = re.compile(r"^\w{0,8}sh: (?:line \d+: )?cd: .*\n?", re.MULTILINE)
+
+
+def _without_startup(output: str, commands: Sequence[SimpleCommand]) -> str:
+    """Return an output without the complaints of a shell about its start: who goes to no folder misses none."""
+    if "sh: " in output or "profile" in output:
+        output = _STARTUP.sub("", output)
+        if not any("cd" in (each.program, *" ".join(each.words).split()) for each in commands):
+            output = _ABSENT_FOLDER.sub("", output)
+    return output
 
 
 def _is_no_report(output: str, commands: Sequence[SimpleCommand]) -> bool:
