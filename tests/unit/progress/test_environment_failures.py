@@ -165,7 +165,8 @@ def test_a_look_that_shows_no_failure_yet_does_not_forgive_the_ones_before() -> 
     trace = 'Traceback (most recent call last):\n  File "app.py", line 4, in get\n    x\nTypeError: not iterable at all'
     calls: list[MadeCall] = []
     for n in range(3):
-        started = ("Bash", {"command": "python app.py", "run_in_background": True}, f"Running with ID: s{n}")
+        params: dict[str, object] = {"command": "python app.py", "run_in_background": True}
+        started: MadeCall = ("Bash", params, f"Running with ID: s{n}")
         calls += [claude_edit(n), started, polled(f"s{n}", "Running on port 7860"), polled(f"s{n}", trace)]
     assert [call for call, _ in nudges_in(calls)] == [12]
 
