@@ -24,7 +24,7 @@ def mute(command: str) -> MadeCall:
     return "Bash", {"command": command}, "Exit code 1"
 
 
-def test_addresses_that_are_guessed_one_after_another_are_told_at_the_fourth() -> None:
+def test_addresses_that_are_guessed_one_after_another_are_reported_at_the_fourth() -> None:
     asked = [
         fetched("guide"),
         claude_code("curl -sL https://docs.example/v2/guide.zip -w 'HTTP: %{http_code}' -o g.zip", "HTTP: 404"),
@@ -70,7 +70,7 @@ def test_what_says_that_an_address_does_not_exist(said: str, *, absent: bool) ->
     assert is_absent(said) is absent
 
 
-def test_a_shell_that_fails_without_a_word_is_told_at_the_third_call() -> None:
+def test_a_shell_that_fails_without_a_word_is_reported_at_the_third_call() -> None:
     calls = [mute("ls -la src"), mute("git status --short"), mute("echo test"), mute("pwd")]
     ((call, feedback),) = nudges_in(calls)
     assert (call, feedback.suggestions) == (3, (MUTE_STEP,))
@@ -161,7 +161,7 @@ def polled(shell: str, said: str) -> MadeCall:
     return "BashOutput", {"bash_id": shell}, f"<status>running</status>\n\n<stdout>\n{said}\n</stdout>"
 
 
-def test_a_look_that_shows_no_failure_yet_does_not_forgive_the_ones_before() -> None:
+def test_a_poll_that_shows_no_failure_yet_does_not_forgive_the_ones_before() -> None:
     trace = 'Traceback (most recent call last):\n  File "app.py", line 4, in get\n    x\nTypeError: not iterable at all'
     calls: list[MadeCall] = []
     for n in range(3):
@@ -171,13 +171,13 @@ def test_a_look_that_shows_no_failure_yet_does_not_forgive_the_ones_before() -> 
     assert [call for call, _ in nudges_in(calls)] == [12]
 
 
-def test_an_error_that_was_looked_at_again_is_dated_by_the_last_look() -> None:
+def test_an_error_that_was_examined_again_is_dated_by_the_last_run() -> None:
     said = "Traceback (most recent call last):\n  File \"app.py\", line 4, in get\n    x\nKeyError: 'indexes'"
     others = [claude_code(f"make step{n}", f"step {n} of the build is done") for n in range(7)]
-    first, looked, third, last = (
+    first, again, third, last = (
         claude_code(command, said, 1) for command in ("python app.py", "./start.sh", "uvicorn app", "make serve")
     )
-    calls = [first, *others, looked, claude_edit(1), third, claude_edit(2), last]
+    calls = [first, *others, again, claude_edit(1), third, claude_edit(2), last]
     assert [call for call, _ in nudges_in(calls)] == [len(calls)]
 
 
