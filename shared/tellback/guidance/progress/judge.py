@@ -133,7 +133,7 @@ def judge(
         detectors.two_states(trail, features, at, hash_of(marks.attempt, at if features.unseen else features.news)),
         detectors.worse_tests(trail, features, at),
         detectors.failing_tool(trail, features, at),
-        searches.missing_pages(trail, features, at) or searches.empty_searches(trail, features, at),
+        searches.in_vain(trail, features, at),
         detectors.same_counts(trail, features, at),
         detectors.blind_probe(trail, features, at),
         endings.dead_wait(trail, features, at, repeats),

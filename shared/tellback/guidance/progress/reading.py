@@ -246,9 +246,10 @@ def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None
     features.answers = effect in ("write", "run") and not path
     features.form = _form(tool, params)
     features.idles = effect == "wait" and only_waits(params)
-    features.fetches = "url" in params or "uri" in params
     if effect == "search":
         features.sought = _text(params, _QUERIES) or ""
+    else:
+        features.fetches = "url" in params or "uri" in params
     if effect == "write":
         _read_writing(features, name, path or "", params)
     elif effect == "read" and path:

@@ -13,10 +13,14 @@ MISSING_PAGES: Final = 4  # by the rules of the labels
 MISSING: Final = "404"  # the detail of a finding about addresses
 
 
-def empty_searches(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
-    """Find searches that return nothing whatever their words."""
-    if features.effect != "search":
-        return None
+def in_vain(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+    """Find searches that return nothing whatever their words, and addresses that do not exist."""
+    if features.effect == "search":
+        return _empty_searches(trail, features, at)
+    return _missing_pages(trail, features, at) if features.fetches else None
+
+
+def _empty_searches(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     # After an edit it checks the edit. One word that is looked for in folder after folder checks that it is nowhere.
     count, first = trail.empties if trail.fixed <= trail.empties[1] else (0, 0)
     sought = zlib.crc32(features.sought.encode("utf-8", "replace")) if features.empty else 0
@@ -28,10 +32,8 @@ def empty_searches(trail: ProgressTrail, features: CallFeatures, at: int) -> Stu
     return StuckFinding("empty_searches", features.tool, count, first, at) if count >= EMPTY_SEARCHES else None
 
 
-def missing_pages(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
-    """Find addresses that are guessed: one after another does not exist, with no other page in between."""
-    if not features.fetches:
-        return None
+def _missing_pages(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+    # An edit may be what makes them exist.
     count, first = trail.missing if trail.fixed <= trail.missing[1] else (0, 0)
     trail.missing = (count + 1, first or at) if features.absent else (0, 0)
     count, first = trail.missing
@@ -40,4 +42,4 @@ def missing_pages(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuc
     return StuckFinding("empty_searches", MISSING, count, first, at, detail=MISSING)
 
 
-__all__ = ["EMPTY_SEARCHES", "MISSING", "MISSING_PAGES", "empty_searches", "missing_pages"]
+__all__ = ["EMPTY_SEARCHES", "MISSING", "MISSING_PAGES", "in_vain"]
