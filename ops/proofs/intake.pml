@@ -129,10 +129,7 @@ inline take_lease(me, linger, got) {
     :: got ->
       lease = me;
       dead = 0;
-      if
-      :: linger -> marker = lingering
-      :: else
-      fi
+      if :: linger -> marker = lingering :: else fi
     :: else
     fi
   }
@@ -142,10 +139,7 @@ inline release(me) {
   d_step {
     if
     :: lease == me ->
-      if
-      :: marker == lingering -> marker = none
-      :: else
-      fi;
+      if :: marker == lingering -> marker = none :: else fi;
       lease = NOBODY
     :: else
     fi
@@ -192,11 +186,11 @@ inline last_entry(seen, more) { more = (appended > seen) }
 #endif
 
 /* The commit of a consumer that does not linger may release the stream, in the same script. */
-#ifdef COMMIT_RELEASES
-#define may_release (ours && !linger)
-#else
-#define may_release (ours && !linger && !holds_entries)
+#ifndef COMMIT_RELEASES
+#define COMMIT_RELEASES false
 #endif
+#define may_release (ours && !linger && (COMMIT_RELEASES || !holds_entries))
+#define after_commit if :: !ours -> goto leave :: fault() -> goto dies :: may_release -> release(me); goto released :: ours fi
 
 inline commit(me, e, ours) {
 #ifdef ACKNOWLEDGE_FIRST
@@ -258,17 +252,10 @@ once_more:
           :: else
           fi
         };
-        atomic {
-          commit(me, e, ours);
-          if :: !ours -> goto leave :: fault() -> goto dies :: may_release -> release(me); goto released :: ours fi
-        }
+        atomic { commit(me, e, ours); after_commit }
      :: atomic { read + 1 < appended && may_read -> read_new(e, 1); last = read };
         do
-        :: atomic {
-             e < last -> commit(me, e, ours);
-             if :: !ours -> goto leave :: fault() -> goto dies :: may_release -> release(me); goto released :: ours fi;
-             e++
-           }
+        :: atomic { e < last -> commit(me, e, ours); after_commit; e++ }
         :: atomic { e >= last -> break }
         od
 #ifndef LIVE
