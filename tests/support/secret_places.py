@@ -1,0 +1,194 @@
+"""The eleventh corpus of secrets, in `tests/data/consoles_apart`: kinds of places, each with some of its texts."""
+
+import base64
+import hashlib
+import json
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tests.support.margins import EACH_LINE
+from tests.support.secrets_of_tools import ALPHABETS, HOLE, value_of
+
+CORPUS: Final = Path(__file__).parents[1] / "data" / "consoles_apart"
+WRAPPINGS: Final = ("raw", "json", "margin")
+OF_TOKENS: Final = (
+    *("api key", "api token", "access token", "client secret", "signing key", "webhook secret", "encryption key"),
+    *("service token", "session secret", "private token", "app secret", "auth token", "jwt secret", "secret key"),
+)
+OF_PASSWORDS: Final = (
+    "db password",
+    "smtp password",
+    "admin password",
+    "redis password",
+    "keystore passphrase",
+    "ldap bind password",
+)
+TOKENS: Final = (
+    *("{hex:32}", "{hex:40}", "{hex:64}", "{b62:24}", "{b62:32}", "{b62:40}", "{b64:43}=", "{b64:40}"),
+    *("{u64:43}", "{low2:32}", "{uuid}", "{b52:28}"),
+)
+TOKENS_OF_URLS: Final = ("{hex:32}", "{hex:40}", "{b62:24}", "{b62:40}", "{u64:43}", "{low2:32}")
+SIGNS: Final = "!@#%^*+=-_.?"
+WORDS: Final = (
+    *("orbit", "velvet", "canyon", "lantern", "marble", "thunder", "willow", "pepper", "rocket", "saddle", "timber"),
+    *("violet", "walnut", "zephyr", "anchor", "butter", "cobalt", "dragon", "ember", "falcon", "garnet", "hazel"),
+)
+
+
+@dataclass(frozen=True)
+class SamplePlace:
+    """A text in a kind of place, in a wrapping, and the secrets of one class in it that must be hidden."""
+
+    place: str
+    form: str
+    of_class: str
+    wrapping: str
+    text: str
+    secrets: tuple[str, ...]
+
+    def leaks(self, redacted: str) -> bool:
+        return any(secret in redacted for secret in self.secrets)
+
+
+def may_be_looked_at(place: str) -> bool:
+    """Return if misses in this kind of place may be read; of the other half, only totals are."""
+    return hashlib.sha256(place.encode()).digest()[0] % 2 == 0
+
+
+def _password(rng: random.Random, number: int) -> str:
+    """Return 8 to 20 random characters, letters and digits among them, every second time with signs within."""
+    length = (8, 8, 10, 10, 12, 12, 16, 20)[number % 8]
+    alphabet = ALPHABETS["b62"]
+    while True:
+        value = rng.choices(alphabet, k=length)
+        if number % 2:
+            for place in rng.sample(range(1, length - 1), 2):
+                value[place] = rng.choice(SIGNS)
+        text = "".join(value)
+        if re.search("[0-9]", text) and re.search("[a-zA-Z]", text):
+            return text
+
+
+def _phrase(rng: random.Random) -> str:
+    words = rng.sample(WORDS, 4)
+    return rng.choice(
+        (
+            "-".join(words),
+            ".".join(word.capitalize() for word in words[:3]),
+            f"{words[0]}-{words[1]}-{rng.randrange(10, 999)}",
+            f"{words[0].capitalize()}{words[1].capitalize()}{rng.randrange(10, 999)}!",
+        )
+    )
+
+
+def _value(hole: str, of_class: str, rng: random.Random, number: int) -> str:
+    if of_class == "token":
+        return value_of(rng.choice(TOKENS_OF_URLS if hole == "U" else TOKENS), rng)
+    if of_class == "phrase":
+        return _phrase(rng).strip("!" if hole == "U" else "")
+    return _password(rng, number * 2 if hole == "U" else number)
+
+
+def _classes(form: str) -> tuple[str, ...]:
+    """Return of which classes the values in a form may be; `other` has holes of its own."""
+    if "«P»" in form:
+        return "password", "phrase"
+    if "«T»" in form:
+        return ("token",)
+    if any(hole in form for hole in ("«V»", "«U»", "«base64 of V»")):
+        return "token", "password", "phrase"
+    return ("other",)
+
+
+def _jwt(rng: random.Random) -> str:
+    head = base64.urlsafe_b64encode(b'{"alg":"HS256","typ":"JWT"}').decode().rstrip("=")
+    body = base64.urlsafe_b64encode(b'{"sub":"%d","iat":1700000000}' % rng.randrange(10**9)).decode().rstrip("=")
+    return f"{head}.{body}.{value_of('{u64:43}', rng)}"
+
+
+def _fill(form: str, of_class: str, rng: random.Random, number: int) -> tuple[str, tuple[str, ...]]:
+    name = rng.choice(OF_TOKENS if of_class == "token" else OF_PASSWORDS)
+    words = name.split()
+    title = [word.capitalize() for word in words]
+    names = {
+        "NAME": "_".join(words).upper(),
+        "name": "_".join(words),
+        "na-me": "-".join(words),
+        "na.me": ".".join(words),
+        "naMe": words[0] + "".join(title[1:]),
+        "NaMe": "".join(title),
+        "na me": name,
+        "Na Me": " ".join(title),
+    }
+    value = ""
+    secrets: list[str] = []
+
+    def hole(match: re.Match[str]) -> str:
+        nonlocal value
+        kind = match[1]
+        if match[2] is not None:
+            return value_of(match[2], rng)
+        if kind in names:
+            return names[kind]
+        if kind in {"V", "P", "T", "U"}:
+            value = value or _value(kind, of_class, rng, number)
+            filled = value
+        elif kind == "base64 of V":
+            filled = base64.b64encode(_value("V", of_class, rng, number).encode()).decode()
+        elif kind == "{jwt}":
+            filled = _jwt(rng)
+        else:
+            filled = value_of(kind, rng)
+        secrets.append(filled)
+        return filled
+
+    return HOLE.sub(hole, form), tuple(secrets)
+
+
+def _wrap(text: str, wrapping: str, rng: random.Random) -> str:
+    if wrapping == "json":
+        return json.dumps({"output": f"first\n{text}\nlast"}, ensure_ascii=False)
+    if wrapping == "margin":
+        margin = EACH_LINE[rng.choice(list(EACH_LINE))]
+        return "\n".join(margin(number) + line for number, line in enumerate(text.split("\n")))
+    return text
+
+
+@cache
+def _sections(file: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    section = ""
+    for line in (CORPUS / file).read_text(encoding="utf-8").splitlines()[1:]:
+        if re.match("## [a-z]", line):
+            section = line[3:]
+            found[section] = []
+        else:
+            found[section].append(line.replace("¶", "\n").replace("⇥", "\t"))
+    return found
+
+
+def places(*, each: int = 4, seed: int = 0) -> Iterator[SamplePlace]:
+    """Yield each text with some values of each class that fits, in each wrapping."""
+    for place, forms in _sections("places.txt").items():
+        for form in forms:
+            for of_class in _classes(form):
+                for number in range(each):
+                    rng = random.Random(f"{seed}{number}{of_class}{form}")
+                    text, secrets = _fill(form, of_class, rng, number + rng.randrange(2) * 4)
+                    for wrapping in WRAPPINGS:
+                        yield SamplePlace(place, form, of_class, wrapping, _wrap(text, wrapping, rng), secrets)
+
+
+def look_alikes(*, seed: int = 0) -> Iterator[SamplePlace]:
+    """Yield what must stay, in each wrapping; the half is chosen by the text."""
+    for forms in _sections("clean.txt").values():
+        for form in forms:
+            rng = random.Random(f"{seed}{form}")
+            text, _ = _fill(form, "clean", rng, 0)
+            for wrapping in WRAPPINGS:
+                yield SamplePlace(form, form, "clean", wrapping, _wrap(text, wrapping, rng), ())
