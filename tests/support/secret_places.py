@@ -55,8 +55,8 @@ class SamplePlace:
         return any(secret in redacted for secret in self.secrets)
 
 
-def may_be_looked_at(place: str) -> bool:
-    """Return if misses in this kind of place may be read; of the other half, only totals are."""
+def in_tuning_half(place: str) -> bool:
+    """Return if the kind of place is in the half whose misses may be read; of the other, only totals are."""
     return hashlib.sha256(place.encode()).digest()[0] % 2 == 0
 
 

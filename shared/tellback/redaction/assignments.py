@@ -122,6 +122,7 @@ _MARKS_OF_PAGES: Final = (
         "startingtoken",
         "starting_token",
         "starting-token",
+        "continuation-token",
         "publickeytoken",
         "resumetoken",
         "resume_token",
@@ -155,11 +156,14 @@ _REPORTS: Final = (
 )
 _WORD_ALONE: Final = rf"(?<=:[ \t])(?=[a-z]{{6,40}}+[ \t]{{0,40}}+$)(?!{trie(_REPORTS)}\b)[a-z]"
 _BASE64: Final = r"(?=[a-z0-9]{0,60}+[+/=])(?:[0-9a-z+/]{100}|[0-9a-z+/]{12,100}+={0,2}(?![\w.(\[:/-]))"
+_GENERATED: Final = (
+    r"(?=[^\s0-9]{0,30}+[0-9])[^\s\"'`()\[\]{}<>$,;:|\\]{8,100}+"  # with signs that names of code have too
+)
 _VALUE: Final = OPEN + NO_VALUE
 _PASSWORD: Final = (
     f"{NAME_GOES_ON}{CLOSE}{TYPE}(?:{SEPARATOR}{OPEN}(?=[^\\s:,;]{{4}}){NO_VALUE}"
     f"(?:{_QUOTED}|{_PHRASE}|(?=[a-z]{{6}})(?:{_WORD_ALONE}|{DOUBT}{LETTERS})"
-    f"|{PATH}(?:{_SYMBOLS}{_END}|{DOUBT}{_BASE64}|{DOUBT}[a-z][a-z0-9_.-]{{15,100}}+(?![\\w(:=\\[])))"
+    f"|{PATH}(?:{_SYMBOLS}{_END}|{DOUBT}{_BASE64}|{DOUBT}{_GENERATED}{_END}|{DOUBT}[a-z][a-z0-9_.-]{{15,100}}+(?![\\w(:=\\[])))"
     "|value=[\"'][^\"'\\s]{4})"
 )
 # Only a whole word: in a block, the line holds the value and nothing else.
@@ -176,7 +180,9 @@ _PASS_ALONE: Final = (
     r"(?!:[ \t]{1,4}+[\w.-]{1,60}[ \t]{1,40}+[\w(])(?!:[ \t]{1,4}+[`\"']?(?:test|bench|fuzz|example"
     r"|\S{1,200}[./](?:sh|py|js|ts|c|t|pl|go|rb|test)?\b))"
 )
-_AHEAD_SIGN: Final = r"(?=[\\\"'`\])}]{0,4}+[ \t]{0,80}+[:=>?+|][:=>|\[ \t]{0,40}+[a-z_/.$]{0,60}+[0-9\"'`!@#%^&*+?~-])"
+_AHEAD_SIGN: Final = (
+    r"(?=(?:_string)?[\\\"'`\])}]{0,4}+[ \t]{0,80}+[:=>?+|][:=>|\[ \t]{0,40}+[a-z_/.$]{0,60}+[0-9\"'`!@#%^&*+?~-])"
+)
 _SIGNED: Final = (
     rf"{CLOSE}{TYPE}{SEPARATOR}{_VALUE}{PATH}(?:(?<=[\"'`])(?=[^\"'`\s]{{0,60}}?[0-9])[^\"'`\s\\]{{16,200}}+[\"'`]"
     rf"|{SIGNS}[\w+/.~=%:$-]{{0,30}}+[!@#^*&][\w+/.~=%:!@#^*&$()-]{{11,200}}+)"
@@ -203,7 +209,7 @@ def _secrets() -> tuple[AnchoredRule, ...]:
 
 
 # `tokenizer: cl100k_base`; `arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db-AbCdEf`, a name.
-_UNLESS: Final = {
+UNLESS: Final = {
     "token": preceded_by(_MARKS_OF_PAGES, unless=True) + "(?!i[sz]er)",
     "secret": "(?<![0-9]:secret)(?<!existingsecret)(?!smanager:)",
 }
@@ -219,7 +225,7 @@ def names_after(anchor: str) -> str:
         ("" if begins == {anchor} else preceded_by(begins)) + (trie([after]) if after else "")
         for after, begins in ends.items()
     )
-    return _UNLESS.get(anchor, "") + f"(?:{named})"
+    return UNLESS.get(anchor, "") + f"(?:{named})"
 
 
 _TOKENS: Final = ("auth_token", "authtoken", "access_token", "accesstoken", "api_token", "apitoken", "api-token")
@@ -231,10 +237,11 @@ _KEY_WITH_SIGNS: Final = preceded_by(
 _BEFORE_TOKEN: Final = "".join(sorted({name.removesuffix("token")[-1] for name in _TOKENS}))
 _HEADER: Final = r"""[\\"']{0,2}+[ \t]{0,8}+[:=,][ \t]{0,8}+[\\"']{0,2}+"""
 _FLAG: Final = r"[a-z0-9-]{3,40}+"
+_ENDS_OF_FLAGS: Final = ("token", "secret", "key", "credential", "credentials", "key-id", "-pat", "key-base", "-auth")
 _AHEAD_FLAG: Final = rf"(?={_FLAG}[ =][\"']?[^\s\"'<>$-][^\s\"'<>]{{3}})"
 _VARIABLE: Final = (
-    r"[ \t]{1,8}+[a-z0-9_-]{0,30}(?:passw|passphrase|_pass(?![a-z])|token|secret|key|_pat(?![a-z]))"
-    r"[a-z0-9_-]{0,40}+[ \t]{1,8}"
+    r"(?:(?:ure)?[ ]set)?[ \t]{1,8}+[a-z0-9_.-]{0,30}(?:passw|passphrase|_pass(?![a-z])|token|secret|key|_pat(?![a-z]))"
+    r"[a-z0-9_.-]{0,40}+[ \t]{1,8}"
     rf"[\"']?{NO_VALUE}{PATH}{_LONG}"
 )
 _DSN: Final = r"[^\s:@/\"'<>{}$*]"
@@ -265,7 +272,7 @@ RULES: Final = (
     AnchoredRule(
         "secret-assignment",
         "secret",
-        rf"(?<![0-9]:secret)(?<!existingsecret){CLOSE}{TYPE}{SEPARATOR}{_VALUE}"
+        rf"(?<![0-9]:secret)(?<!existingsecret)(?:_string)?{CLOSE}{TYPE}{SEPARATOR}{_VALUE}"
         rf"(?:{_QUOTED}|{PATH}(?![0-9]{{1,20}}+\b){_SYMBOLS}{_END})",
         _AHEAD_SIGN,
     ),
@@ -300,8 +307,10 @@ RULES: Final = (
     AnchoredRule(
         "secret-flag",
         "--",
-        f"{_FLAG}{preceded_by(('token', 'secret', 'key', 'credential', 'credentials', 'key-id', '-pat', 'key-base'))}"
-        rf"[ =][\"']?{NO_VALUE}{PATH}(?:{MIXED}{long_value(8)}|{SIGNS}[^\s\"'`|;<>()]{{12}})",
+        f"{_FLAG}{preceded_by(_ENDS_OF_FLAGS)}"
+        f"{preceded_by((mark for mark in _MARKS_OF_PAGES if '_' not in mark), unless=True)}"
+        rf"[ =][\"']?{NO_VALUE}{PATH}"
+        rf"(?:{MIXED}{long_value(8)}|(?=[a-z]{{16}}){DOUBT}{long_value(16)}|{SIGNS}[^\s\"'`|;<>()]{{12}})",
         _AHEAD_FLAG,
     ),
     *(
@@ -329,10 +338,7 @@ RULES: Final = (
     ),
     # A variable and its value with only a space between them.
     AnchoredRule("password", "login", r"[ \t]{1,8}+\S{1,100}+[ \t]{1,8}+password[ \t]{1,8}+\S{3}"),
-    *(
-        AnchoredRule("secret-assignment", word, _VARIABLE)
-        for word in ("env", "setx", "arg", "configure set", "set -gx")
-    ),
+    *(AnchoredRule("secret-assignment", word, _VARIABLE) for word in ("env", "setx", "arg", "config", "set -gx")),
 )
 
 # `sentry: release-2024.1.2`, `linear: 2024-01-02`: no value's, and so frequent that the windows leave them out already.

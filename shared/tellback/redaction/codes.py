@@ -33,12 +33,13 @@ RULES: Final = (
     ),
     # In one line, of a sentence or of JSON.
     AnchoredRule(RULE, "codes", rf"{_NAMED}[\"']?[ ]?[:=][ ]?\[?[ ]?[\"']?{_CODE.replace('A-Z', '')}[\"']?(?:,|\]|$)"),
+    AnchoredRule(HEAD, "key", r"s(?:_hex)?\"[ ]?:[ ]?\[[ ]?(?=\r?\n[ \t]{0,40}\"[0-9a-f]{66}\")"),  # shares of Vault's
     AnchoredRule(HEAD, "codes", rf"{_NAMED}(?:[^\n:]{{0,100}}+:)?[ \t\"'\[{{(*]{{0,8}}\r?$"),
 )
 # A few in a line, with their number or a mark before them; or the long ones that npm gives.
 _LINE: Final = lazy_pattern(
     r"[ \t]{0,40}(?:(?:[0-9]{1,2}[.)]|[-*•])[ \t]{1,3})?[\"'`]?"
-    rf"(?:{_CODE}(?:[ \t]{{1,12}}(?:[0-9]{{1,2}}[.)][ ]{{1,3}})?{_CODE}){{0,9}}|[0-9a-f]{{64}})"
+    rf"(?:{_CODE}(?:[ \t]{{1,12}}(?:[0-9]{{1,2}}[.)][ ]{{1,3}})?{_CODE}){{0,9}}|[0-9a-f]{{64}}(?:[0-9a-f]{{2}})?)"
     r"[\"'`]?,?[ \t\r]{0,4}"
     rf"|[ \t]{{0,40}}(?:{_BYTE},[ ]{{0,3}}){{5,63}}(?:{_BYTE})?[ \t\r)}}\];]{{0,4}}"
 )

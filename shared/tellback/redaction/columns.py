@@ -24,13 +24,15 @@ _MOST_SPACES: Final = 4  # in a name; with more, it is a sentence
 WORDS: Final = ("pass", "secret", "token", "cred", "key", "pwd", "psk", "pw", "auth", "seed", "cookie", "name")
 # The rest of the cell, then what ends it. A comma of a sentence has a space after it, a comma of CSV has none.
 _CELL_ENDS: Final = (
-    r"[\wa-z0-9_.-]{0,40}+(?:[ ][\wa-z0-9_-]{1,20}+){0,3}+[\"'`*]{0,3}+(?:\t|[ ]{2}|[,;](?=[\w\"'])|[ ]?(?:[|│┃]|\r?$))"
+    r"[\wa-z0-9_.-]{0,40}+(?:[ ][\wa-z0-9_-]{1,20}+){0,3}+[\"'`*]{0,3}+"
+    r"(?:\t|[ ]{2}|[,;](?=[\w\"'])|[ ]?(?:[|│┃─]|\r?$))"
     r"[^\n]{0,2000}+"  # one match says enough of a line
 )
 _HEADS: Final = {word: lazy_pattern(word + _CELL_ENDS, re.MULTILINE) for word in WORDS}
 _RULED: Final = lazy_pattern(r"[\s|+:=─━═┼╪╋├┤┡┩╇┌┬┐┏┳┓╞╡└┴┘│┃-]{2,}")
 # No name has two hyphens; a key's BEGIN line does.
 _NAME: Final = lazy_pattern(r"(?!.{0,58}--)[A-Za-z_#][\w .#%/-]{0,59}")
+_FRAME: Final = lazy_pattern("[┌─┬┐]+")
 _WIDE: Final = lazy_pattern(r"[ ]{2,200}+")
 _ALIGNED: Final = "  "
 _ALIGNED_NAME: Final = lazy_pattern(r"\S(?:[ ]?\S){0,80}")
@@ -132,6 +134,8 @@ def _is_random(cell: str) -> bool:
 
 def _table_of(line: str, names_secret: Callable[[str], bool]) -> Table | None:
     """Return the table that a line is the head of, if a column of it can hold secrets."""
+    if "┬" in line:  # of ClickHouse, with names in the frame
+        line = _FRAME.sub("│", line)
     if len(line) > LONGEST:
         return None
     for sign, of_names in _HEAD_LINES.items():

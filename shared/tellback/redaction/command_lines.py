@@ -13,7 +13,7 @@ _STORES, _PARTS = ("", "src", "dest"), ("store", "key")  # of options of keytool
 _BEFORE_PASSWORD: Final = (
     ("sqlcmd ", r"[^\n]{0,120}-p[ ]?"),
     ("bcp ", r"\S{1,100}[ ](?:in|out|queryout|format)[ ][^\n]{0,120}[ ]-p[ ]?"),
-    ("rar ", r"(?<=[ nu/]rar )(?:[axelptmvr][ ])(?:-[\w=-]{1,20}[ ]){0,4}-(?:hp|p)"),
+    ("rar ", r"(?<![a-mo-tv-z_-]rar )(?:[axelptmvr][ ])(?:-[\w=-]{1,20}[ ]){0,4}-(?:hp|p)"),
     ("sudo ", r"[^\n]{0,60}?-s[^\n]{0,60}?<<<[ ]?"),
     ("freerdp", r"[^\n]{0,160}?[ ]/p:"),
     ("user ", r"(?<=net user )(?!/)[\w.-]{1,64}[ ](?!/)"),
@@ -21,7 +21,7 @@ _BEFORE_PASSWORD: Final = (
     ("mosquitto_", r"[ps]ub[ ][^\n]{0,160}[ ]-p[ ]"),
     ("user ", r"(?<=ctl add_user )[\w.-]{1,64}[ ]"),
     ("pass", r"word[ ](?<=change_password )[\w.-]{1,64}[ ]"),
-    (" -u", rf"[ ][\w.-]{{1,64}},{MIXED_WORD}"),
+    (" -u", rf"[ ][\w.-]{{1,64}}[,%]{MIXED_WORD}"),
     (" -u", r"[\"']?(?![0-9])[^\s:\"'/$<=-]{1,64}:(?!/)"),
     (" -a ", r"(?<=http -a )[\"']?[^\s:\"'/$<]{1,64}:"),
     ("net use", r"[^\n]{0,60}?\\[^\s]{1,80}[ ]"),
@@ -33,7 +33,7 @@ _BEFORE_PASSWORD: Final = (
     (" -u", rf"[ ]\S{{1,64}}[ ]-p[ ]?[\"']?{DOUBT}"),
     ("pw", r"[ ](?<=[ ]-pw[ ])"),
     ("key", r"chain[ ]-p[ ](?<=keychain -p )"),
-    ("auth", r"[ ](?:init -t[ ]|(?<=snyk auth )|(?<=stats auth )[\w.-]{1,64}:)"),
+    ("auth", r"[ ](?:init -t[ ]|(?<=snyk auth )|(?<=[ ]-auth )[\w.-]{1,64}:|(?<=stats auth )[\w.-]{1,64}:)"),
     ("pass", r"[ ](?<=authinfo pass )"),
     ("user ", r"(?<=register_new_matrix_user )[^\n]{0,160}[ ]-p[ ]"),
 )
@@ -46,6 +46,8 @@ RULES: Final = (
         r"--(?:pass(?:word|phrase)?|with|secret)-?(?:stdin|fd|token)",
     ),
     AnchoredRule("password", "pass", r"[ ](?<=sshpass[ ])[ ]{0,3}-p ?[^\s$<]{3}"),
+    # Of any program, if it is random and neither a path nor a port.
+    AnchoredRule("password", " -p", rf"[ =]?[\"']?{MIXED_WORD}{DOUBT}[\w!@#%^&*+~?=-]{{8,40}}+(?=[\"']?(?:\s|$))"),
     AnchoredRule("password", "redis-cli", r"[^\n]{0,80} -a [\"']?[^\s$<\"']{3}"),
     AnchoredRule("password", "mysql", r"[a-z]{0,10}+[^\n]{0,80} -p(?![\"']?[$<-])[^\s]{3}"),
     *(
@@ -53,9 +55,13 @@ RULES: Final = (
         for word, more in (("login", ""), ("mongo", "[a-z]{0,8}"), ("twine upload", ""))
     ),
     AnchoredRule("password", "zip ", rf"[^\n]{{0,80}}-p{_P}"),
-    AnchoredRule("password", "7z", r"[a-z]?[ ][^\n]{0,80}[ ]-p[\"']?(?!\$|<)[^\s\"'<-][^\s\"']{3}"),
+    AnchoredRule("password", "7z", r"[a-z]?[ ][^\n]{0,80}[ ][\"']?-p[\"']?(?!\$|<)[^\s\"'<-][^\s\"']{3}"),
     AnchoredRule("password", "sqlplus", r"[ ][^\n]{0,40}?[\w.-]{1,40}/[\"']?(?!\$|<|/)[^\s@\"'/]{3,60}[\"']?@"),
-    AnchoredRule("password", "echo ", r"[\"']?(?!\$|<)[^\s\"'$]{4,100}[\"']?[ ]{1,3}\|[ ]{1,3}sudo[ ][^\n]{0,20}?-s"),
+    AnchoredRule(
+        "password",
+        "echo ",
+        r"(?:-n[ ])?[\"']?(?!\$|<)[^\s\"'$|]{4,100}[\"']?[ ]{0,3}\|[ ]{0,3}sudo[ ][^\n]{0,20}?-(?:[kn]?s|-stdin)\b",
+    ),
     AnchoredRule("password", "echo ", r"[\"']?[^\s:$]{1,64}:(?!\$|<)[^\s]{4,100}[ ]\|[ ](?:sudo[ ])?chpasswd"),
     AnchoredRule(
         "password",

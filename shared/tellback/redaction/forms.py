@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tellback.redaction.assignments import UNLESS
 from tellback.redaction.values import (
     AFTER_KEY,
     AFTER_NAME,
@@ -15,6 +16,7 @@ from tellback.redaction.values import (
     AT_END,
     DOUBT,
     GIVEN,
+    MIXED_OR_LETTERS,
     MIXED_WORD,
     NO_VALUE,
     PATH,
@@ -90,7 +92,7 @@ _FILLER: Final = rf"(?:[ \t:=]{{1,3}}+(?:[\wa-z0-9_.-]{{1,40}}+@[\w.-]{{1,40}}+|
 _CALL_ID: Final = r"\[[0-9a-f-]{36}\]"  # Celery names a task and its id: `app.tasks.rotate_token[…]`
 _IN_SENTENCE: Final = (
     rf"{_FILLER}(?!{_CALL_ID})[ \t:=\[\](]{{1,6}}+[\"'`]{{0,2}}+"
-    rf"(?=[^\s\"'`0-9]{{0,60}}+[0-9])(?=[\w!@#%^&*+~?$/=.:-]{{8}})"
+    rf"(?:(?=[^\s\"'`0-9]{{0,60}}+[0-9])|(?=[a-z]{{16}}))(?=[\w!@#%^&*+~?$/=.:-]{{8}})"
     rf"(?=[^\s\"'`a-z]{{0,60}}+[a-z]){NO_VALUE}{PATH}{DOUBT}[\w!@#%^&*+~?$/=.:-]{{8,200}}+(?![(\[])"
 )
 _LONG_IN_SENTENCE: Final = _IN_SENTENCE.replace("{8", "{12")
@@ -125,7 +127,8 @@ _STATED_AHEAD: Final = (
 _STATED_GUARD: Final = r"(?=[ \t:=][^\n]{0,480}+(?:(?<=\S{12})|(?<=[ \t\r])))"
 # A line that ends in a colon, then the value alone: "Please use the following password:", a blank line, the password.
 _ALONE_AFTER: Final = (
-    rf"[^\n:=(\[{{]{{0,60}}+:[ \t]{{0,4}}+\r?\n(?:[ \t]{{0,4}}+\r?\n)?+[ \t]{{0,20}}+{NO_VALUE}{PATH}{_MIXED}"
+    rf"[^\n:=(\[{{]{{0,60}}+(?:\([^()\n:=]{{0,80}}\))?:[ \t]{{0,4}}+\r?\n(?:[ \t]{{0,4}}+\r?\n)?+[ \t]{{0,20}}+"
+    rf"{NO_VALUE}{PATH}{MIXED_OR_LETTERS}"
     rf"{DOUBT}[\w+/.~=%!@#^*&$-]{{8,200}}+[ \t\r]{{0,4}}+${AT_END}"
 )
 _ALONE_GUARD: Final = r"(?=[^:]{0,60}+:[ \t\r]{0,5}+\n)"
@@ -150,13 +153,17 @@ SENTENCES: Final = (
     ),
     *(
         AnchoredRule("secret-assignment", word, f"{unless}(?:[ _]id)?{_LONG_IN_SENTENCE}")
-        for word, unless in (("secret", "(?<![0-9]:secret)"), ("token", ""), ("webhook", ""))
+        for word, unless in (("secret", "(?<![0-9]:secret)"), ("token", UNLESS["token"]), ("webhook", ""))
     ),
     *(AnchoredRule("secret-assignment", word, rf"[ _-]id{_LONG_IN_SENTENCE}") for word in ("client", "access")),
     *(
         AnchoredRule("secret-assignment", word, f"{named}{rest}", guard)
         for rest, guard in ((_STATED_SECRET, _STATED_GUARD), (_ALONE_AFTER, _ALONE_GUARD))
-        for word, named in (("token", ""), ("secret", ""), ("key", f"(?<=[a-z][_ -]key){_NO_INDEX}{_NO_FINGERPRINT}"))
+        for word, named in (
+            ("token", UNLESS["token"]),
+            ("secret", ""),
+            ("key", f"(?<=[a-z][_ -]key){_NO_INDEX}{_NO_FINGERPRINT}"),
+        )
     ),
     AnchoredRule("password", "passw", f"(?:or)?d{_ALONE_AFTER}", _ALONE_GUARD),
     AnchoredRule("secret-assignment", "key", rf"{_NO_INDEX}{_NO_FINGERPRINT}(?<![a-z.]key){_KEY_IN_SENTENCE}"),
@@ -167,7 +174,7 @@ SENTENCES: Final = (
         r"[ ](?:the|your|our|my|its)[ ][\w .-]{0,40}?(?:token|secret|key|passw|passphrase)",
     ),
     # Long values with digits that begin with a text of their own.
-    AnchoredRule("secret-assignment", "operator unseal", r"[ ](?:-[\w=-]{1,40}[ ]){0,3}[\"']?[0-9a-z+/=]{32}"),
+    AnchoredRule("secret-assignment", "operator unseal", r"[ ](?:-\S{1,80}[ ]){0,3}[\"']?[0-9a-z+/=]{32}"),
     AnchoredRule("secret-assignment", ") 0x", r"(?<=\([0-9]\) 0x)[0-9a-f]{64}\b"),  # lists of development chains' keys
     AnchoredRule("databricks-token", "dapi", "[0-9a-f]{32}"),
     AnchoredRule("clickhouse-key", "4b1d", "[0-9a-z]{38}(?![0-9a-z])"),
@@ -183,7 +190,9 @@ RULES: Final = (
     AnchoredRule("secret-assignment", "pat", r"=[0-9a-f]{32}(?![0-9a-f])"),
     # Sentences and calls.
     AnchoredRule(
-        "password", "pass", rf"w(?:or)?d[\w-]{{0,20}}+[ \t]{{1,80}}+[\"']{NO_VALUE}{_MIXED}[^\"'\s$<{{]{{6,100}}+[\"']"
+        "password",
+        "pass",
+        rf"w(?:or)?d[\w-]{{0,20}}+[\"']?[ \t]{{1,80}}+[\"']{NO_VALUE}{_MIXED}[^\"'\s$<{{]{{6,100}}+[\"']",
     ),
     AnchoredRule(
         "password",
@@ -198,7 +207,7 @@ RULES: Final = (
         AnchoredRule("secret-assignment", anchor, f"{named}{said}", ahead if named else "")
         for said, ahead in ((_SAID, r"(?=[ \t]is)"), (_CALLED, r"(?=\()"))
         for anchor, named in (
-            ("token", ""),
+            ("token", UNLESS["token"]),
             ("secret", ""),
             ("key", preceded_by(("apikey", "api_key", "api-key", "api key", "_key", "accountkey", "privatekey"))),
         )
@@ -213,7 +222,7 @@ RULES: Final = (
         )
         for word, named in (
             ("pass", "w"),
-            ("token", ""),
+            ("token", UNLESS["token"]),
             ("secret", ""),
             ("key", preceded_by(("apikey", "api_key", "api-key", "_key"))),
         )
@@ -222,6 +231,7 @@ RULES: Final = (
     AnchoredRule(
         "secret-assignment", "key", r"[ ](?:(?<=unseal.....)|(?<=recovery.....))[0-9]{1,2}:[ \t]{0,8}+[0-9a-z+/=]{12}"
     ),
+    AnchoredRule("secret-assignment", "key", r"[ ](?<!\wkey[ ])[0-9]{1,2}:[ ]{1,8}[0-9a-z+/]{43}=(?![\w=])"),
     AnchoredRule(
         "secret-assignment",
         "key",
@@ -237,11 +247,17 @@ RULES: Final = (
         AnchoredRule(
             "seed-phrase",
             words,
-            r"[\\\"']{0,2}+(?:[ ][\w-]{1,20}){0,8}?[ \t]{0,4}+(?:is[ \t:]{1,3}|[:=]|(?=\n))"
+            r"[\\\"']{0,2}+(?:[ ][\w-]{1,20}){0,8}?(?:[ ]\([^()\n]{1,40}\))?[ \t]{0,4}+(?:is[ \t:]{1,3}|->|[:=]|(?=\n))"
             r"[ \t]{0,20}+(?:\r?\n){0,2}+[ \t]{0,8}+"
             r"[\\\"'`]{0,2}+(?:[a-z]{3,8}[ \t]){11}[a-z]{3,8}" + AT_END,
         )
         for words in ("mnemonic", "phrase")
+    ),
+    AnchoredRule(
+        "seed-phrase",
+        "seed",
+        r"(?:[ ]words)?[\"']?[ ]?[:=][ ]?[\"'`]?(?:[a-z]{3,8}[ ]){11}(?:(?:[a-z]{3,8}[ ]){3}){0,4}[a-z]{3,8}"
+        r"[\"'`]?[,.;]?[ \t\r]{0,4}$",
     ),
     AnchoredRule("password", "pass", _STATED_PASSWORD, _STATED_AHEAD),
     # What a password is called elsewhere; other words of these languages have "pass" in them.
@@ -280,7 +296,11 @@ RULES: Final = (
     ),
     AnchoredRule("password", "login", r":[ ][\w.@-]{1,64}[ ]/[ ](?=[^\s0-9]{0,40}+[0-9])[^\s/]{6}"),
     AnchoredRule("password", "identified ", r"by[ \t]{1,4}+(?:password[ \t])?[\"'](?!\$|<|\*|%s|\?)[^\"'\s]{4}"),
-    AnchoredRule("password", "securestring", r"[ \t]{1,4}+(?:-string[ \t])?[\"'](?!\$|<)[^\"'\s]{4}"),
+    AnchoredRule(
+        "password",
+        "securestring",
+        r"[ \t]{1,4}+(?:-string[ \t])?(?:[\"'](?!\$|<)[^\"'\s]{4}|(?![$<(-])\S{8,100}[ ]-asplain)",
+    ),
     AnchoredRule("password", "cred", rf"entials?\([\"'][^\"'\n]{{1,64}}[\"'],[ \t]?[\"']{NO_VALUE}[^\"'\s]{{4}}"),
     AnchoredRule("password", "/user:", rf"[^\s\"']{{1,64}}+[ \t]{{1,4}}+{_MIXED}[^\s/\"'][^\s\"']{{5}}"),
     *(
@@ -305,7 +325,7 @@ RULES: Final = (
     AnchoredRule("webhook-url", "hook", r"s/\d{16,20}/[\w-]{40}"),
     AnchoredRule("webhook-url", "hook", r"s/catch/[0-9]{3,12}/[0-9a-z]{5}"),
     AnchoredRule("webhook-url", "hook", r"(?:b2)?/[0-9a-z]{8}-[0-9a-z-]{27}@"),  # Teams, Outlook; ids need not be hex
-    AnchoredRule("webhook-url", "hook", r"/(?<=\.tines\.com/webhook/)[0-9a-z]{20}"),
+    AnchoredRule("webhook-url", "hook", r"/(?:(?<=\.tines\.com/webhook/)|(?<=\.tines\.io/webhook/))[0-9a-z]{20}"),
     # .pgpass: host:port:database:user:password. Database and user must not be numbers, as in times and positions.
     *(
         AnchoredRule(

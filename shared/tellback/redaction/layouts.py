@@ -46,12 +46,12 @@ _FILLERS: Final = (
     ),
     *("string", "str", "from", "some", "into", "secretstr", "field", "protected", "private", "public", "const", "char"),
     *("data", "text", "json", "cdata", "it", "will", "not", "shown", "again", "this", "new", "here", "as", "stdin"),
-    *("b", "byte", "bytes", "securestring", "for you", "copied"),
+    *("b", "byte", "bytes", "echo", "securestring", "for you", "copied"),
     *("defaultvalue", "default_value", "fallback", "unwrap_or", "or", *IS),
 )
 # A bracket or a comma without a quote after it belongs to a call or to the bases of a class.
 _COMMA: Final = r",(?=[ ]?(?:[bru]?[\"'<\[]|[a-z]{2,20}[=: ]|[^\s,()]{8,200}$))"
-_BRACKET: Final = r"\((?=[\"'b\n]|default=|value=)"
+_BRACKET: Final = r"\((?=[\"'b\n\u201c]|default=|value=)"
 _SIGN: Final = r"[^\w\n/#@&+$(,]"
 _SIGNS: Final = (
     rf"(?:{_SIGN}|{_COMMA}|{_BRACKET}){_SIGN}{{0,60}}+"
@@ -74,8 +74,10 @@ _CALL: Final = (  # Rust's options, `aws.String("…")`
 )
 _OPTION: Final = (  # stores of clouds, registries
     r"[/-][/-]?(?:[a-z][a-z-]{0,20}[ =][a-z_]{1,20}[ ][/-]{1,2}){0,2}"
-    r"(?:secret-)?(?:value|string|data|body|text|[bdv])[ =]"
+    r"(?:secret-)?(?:value|string|data|body|text|secret|[bdv])[ =]"
 )
+# The text of an element of XML in the next line or in another element.
+_IN_ELEMENT: Final = r">[ \t\r]{0,4}(?:\n[ \t]{0,60}|<!\[cdata\[|<[a-z]{1,12}>){1,3}"
 _TAG: Final = r":[ ]!{1,2}[\w.-]{1,20}[ ]"  # of YAML
 _AFTER_SPACE: Final = (
     rf"[\"'`]{_REMARK}",
@@ -89,6 +91,8 @@ _AFTER_SPACE: Final = (
     r"from[ ][\w./-]{1,40}:[ ]",
     *(rf"{was}from[ ]\S{{1,40}}[ ]to[ ]" for was in ("", "was[ ](?:changed[ ])?", "changed[ ]")),
     r"[0-9][ ]",  # the form of what follows, in routers
+    r"(?:must|should)[ ][^\n=\"']{1,60}[ ]got[ :]{1,2}(?=[\"'`])",  # what a check was given
+    rf"[a-z:]{{1,20}}=[^<>\n]{{1,80}}+{_IN_ELEMENT}",
     _OPTION,
     r"[\wa-z0-9_.-]{1,30}+[ ]=[ ]",  # `PASSWORD elastic = …`
     r"\[[\w*]{0,20}\]:[ ]",  # a prompt with its default
@@ -110,6 +114,7 @@ _AFTER_QUOTE: Final = (
     r"[)\]]{1,2}[ \t\r\n]{1,20}(?:[\w<>?\[\]]{1,30}[ ]){1,4}=[ ]?[\"']",  # below an annotation
     r"(?:[ ][a-z:]{1,30}+=[\"'][^\"'\n]{0,40}+[\"']){0,2}[ ][a-z:]{5,25}+(?<=value)=[\"']",  # attributes of XML
     r"(?:[ \t/?][^<>\n]{0,60}+)?+>[ \t\r\n]{0,40}+<value>",
+    r",[ ][a-z_]{1,12}:[ ](?=[\"'`])",  # `fill_in "Password", with: "…"`
     r",?[ ]\w{1,10}\[[0-9]{1,3}\]=[\"']",  # arguments of a program, one after the other
     # The same item of a list or a request, in one line: `"name": X`, perhaps others, `"value": …`.
     r",[ ]?(?:[\"']\w{1,30}[\"']:[ ]?[^,{}\n]{1,60},[ ]?){1,3}[\"']value[\"']:[ ]?[\"']",
@@ -132,6 +137,11 @@ _BETWEEN: Final = (
     f"%{_REMARK_ENDS}",  # `%token% =`
     r"\)[ ](?:-[a-z][ ][a-z]{1,9}[ ])?",  # conditions of a proxy
     r"\)=\(",  # the value of a key of PostgreSQL
+    _IN_ELEMENT,
+    r":[ ]{0,4}[|>][+-]?[0-9]?[ ]{1,4}#[^\n]{0,80}\n[ \t]{0,60}",  # a block of YAML with a remark
+    r"\n[ ]{2}input[ ]should[ ][^\n\"']{1,100}[ ]input_value=(?=[\"'`])",  # of pydantic
+    r"[:=][ ]?[a-z]{2,10}\((?=[\w+/=-]{16,200}+\))",
+    r";[^\]\n]{0,40}+\]",  # properties of a log's command
     _CELL,
     f":{_CELL}",
     _CALL,
@@ -154,6 +164,11 @@ _BETWEEN: Final = (
     ),
 )
 _BEFORE: Final = f"(?:{'|'.join(_BETWEEN)})"
+# A type and an equals sign, or a call that makes the value; calls look values up too, so it must be random.
+_MADE: Final = (
+    r"[\"'\]]{0,2}[ ]?(?::[ ]?[\w\[\]<>*&:. ]{1,30}=|as[ ]\w{1,12}[ ]=|[:=]{1,2}[ ]?(?:new[ ])?[\w.:<>]{1,40}+[({])"
+    r"[ \t\r\n]{0,40}(?=[\"'`])"
+)
 # `| token.py | 9fceb02… |` lists a file.
 _NO_FILE: Final = r"(?<!\.[chr])(?<!\.(?:py|js|ts|go|rs|md|rb|sh))(?<!\.(?:tsx|yml|txt))(?<!\.(?:java|json|yaml|toml))"
 _NAMED: Final = f"{NAME_GOES_ON[:-1]}{_NO_FILE})"
@@ -166,14 +181,15 @@ _ENDS_IN_PASS: Final = (
 )
 # The value alone in its line, below a line that ends with the name (not `END PRIVATE KEY-----`); a ruler, a fence or a
 # blank line may stand between.
-_PROMPTS: Final = r"out\[[0-9]{1,4}\]:[ ]|=>[ ]"  # before what a shell of IPython or Ruby answers
+_PROMPTS: Final = r"out\[[0-9]{1,4}\]:[ ]|=>[ ]|<[ ]"  # before what a shell of IPython or Ruby answers
 _LINE_BELOW: Final = (
-    r"(?<!---)(?:[\"']\]?\)?;|[\"']\]|[\"'`:*=%\\(\[{}) \t<]{0,8}+(?:[|>][+-]?)?)\r?\n"
+    r"(?<!---)(?:[\"']?\]?\)?;|[\"']\]|[\"'`:*=%\\(\[{}) \t<]{0,8}+(?:[|>][+-]?)?)\r?\n"
     r"(?:[ \t]{0,8}+(?:[-=~`_]{3,80}+\w{0,10})?[ \t]{0,4}+\r?\n){0,2}"
     rf"[ \t]{{0,40}}+(?:[0-9]{{1,3}}\)[ ]|{_PROMPTS})?[\"'`:-]{{0,3}}+[ ]?"
 )
 _LINE_ENDS: Final = r"[\"'`,;)\]}]{0,6}+[ \t\r]{0,4}$"
-_ALONE: Final = rf"{_LINE_BELOW}{_CHECKED}[^\s\"'`<>{{}}$,]{{8,400}}+{_LINE_ENDS}"
+_FLAGS: Final = r"(?:[ ]-{1,2}[a-z][\w-]{0,20}){0,3}"  # of the command that prints it
+_ALONE: Final = rf"{_FLAGS}{_LINE_BELOW}{_CHECKED}[^\s\"'`<>{{}}$,]{{8,400}}+{_LINE_ENDS}"
 # The length first, since most words are too short.
 _RANDOM: Final = (
     rf"[\"'`]{{0,2}}+(?=[\wa-z0-9_+/.~=%:!@#^*&?-]{{16}}){_CHECKED}[\w+/.~=%:!@#^*&?-]{{16,200}}+(?![(\[\w]|\{{(?!\{{))"
@@ -184,18 +200,25 @@ _FAR: Final = (
     rf"(?![0-9a-f-]{{20,200}}+(?!\w)){NO_VALUE}{PATH}(?=(?:[^\s0-9]{{0,16}}+[0-9]{{1,8}}+){{3}})"
     rf"{DOUBT}[\w+/~-]{{20,200}}+={{0,2}}(?![\w(\[.:@=])"
 )
-_SECRET: Final = f"{_NAMED}(?:{_BEFORE}{_RANDOM}|{_ALONE}|{_FAR}){AT_END}"
+_SECRET: Final = f"{_NAMED}(?:(?:{_BEFORE}|{_MADE}){_RANDOM}|{_ALONE}|{_FAR}){AT_END}"
 # A password may be short. It needs less to be told from words in quotes, or if it has signs.
 _SIGNED: Final = r"(?!@)(?=[\w+/.~=%:$-]{0,30}+[!@#^*&])(?=[\w!@#%^&*+~?$/=.:-]{8,100}+(?![(\[{]))"
-_GIVEN: Final = rf"{NO_VALUE}{PATH}{MIXED_WORD}"
-# Without signs it has two digits, and ends its line or cell.
+# Four words or more, as pass phrases have them: names of classes and of files have fewer.
+_PHRASE: Final = r"(?=(?:[a-z]{3,10}+-){3,7}[a-z]{3,10}+(?![\w./(-]))"
+_GIVEN: Final = rf"{NO_VALUE}{PATH}(?:{MIXED_WORD}|{_PHRASE})"
+# Without signs it has two digits or is random, and ends its line or cell.
+_ENDS: Final = r"(?=[\"'`]?[ \t\r]{0,4}(?:[|│┃<;,)\]}]|$))"
 _WITH_DIGITS: Final = (
-    r"(?=[^\s0-9]{0,40}+[0-9][^\s0-9]{0,40}+[0-9])[\w!@#%^&*+~?$-]{8,40}+(?=[\"'`]?[ \t\r]{0,4}(?:[|│┃<;,)\]}]|$))"
+    rf"(?=[^\s0-9]{{0,40}}+[0-9][^\s0-9]{{0,40}}+[0-9])[\w!@#%^&*+~?$-]{{8,40}}+{_ENDS}"
+    rf"|{DOUBT}[\w!@#%^&*+~?$/.=-]{{8,40}}+{_ENDS}|{_PHRASE}"
 )
 _SHORT_PASSWORD: Final = (
-    rf"{_NAMED}(?:{_BEFORE}(?:(?:[\"'`]|(?<=[\"'`])){_GIVEN}[^\s\"'`<>$]{{8,200}}+[\"'`]"
+    rf"{_NAMED}(?:{_BEFORE}(?:(?:[\"'`\u201c]|(?<=[\"'`\u201c])){_GIVEN}[^\s\"'`<>$\u201d]{{8,200}}+[\"'`\u201d]"
     rf"|[\"'`]?{_GIVEN}(?:{_SIGNED}|{_WITH_DIGITS}))"
-    rf"|{_LINE_BELOW}{_GIVEN}(?=[^\s0-9]{{0,40}}+[0-9]\S{{0,40}}?[0-9!@#^&*])[^\s\"'`<>{{}}$,./=:]{{8,40}}+{_LINE_ENDS}){AT_END}"
+    rf"|{_MADE}[\"'`]{_GIVEN}{DOUBT}[^\s\"'`<>$]{{8,200}}+[\"'`]"
+    rf"|{_LINE_BELOW}{_GIVEN}(?=[^\s0-9]{{0,40}}+[0-9]\S{{0,40}}?[0-9!@#^&*])[^\s\"'`<>{{}}$,./=:]{{8,40}}+{_LINE_ENDS}|{_LINE_BELOW}{NO_VALUE}{_PHRASE}[a-z-]{{15,80}}+{_LINE_ENDS}"
+    # Words may follow the name, if the value below is a random one: what a command that names it prints.
+    rf"|(?:{_LINE_BELOW}|[^\n:]{{1,60}}+\n[ \t]{{0,40}}+){_GIVEN}{DOUBT}[^\s\"'`<>{{}}$,]{{8,40}}+{_LINE_ENDS}){AT_END}"
 )
 _PASSWORD: Final = rf"{_NAMED}(?:{_BEFORE}{_CHECKED}[\w+/.~=%:!@#^*&?$-]{{8,200}}+|{_ALONE}){AT_END}"
 _NAMES: Final = (
@@ -226,21 +249,25 @@ _VALUE_FIRST: Final = (
         _value_before(sign, rf"(?:[\w-]{{1,20}}[ ]){{0,5}}?{_SECRETS_NAME}(?![\w-])")
         for sign in (" is the ", " are the ", " is my ", " is our ", " is your ")
     ),
-    _value_before(r" \(", rf"{_DETERMINED}{_SECRETS_NAME}\)"),
+    _value_before(r" \(", rf"(?:env\.)?{_DETERMINED}{_SECRETS_NAME}\)"),
+    _value_before(r"\)\] ", rf"(?:pub )?{_SECRETS_NAME}:"),  # a default of Rust's clap
+    _value_before(r" as ", rf"{_SECRETS_NAME}(?![\w-])"),
+    _value_before(r" --name ", rf"{_SECRETS_NAME}(?![\w-])"),
     *(_value_before(sign, rf"{_DETERMINED}{_SECRETS_NAME}[.;]?$") for sign in (" # ", " // ", " -- ", " <- ", " - ")),
     *(_value_before(sign, rf"{_DETERMINED}{_SECRETS_NAME}[.;]?$") for sign in (" \u2013 ", " \u2014 ")),
 )
 
-_OF_PASSWORDS: Final = rf"(?:word|wd|phrase|code|{_ENDS_IN_PASS})"
+_OF_PASSWORDS: Final = rf"(?:word|wd|phrase|code|{_ENDS_IN_PASS}|(?<![\w.-]pass)(?=[ ][\u2192-]))"
 # Searched in any text, since a password may be shorter than the values near which the others are searched.
 ANYWHERE: Final = (
+    AnchoredRule("password", "pw", rf"(?<![\w.-]pw){_SHORT_PASSWORD}", r"(?=[^a-z0-9]{1,12}+[^0-9\n ]{0,40}+[0-9])"),
     AnchoredRule(
         "password",
         "pass",
         f"{_OF_PASSWORDS}{_SHORT_PASSWORD}",
         # A sentence that goes on with a word fails first, and none is searched far: both took prose some percent.
-        r"(?=[^abd-oq-vx-z](?:ord|(?<![a-z])|d|hrase|ode)(?![ ][a-z]{2,12}+[ ])"
-        r"[^a-z0-9]{0,6}+[^0-9.:]{0,44}+(?::[^0-9.:]{0,24}+)?[0-9])",
+        r"(?=[^abd-oq-vx-z](?:ord|(?<![a-z])|d|hrase|ode)(?![ ][a-z]{2,12}+[ ](?!=))"
+        r"[^a-z0-9]{0,6}+(?:[^0-9.:]{0,44}+(?::[^0-9.:]{0,24}+(?::[^0-9.:]{0,16}+)?+)?[0-9]|[^a-z0-9]{0,6}+[a-z]{3,10}+-[a-z]{3,10}+-[a-z]{3,10}+-))",
     ),
 )
 RULES: Final = (
@@ -271,7 +298,7 @@ RULES: Final = (
         AnchoredRule(
             "secret-assignment",
             anchor,
-            rf"[\"']?{NO_VALUE}{PATH}{MIXED_WORD}(?=[^\"'\n ]{{8,300}}+[\"']?"
+            rf"[\"']?{NO_VALUE}{PATH}(?:{MIXED_WORD}|(?=[a-z]{{16}}){DOUBT})(?=[^\"'\n ]{{8,300}}+[\"']?"
             r"(?:,|\n|[ ]where\b|[ ][^\n<>]{0,60}?(?:name|id|key)=)"
             rf"[ \t\r\n]{{0,40}}+(?:[\"']?(?:key|name)[\"']?[ ]?[:=][ ]?)?[\"']?[\w./-]{{0,60}}?{_NAMES})",
         )

@@ -9,10 +9,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from tellback.redaction.values import AT_END, DOUBT, GIVEN, MIXED_WORD, AnchoredRule
+from tellback.redaction.values import AT_END, DOUBT, GIVEN, MIXED_OR_LETTERS, MIXED_WORD, NO_VALUE, PATH, AnchoredRule
 
 _LINE: Final = r"[ \t]{0,4}+\r?\n[ \t]{0,20}+"
 _NOT_HERE: Final = r"(?!\$|<|\{|\*)"
+_QUOTED: Final = r"[^\"'\s]{8,100}+[\"']"
+# The rest of a call with a user, perhaps an address before, and a password: `login("svc", "…")`, `login(svc, …)`.
+_OF_USER: Final = (
+    rf"\w{{0,20}}+\((?:(?:[^()\"'\n,:]{{0,60}}+(?:[\"'][^\"'\n]{{1,120}}+[\"'])?+,[ ]?){{1,2}}(?:some\([ ]?)?"
+    rf"[\"'](?![^\"'@\n]{{1,64}}@[\w-]{{1,40}}\.){NO_VALUE}{PATH}{MIXED_WORD}{_QUOTED}"
+    rf"|[\w.@-]{{1,64}},[ ]{MIXED_WORD}{DOUBT}[^\s()\"',]{{8,100}}+\))"
+)
 RULES: Final = (
     # Stores of secrets, clouds, clusters.
     AnchoredRule("secret-assignment", "securestring", rf"\",[ \t\r\n]{{0,40}}+\"value\":[ ]?\"[^\"\n]{{4}}{AT_END}"),
@@ -51,11 +58,8 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "pass",
-        rf"[ ](?<![^ '\n]pass[ ])(?=[^\s/.]{{6,80}}?['\\rn]{{0,6}}$){MIXED_WORD}{DOUBT}[^\s/.'\\]{{6}}",
+        rf"[ ](?<![^ '\n]pass[ ])(?=[^\s/]{{6,80}}?['\\rn]{{0,6}}$){MIXED_WORD}{DOUBT}[^\s/'\\]{{6}}",
         r"(?=[ ]\S{6,88}$)",
-    ),
-    AnchoredRule(
-        "password", "login", rf"\((?<=\.login\()[\"'][^\"'\n]{{1,64}}[\"'],[ ]?[\"']{MIXED_WORD}[^\"'\s]{{6,100}}+[\"']"
     ),
     AnchoredRule("password", "login", r"[ ]\"(?<=[ ]login[ ]\")[^\"\n]{1,64}\"[ ]\"[^\"\n]{4}"),
     AnchoredRule(
@@ -65,12 +69,27 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "auth",
-        rf"[ ](?:(?<=[>\n][ ]auth[ ])|(?<=\nauth[ ]))(?:[\w-]{{1,32}}[ ])?"
-        rf"{MIXED_WORD}{DOUBT}[\w+/=-]{{8,200}}+[ \t\r]{{0,4}}$",
+        rf"[ ](?:(?<=[>\n][ ]auth[ ])|(?<=\nauth[ ])|(?<=hello[ ][23][ ]auth[ ]))(?:[\w-]{{1,32}}[ ])?"
+        rf"[\"']?{MIXED_WORD}{DOUBT}[^\s\"']{{8,200}}+[\"']?[ \t\r]{{0,4}}$",
     ),
     AnchoredRule("password", "auth", r"[ ]default[ ](?<=auth default )(?!\$|<)[^\s\"']{6,100}+[ \t\r]{0,4}$"),
     AnchoredRule("basic-auth", "authorization", r":[ ][a-z]{3,12}[ ](?:token=)?(?=\S{0,60}?[0-9])[\w.~+/=-]{20}"),
+    AnchoredRule("password", "login", rf"[ ](?<=[ ]login[ ])[\w.-]{{1,64}}[ ]{MIXED_WORD}{DOUBT}\S{{8,40}}$"),
+    AnchoredRule("password", "pass", rf"[ ](?<=auth-pass )[\w.-]{{1,60}}[ ]{MIXED_WORD}\S{{6,100}}+$"),
+    # Configurations of routers and of servers for RADIUS.
+    *(
+        AnchoredRule(
+            "password",
+            word,
+            rf"[ ](?:[0-9][ ])?[\"']?(?=\S{{8}}){MIXED_WORD}{NO_VALUE}{PATH}(?![0-9a-f-]{{8,64}}+(?!\w))"
+            rf"{DOUBT}[\w!@#%^&*+~?=.-]{{8,40}}+"
+            r"(?=[\"']?[ \t\r]{0,4}(?:$|#[ ]|[ ](?:address|r[ow])\b))",
+        )
+        for word in ("key", "secret")
+    ),
     # Pairs of a user and a password in calls.
+    *(AnchoredRule("password", call, _OF_USER) for call in ("login", "connect")),
+    *(AnchoredRule("password", call, _OF_USER.replace(_QUOTED, DOUBT + _QUOTED)) for call in ("auth", "pass", "cred")),
     AnchoredRule("password", "auth", rf"(?:[ ]?=[ ]?)?\([\"'][^\"'\n]{{1,64}}[\"'],[ ]?[\"']{_NOT_HERE}[^\"'\s]{{6}}"),
     AnchoredRule("github-token", "auth", r"\.github\.com[ ](?<=github-oauth\.github\.com[ ])[0-9a-z_]{30}"),
     AnchoredRule("password-hash", "secret", r"[ ][0-9][ ]\$[0-9a-z]{1,2}\$\S{8}"),
@@ -89,7 +108,8 @@ RULES: Final = (
         r"word[\"']?[ ]?[:=][ ]?[\"']?(?:[a-z]{4}[ ]){3}[a-z]{4}[\"']?,?$",
         r"(?=word[\"']?[ ]?[:=][ ]?[\"']?[a-z]{4}[ ])",  # to enter a group that repeats costs three times as much
     ),
-    AnchoredRule("password", "psk", r"[ ]\"[^\"\n<$]{6}"),
+    AnchoredRule("password", "key", r"material>[^<\s$]{8,63}<"),
+    AnchoredRule("password", "psk", r"(?<![a-z]psk)[ ]\"[^\"\n<$]{6}"),
     # Keys of Solana, as its tools store them: an array of 64 bytes.
     AnchoredRule("solana-key", "[", r"(?:[0-9]{1,3},[ ]?){63}[0-9]{1,3}\]", "(?=[0-9]{1,3},[ ]?[0-9]{1,3},)"),
     # Applications and what tests type into them.
@@ -116,7 +136,6 @@ NEAR_VALUES: Final = (
     ),
     AnchoredRule("password", "scram-sha-256$", r"[0-9]{3,7}:[0-9a-z+/]{16}"),
     AnchoredRule("password", "{ssha", r"(?:256|384|512)?\}[0-9a-z+/=]{24}"),
-    AnchoredRule("password", "]:587 ", r"[^\s:@]{1,64}@[^\s:]{1,80}:(?!\$)\S{6}"),
     AnchoredRule("secret-assignment", "hmac-", r"(?:sha[0-9]{1,3}|md5):[\w.-]{1,80}:[0-9a-z+/]{16}"),
     AnchoredRule("secret-assignment", "define(", r"[ ]?[\"'][a-z_]{1,30}_(?:key|salt)[\"'],[ ]{1,20}[\"'][^'\n]{32}"),
     # SMTP's "Password:" in base64, and below it the answer.
@@ -138,33 +157,60 @@ NEAR_VALUES: Final = (
     AnchoredRule("secret-assignment", "hex:", r"(?<=[0-9] hex:)[0-9a-f]{32}"),
     AnchoredRule("password", "invalid user ", rf"{MIXED_WORD}{DOUBT}\S{{8,100}}+[ ]from"),
     AnchoredRule("password", "<(echo ", rf"(?:-n[ ])?[\"']?{_NOT_HERE}[^\s\"')]{{6}}"),
-    AnchoredRule("password", "http-basic.", rf"[\w.-]{{1,60}}[ ]\S{{1,64}}[ ]{GIVEN}"),
     AnchoredRule("password", "bundle config", rf"[^\n]{{1,120}}[ ][\w.-]{{1,64}}:{_NOT_HERE}\S{{6}}"),
     AnchoredRule("secret-assignment", "/t/", r"[a-z]{2}-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
     *(
-        AnchoredRule("secret-assignment", call, rf"{given}b?[\"']{MIXED_WORD}{DOUBT}[^\"'\s]{{12}}")
+        AnchoredRule("secret-assignment", call, rf"{given}b?[\"']{MIXED_OR_LETTERS}{DOUBT}[^\"'\s]{{12}}")
         for call, given in (
-            ("hmac", r"(?:\.new)?\((?:[\"']\w{1,12}[\"'],[ ]?)?"),
+            ("hmac", r"[\w.]{0,20}\((?:[\"']\w{1,12}[\"'],[ ]?)?[^\"'\n]{0,40}"),
             ("jwt.", r"(?:de|en)code\([^\n\"']{1,80},[ ]?"),
             ("crypt(", r"[^\n\"']{1,80},[ ]?"),
             ("sign(", r"[^\n\"']{0,80}?(?:[\"'][^\"'\n]{0,40}[\"'][^\n\"']{0,40}){0,3}?,[ ]?"),
-            ("getconnection(", r"[\"']?[^\"'\n]{1,200}[\"']?,[ ]?[\"'][^\"'\n]{1,64}[\"'],[ ]?"),
-            ("pgp_sym_", r"(?:de|en)crypt\([^\n']{1,80},[ ]?"),
             ("cookieparser(", ""),
-            ("pdo(", r"[^,\n]{1,200},[ ]?[\"'][^\"'\n]{1,64}[\"'],[ ]?"),
         )
     ),
     AnchoredRule(
         "secret-assignment", 'plaintext": "', rf"(?:\\?\")?{MIXED_WORD}{DOUBT}[^\"'\s]{{8}}"
     ),  # of Pulumi's state
     AnchoredRule("secret-assignment", "totp", r"\"?[ ]?[:=][ ]?\"?(?=[a-z]{0,16}[2-7])[a-z2-7]{16,64}(?![\w-])"),
-    AnchoredRule(
-        "password",
-        "user(",
-        rf"(?<=create_user\()[\"'][^\"'\n]{{1,64}}[\"'],[ ]?(?:[\"'][^\"'\n]{{1,64}}[\"'],[ ]?)?"
-        rf"[\"'](?![^\"'@\n]{{1,64}}@){MIXED_WORD}[^\"'\s]{{6,100}}+[\"']",
-    ),
+    AnchoredRule("password", "http-basic.", rf"[\w.-]{{1,60}}[ ]\S{{1,64}}[ ]{GIVEN}"),
     AnchoredRule("password", "useradd ", rf"[^\n]{{0,80}}?-p[ ]{GIVEN}"),
     AnchoredRule("password", "rclone ", rf"(?:obscure|[^\n]{{0,160}}?[ ]pass)[ ]{GIVEN}"),
     AnchoredRule("password", "signtool ", rf"[^\n]{{0,120}}?[ ]/p[ ]{GIVEN}"),
+    AnchoredRule("password", '"result": "', r"[^\"\n]{4,200}\",\s{0,40}\"special\""),  # of terraform's random_password
+    AnchoredRule("github-token", 'github-oauth"', r":[ ]?\{\s{0,20}\"[\w.-]{1,60}\":[ ]?\"\w{30}"),
+    AnchoredRule("password", "pgp_sym_", rf"(?:de|en)crypt\([^\n']{{1,80}},[ ]?'{MIXED_WORD}{DOUBT}[^'\s]{{8}}"),
+    AnchoredRule("password", "]:587 ", r"[^\s:@]{1,64}(?:@[^\s:]{1,80})?:(?!\$)\S{6}"),
+    AnchoredRule(
+        "secret-assignment", 'username":', r"[ ]?\"[^\"\n]{1,64}\",[ \r\n]{0,20}\"key\"[ ]?:[ ]?\"[0-9a-f]{32}\""
+    ),
+    AnchoredRule("password", " /rp ", GIVEN),
+    AnchoredRule(
+        "bearer",
+        "bearer",
+        rf"[:\s{{}}\"'`,=]{{1,8}}+(?:value:[ ]?)?[\"']?{MIXED_OR_LETTERS}{DOUBT}[\w+/.~=-]{{16}}{AT_END}",
+    ),
+    # Tokens in arguments of commands.
+    AnchoredRule("basic-auth", " -u", rf"[ =][\"']?{MIXED_OR_LETTERS}{DOUBT}[\w.-]{{20,200}}+:(?=[\"'\s]|$)"),
+    *(
+        AnchoredRule(
+            "secret-flag", flag, rf"(?![0-9a-f]{{20,200}}+\b){MIXED_OR_LETTERS}{DOUBT}[\w-]{{20,200}}+(?=\s|$)"
+        )
+        for flag in (" -t ", " -k ")
+    ),
+    AnchoredRule(
+        "secret-flag",
+        "login ",
+        rf"(?<=[ ]login[ ])(?:<<<[ ])?{MIXED_OR_LETTERS}{DOUBT}[\w.-]{{20,200}}+(?=\s|$)",
+    ),
+    AnchoredRule(  # without a scheme
+        "url-credentials",
+        "//",
+        rf"(?<!:..)[\w.-]{{1,60}}+:{NO_VALUE}{MIXED_WORD}{DOUBT}[^\s/@\"'<>{{}}]{{8,200}}+@[\w\[]",
+    ),
+    *(  # of Oracle
+        AnchoredRule("password", tool, rf"[^\n]{{0,60}}?[\w.-]{{1,40}}/{MIXED_WORD}{DOUBT}[^\s@/\"']{{8,60}}@")
+        for tool in ("expdp ", "impdp ", "rman ", "sqlldr ", "conn ", "connect ")
+    ),
+    *(AnchoredRule("password", call, _OF_USER.removeprefix(r"\w{0,20}+\(")) for call in ("user(", "pdo(")),
 )

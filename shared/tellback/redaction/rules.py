@@ -141,18 +141,22 @@ class Scan:
             while match := search(searched, start, end + shift):
                 index = match.lastindex or 0
                 doubts = compiled.doubts.get(index)
-                if doubts is None or _all_random(text, match, doubts, shift):
+                start = max(match.end() - shift, match.start() + 1)  # noqa: PLW2901 - the window is used up
+                doubtful = None if doubts is None else _no_random(text, match, doubts, shift)
+                if doubtful is None:
                     # One with `after` begins with the character before it, and so at its own place in the text.
                     yield match.end() - 1 - shift if index in compiled.at_end else match.start(), compiled.names[index]
-                start = max(match.end() - shift, match.start() + 1)  # noqa: PLW2901 - the window is used up
+                elif self.anchor and (again := folded.find(self.anchor, max(doubtful, match.start() + 1), start)) >= 0:
+                    start = again  # noqa: PLW2901 - what was taken for a value is a name: `set DB_PASSWORD⏎DB_PASSWORD=…`
 
 
-def _all_random(text: str, match: re.Match[str], doubts: range, shift: int) -> bool:
+def _no_random(text: str, match: re.Match[str], doubts: range, shift: int) -> int | None:
+    """Return where the first value begins that is not random, or None."""
     for doubt in doubts:  # not by a generator, which took half of the time of a match
         start = match.start(doubt)
         if start >= 0 and not seems_random(text, start - shift):
-            return False
-    return True
+            return start - shift
+    return None
 
 
 Anchored = dict[str, Scan]  # by the text with which each match begins
