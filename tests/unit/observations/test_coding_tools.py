@@ -86,7 +86,7 @@ def test_an_exit_that_says_nothing_was_found_is_an_empty_answer(command: str, ou
         ("touch x", ""),
         ("ssh web uptime", wrapped(0, "bash: line 1: cd: /home/me/lab: No such file or directory\n10:00 up 3 days")),
         ("ssh web uptime", "/etc/profile.d/x.sh: line 3: nvm: command not found\n10:00 up 3 days"),
-        ("docker exec web df", "/dev/sda1 20G\nbash: /root/.bashrc: Permission denied"),
+        ("docker exec web df", "/dev/sda1 20G\nbash: /srv/a/.bashrc: Permission denied"),
         ("python checks.py", wrapped(0, "ModuleNotFoundError: No module named 'yaml'")),
     ],
 )
@@ -111,7 +111,7 @@ def test_these_are_no_failures(command: str, output: str) -> None:
             "index out of bounds",
         ),
         ("ssh web 'cd /srv/x; ls'", "bash: line 1: cd: /srv/x: No such file or directory\nnotes.txt", "cd: /srv/x"),
-        ("ssh web 'a; b'", "bash: /root/.bashrc: Permission denied\nbash: line 1: b: command not found", "b: command"),
+        ("ssh web 'a; b'", "bash: /srv/a/.bashrc: Permission denied\nbash: line 1: b: command not found", "b: command"),
         ("python a.py; echo done", f"{TRACE}\ndone", "KeyError: 'indexes'"),
         ("grep x missing.py", wrapped(2, "grep: missing.py: No such file or directory"), "grep: missing.py"),
         ("python a.py && grep -q x out", wrapped(1, TRACE), "KeyError"),
