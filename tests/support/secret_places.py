@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.margins import EACH_LINE
-from tests.support.secrets_of_tools import ALPHABETS, HOLE, value_of
+from tests.support.secrets_of_tools import ALPHABETS, HOLE, spellings, value_of
 
 CORPUS: Final = Path(__file__).parents[1] / "data" / "consoles_apart"
 WRAPPINGS: Final = ("raw", "json", "margin")
@@ -112,19 +112,7 @@ def _jwt(rng: random.Random) -> str:
 
 
 def _fill(form: str, of_class: str, rng: random.Random, number: int) -> tuple[str, tuple[str, ...]]:
-    name = rng.choice(OF_TOKENS if of_class == "token" else OF_PASSWORDS)
-    words = name.split()
-    title = [word.capitalize() for word in words]
-    names = {
-        "NAME": "_".join(words).upper(),
-        "name": "_".join(words),
-        "na-me": "-".join(words),
-        "na.me": ".".join(words),
-        "naMe": words[0] + "".join(title[1:]),
-        "NaMe": "".join(title),
-        "na me": name,
-        "Na Me": " ".join(title),
-    }
+    names = spellings(rng.choice(OF_TOKENS if of_class == "token" else OF_PASSWORDS))
     value = ""
     secrets: list[str] = []
 

@@ -143,12 +143,11 @@ def clean_forms(corpus: Path = TOOLS_APART) -> list[str]:
     return [form for forms_ in _sections(corpus / "clean.txt").values() for form in forms_]
 
 
-def _fill(form: str, name: str, value: str, other: str = "") -> SampleOfTools:
+def spellings(name: str) -> dict[str, str]:
+    """Return a name of several words by the hole that it fills, as each language spells it."""
     words = name.split()
     title = [word.capitalize() for word in words]
-    in_url, encoded = quote(value, safe=""), base64.b64encode(value.encode()).decode()
-    holes = {
-        "V": value,
+    return {
         "NAME": "_".join(words).upper(),
         "name": "_".join(words),
         "na-me": "-".join(words),
@@ -158,6 +157,14 @@ def _fill(form: str, name: str, value: str, other: str = "") -> SampleOfTools:
         "na me": name,
         "Na Me": " ".join(title),
         "Na-Me": "-".join(title),
+    }
+
+
+def _fill(form: str, name: str, value: str, other: str = "") -> SampleOfTools:
+    in_url, encoded = quote(value, safe=""), base64.b64encode(value.encode()).decode()
+    holes = {
+        "V": value,
+        **spellings(name),
         "V in a URL": in_url,
         "base64 of V": encoded,
         "another V": other,
