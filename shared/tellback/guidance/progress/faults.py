@@ -71,9 +71,9 @@ def shows_progress(features: CallFeatures) -> bool:
     return features.failed and features.waits and not features.writes and bool(features.lines) and features.known < 1
 
 
-# Programs that say why they fail, unless their output is thrown away.
-# What feedback quotes of such a failure.
 MUTE: Final = "It failed without a word."
+"""What feedback quotes of a failure that nothing explains."""
+# Programs that say why they fail, unless their output is thrown away.
 _TALKERS: Final = words_in("cd ls cat head tail pwd echo printf true date whoami git mkdir cp mv rm exit")
 
 

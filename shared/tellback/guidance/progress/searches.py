@@ -40,6 +40,3 @@ def _missing_pages(trail: ProgressTrail, features: CallFeatures, at: int) -> Stu
     if count < MISSING_PAGES:
         return None
     return StuckFinding("empty_searches", MISSING, count, first, at, detail=MISSING)
-
-
-__all__ = ["EMPTY_SEARCHES", "MISSING", "MISSING_PAGES", "in_vain"]
