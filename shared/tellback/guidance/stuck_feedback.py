@@ -14,6 +14,7 @@ from tellback.errors import InvalidInput
 from tellback.guidance.progress.effects import works_on_code
 from tellback.guidance.progress.faults import MUTE
 from tellback.guidance.progress.searches import MISSING
+from tellback.guidance.progress.substance import is_absent
 from tellback.guidance.progress.trail import StuckFinding
 from tellback.guidance.provider import FeedbackContext
 from tellback.lazy_pattern import lazy_pattern
@@ -103,10 +104,10 @@ _LACKING: Final = lazy_pattern(
     r"|\bE(?:TIMEDOUT|CONNREFUSED|NOTFOUND|AI_AGAIN|NETUNREACH|HOSTUNREACH|ACCES|NOSPC)\b"
     r"|Cannot connect|API key|: not found$"
 )
-# Somebody does not let the agent in, or nothing is at the address: other code or another try changes neither.
+# Somebody does not let the agent in: neither other code nor another try changes that.
 _REFUSED: Final = lazy_pattern(
     r"[Pp]ermission ?[Dd]enied|[Aa]ccess ?[Dd]enied|[Uu]nauthori[sz]ed|not authorized|[Oo]peration not permitted|EACCES"
-    r"|[Ff]orbidden|not allowed to|(?:status(?: code)?|error|HTTP\S*)[ :=]{1,2}40[134]\b|\b40[134] (?:[A-Z][a-z]+)"
+    r"|[Ff]orbidden|not allowed to|(?:status(?: code)?|error|HTTP\S*)[ :=]{1,2}40[13]\b|\b40[13] (?:[A-Z][a-z]+)"
 )
 _WHAT: Final = lazy_pattern(
     r"\w{2,10}://[\w.:/@?&=%~#+-]{3,120}|(?<![\w.<])~?(?:/[\w.@+-]{1,60}){1,8}|\b[\w.-]+@[\w.-]+"
@@ -124,7 +125,7 @@ MUTE_STEP: Final = (
 )
 # Addresses that do not exist are no searches, though they find as little.
 MISSING_PAGES: Final = "None of the last {count} addresses, since call {since}, exists."
-MISSING_PAGES_STEP: Final = "Guess no further one: open a page that lists them, such as an index, or search for it."
+MISSING_PAGES_STEP: Final = "Guess no further address: open a page that lists them, such as an index, or search for it."
 FAILING_CALL_STEP: Final = (
     "It will fail again until something changes: act on the error, or find a way without this call."
 )
@@ -197,6 +198,8 @@ def _step(found: StuckFinding, context: FeedbackContext) -> str:
         general = FAILING_CALL_STEP
     elif found.kind == "same_failure" and call is not None and not works_on_code(call.tool):
         general = SERVICE_STEP
+    if found.kind != "same_call" and is_absent(found.detail):
+        return MISSING_PAGES_STEP
     if _REFUSED.search(found.detail):
         return REFUSED_STEP.format(what=_refused_what(found, call))
     fitting = ((_MUTE, MUTE_STEP), (_REFUSED_EDIT, REFUSED_EDIT_STEP), (_LACKING, LACKING_STEP))

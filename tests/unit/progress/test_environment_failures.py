@@ -37,6 +37,20 @@ def test_addresses_that_are_guessed_one_after_another_are_reported_at_the_fourth
     assert feedback.suggestions == (MISSING_PAGES_STEP,)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "curl: (22) The requested URL returned error: 404",
+        "ERROR: HTTP error 404 while getting https://docs.example/guide",
+        "HTTP Error 410: Gone",
+    ],
+)
+def test_the_step_after_commands_that_reach_no_page_asks_for_no_right(said: str) -> None:
+    calls = [claude_code(f"get https://docs.example/v{n}", f"Exit code 1\n{said}") for n in range(3)]
+    ((_, feedback),) = nudges_in(calls)
+    assert feedback.suggestions == (MISSING_PAGES_STEP,)
+
+
 def test_a_fetched_page_is_quoted_by_its_status() -> None:
     record = {"bytes": 90, "code": 403, "codeText": "Forbidden", "result": "<head><title>Just a moment</title></head>"}
     ((_, feedback),) = nudges_in([fetched(f"page/{n}", json.dumps(record)) for n in range(3)])
