@@ -9,9 +9,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_the_bill_lists_what_the_image_installs(tmp_path: Path) -> None:
     path = tmp_path / "sbom.cdx.json"
     subprocess.run([sys.executable, "ops/sbom.py", str(path)], cwd=ROOT, check=True, capture_output=True)

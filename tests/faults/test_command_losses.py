@@ -33,7 +33,7 @@ def settings(settings: Settings) -> Settings:
 
 @pytest.mark.faults
 @pytest.mark.usefixtures("beat")
-@pytest.mark.parametrize("victim", ["pool child", "worker"])
+@pytest.mark.parametrize("victim", ["pool child", pytest.param("worker", marks=pytest.mark.slow)])
 def test_a_killed_worker_leaves_one_record_and_no_command(
     tb: Tellback, workers: Workers, start_workers: StartWorkers, victim: str
 ) -> None:
@@ -57,6 +57,7 @@ def test_a_killed_worker_leaves_one_record_and_no_command(
     assert not tb.gate("s1").passed
 
 
+@pytest.mark.slow
 @pytest.mark.faults
 @pytest.mark.usefixtures("beat")
 def test_a_lost_command_is_tried_again_where_that_was_asked(tb: Tellback, workers: Workers, tmp_path: Path) -> None:
@@ -75,6 +76,7 @@ def test_a_lost_command_is_tried_again_where_that_was_asked(tb: Tellback, worker
     assert verdict.reasons[0].startswith("passed over:")
 
 
+@pytest.mark.slow
 @pytest.mark.faults
 @pytest.mark.usefixtures("beat")
 def test_a_frozen_worker_loses_its_command_and_is_superseded(tb: Tellback, workers: Workers) -> None:
@@ -139,6 +141,7 @@ def test_redis_killed_in_the_middle_of_a_command(
     assert len(tb.records("s1")) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.faults
 @pytest.mark.usefixtures("beat")
 def test_a_worker_that_cannot_renew_kills_its_command(

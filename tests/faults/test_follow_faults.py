@@ -49,6 +49,7 @@ class Follower:
             self.pieces.append(piece)
 
 
+@pytest.mark.slow
 @pytest.mark.faults
 @pytest.mark.usefixtures("beat")
 def test_a_follower_of_a_lost_worker_ends_with_the_record_that_says_so(tb: Tellback, workers: Workers) -> None:
@@ -107,6 +108,7 @@ def test_a_second_attempt_is_announced_and_followed(
     assert summary.startswith("✓ exit 0")
 
 
+@pytest.mark.slow
 @pytest.mark.faults
 def test_redis_restarts_while_a_command_is_followed(
     tb: Tellback, workers: Workers, redis_server: RedisServer, tmp_path: Path

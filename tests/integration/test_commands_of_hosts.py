@@ -92,6 +92,7 @@ def test_an_unknown_host_is_a_clear_answer(
     wait_until(lambda: not database.command("EXISTS", f"{KEY_PREFIX}commands.nobody"), "its queue is emptied")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("beat", "workers")
 def test_wake_ups_for_an_absent_host_do_not_pile_up(tb: Tellback, database: Database) -> None:
     """The sweep repeats lost wake-ups, and adds none to those that nobody takes."""

@@ -136,7 +136,9 @@ def test_nothing_is_written(settings: Settings, database: Database) -> None:
     assert database.command("DBSIZE") == 0
 
 
-@pytest.mark.parametrize("name", ["due", "in:commands", "channels"])
+@pytest.mark.parametrize(
+    "name", ["in:commands", *(pytest.param(name, marks=pytest.mark.slow) for name in ("due", "channels"))]
+)
 def test_a_key_of_another_type_is_named_and_ends_no_command_with_a_traceback(
     settings: Settings,
     database: Database,

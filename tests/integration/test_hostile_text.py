@@ -151,7 +151,7 @@ OTHERS: Final = [
 ]
 
 
-@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "pipe"])
+@pytest.mark.parametrize("terminal", [pytest.param(True, marks=pytest.mark.slow), False], ids=["terminal", "pipe"])
 def test_nothing_hidden_is_printed(settings: Settings, reported: int, tmp_path: Path, *, terminal: bool) -> None:
     assert reported >= 20, "the host accepts nearly all of it"
     as_json = [[*each, "--json"] for each in LISTS]

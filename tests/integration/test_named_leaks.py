@@ -54,7 +54,9 @@ def on_disk(folder: Path) -> str:
     return "".join(path.read_text("utf-8", "replace") for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize(
+    "text", [pytest.param(text, marks=[pytest.mark.slow] if at else []) for at, text in enumerate(TEXTS)]
+)
 def test_what_a_head_names_reaches_neither_redis_nor_a_disk(
     tb: Tellback, settings: Settings, workers: Workers, tmp_path: Path, text: str
 ) -> None:

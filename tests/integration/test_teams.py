@@ -157,7 +157,7 @@ def signal(settings: Settings, name: str) -> str:
     ("limit", "bring", "reason"),
     [
         ("sessions", begin, "limit of active sessions is reached (5 in this shard, within an hour)"),
-        ("banks", signal, "limit of banks is reached (5 in this shard)"),
+        pytest.param("banks", signal, "limit of banks is reached (5 in this shard)", marks=pytest.mark.slow),
     ],
 )
 def test_a_team_has_as_many_sessions_and_banks_as_it_is_allowed(

@@ -85,14 +85,12 @@ def _hidden_behind_margins(samples: Sequence[SampleOfTools]) -> float:
     return sum(not sample.leaks(text) for sample, text in zip(samples, shown, strict=True)) / len(samples)
 
 
-# 62,370 samples. Of 620 of them, chance makes the rate differ by 0.6 %; of 600 behind margins by 0.8 %.
-@pytest.mark.bulk
-@pytest.mark.parametrize("every", [101, pytest.param(11, marks=pytest.mark.slow)])
-def test_of_a_set_of_layouts_written_apart_nearly_all_are_hidden(every: int) -> None:
-    """The set was written before its writer read the rules; each nth sample of 126 kinds in 495 forms is tried."""
+@pytest.mark.slow
+def test_of_a_set_of_layouts_written_apart_nearly_all_are_hidden() -> None:
+    """The set was written before its writer read the rules; of 62,370 samples of 126 kinds, an eleventh is tried."""
     samples = list(named("name", corpus=MARGINS_APART))
-    assert _hidden(samples[::every]) >= 0.96
-    assert _hidden_behind_margins([sample for sample in samples if "\n" in sample.form][:: every // 4]) >= 0.94
+    assert _hidden(samples[::11]) >= 0.96
+    assert _hidden_behind_margins([sample for sample in samples if "\n" in sample.form][::2]) >= 0.94
     of_tools = list(printed(corpus=MARGINS_APART))
     assert _hidden(of_tools) >= 0.87
     assert _hidden_behind_margins(of_tools) >= 0.87

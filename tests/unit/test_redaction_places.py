@@ -133,15 +133,14 @@ def _hidden(samples: Iterable[SampleOfTools]) -> tuple[float, float]:
     return sum(shown[True]) / len(shown[True]), sum(shown[False]) / len(shown[False])
 
 
-# 100,203 samples. Of 500 of a half, chance makes the rate differ by 1 %.
-@pytest.mark.bulk
-@pytest.mark.parametrize("every", [101, pytest.param(11, marks=pytest.mark.slow)])
-def test_of_a_set_of_places_written_apart_nearly_all_are_hidden(every: int) -> None:
+# 100,203 samples.
+@pytest.mark.slow
+def test_of_a_set_of_places_written_apart_nearly_all_are_hidden() -> None:
     """The set was written before its writer read the rules; the misses of the measured half were never read."""
-    tuning, measured = _hidden(list(named("name", corpus=PLACES_APART))[::every])
+    tuning, measured = _hidden(list(named("name", corpus=PLACES_APART))[::11])
     assert tuning >= 0.97
     assert measured >= 0.93
-    tuning, measured = _hidden(list(named("password", corpus=PLACES_APART))[:: every // 10])
+    tuning, measured = _hidden(list(named("password", corpus=PLACES_APART)))
     assert tuning >= 0.89
     assert measured >= 0.85
     tuning, measured = _hidden(printed(corpus=PLACES_APART))

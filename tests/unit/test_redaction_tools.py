@@ -21,13 +21,11 @@ def _share(samples: list[SampleOfTools]) -> float:
     )
 
 
-# 103,000 samples. Of 560 of those that only a name gives away, chance makes the rate differ by 0.6 %.
-@pytest.mark.bulk
-@pytest.mark.parametrize(("every", "of_names"), [(101, 0.965), pytest.param(7, 0.975, marks=pytest.mark.slow)])
-def test_of_a_set_of_tools_written_apart_nearly_all_are_hidden(every: int, of_names: float) -> None:
-    """The set was written before its writer read the rules; each nth sample of 218 kinds in 485 forms is tried."""
-    assert _share(list(named("form"))[::every]) >= 0.99
-    assert _share(list(named("name"))[::every]) >= of_names
+@pytest.mark.slow
+def test_of_a_set_of_tools_written_apart_nearly_all_are_hidden() -> None:
+    """The set was written before its writer read the rules; a seventh of 103,000 samples of 218 kinds is tried."""
+    assert _share(list(named("form"))[::7]) >= 0.99
+    assert _share(list(named("name"))[::7]) >= 0.975
     assert _share(list(printed())) >= 0.94
     assert _share(list(passwords())) >= 0.92
 
