@@ -1,4 +1,8 @@
-"""The eleventh corpus of secrets, in `tests/data/consoles_apart`: kinds of places, each with some of its texts."""
+"""The eleventh and twelfth corpora of secrets: kinds of places, each with some of its texts.
+
+They lie in `tests/data/consoles_apart` and `tests/data/prints_apart`; `clean.txt` holds what must stay, and the other
+files the places.
+"""
 
 import base64
 import hashlib
@@ -14,7 +18,9 @@ from typing import Final
 from tests.support.margins import EACH_LINE
 from tests.support.secrets_of_tools import ALPHABETS, HOLE, spellings, value_of
 
-CORPUS: Final = Path(__file__).parents[1] / "data" / "consoles_apart"
+_DATA: Final = Path(__file__).parents[1] / "data"
+CONSOLES_APART: Final = _DATA / "consoles_apart"
+PRINTS_APART: Final = _DATA / "prints_apart"
 WRAPPINGS: Final = ("raw", "json", "margin")
 OF_TOKENS: Final = (
     *("api key", "api token", "access token", "client secret", "signing key", "webhook secret", "encryption key"),
@@ -148,10 +154,10 @@ def _wrap(text: str, wrapping: str, rng: random.Random) -> str:
 
 
 @cache
-def _sections(file: str) -> dict[str, list[str]]:
+def _sections(file: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     section = ""
-    for line in (CORPUS / file).read_text(encoding="utf-8").splitlines()[1:]:
+    for line in file.read_text(encoding="utf-8").splitlines()[1:]:
         if re.match("## [a-z]", line):
             section = line[3:]
             found[section] = []
@@ -160,9 +166,15 @@ def _sections(file: str) -> dict[str, list[str]]:
     return found
 
 
-def places(*, each: int = 4, seed: int = 0) -> Iterator[SamplePlace]:
+def _places(corpus: Path) -> Iterator[tuple[str, list[str]]]:
+    for file in sorted(corpus.glob("*.txt")):
+        if file.name != "clean.txt":
+            yield from _sections(file).items()
+
+
+def places(*, corpus: Path = CONSOLES_APART, each: int = 4, seed: int = 0) -> Iterator[SamplePlace]:
     """Yield each text with some values of each class that fits, in each wrapping."""
-    for place, forms in _sections("places.txt").items():
+    for place, forms in _places(corpus):
         for form in forms:
             for of_class in _classes(form):
                 for number in range(each):
@@ -172,9 +184,9 @@ def places(*, each: int = 4, seed: int = 0) -> Iterator[SamplePlace]:
                         yield SamplePlace(place, form, of_class, wrapping, _wrap(text, wrapping, rng), secrets)
 
 
-def look_alikes(*, seed: int = 0) -> Iterator[SamplePlace]:
+def look_alikes(*, corpus: Path = CONSOLES_APART, seed: int = 0) -> Iterator[SamplePlace]:
     """Yield what must stay, in each wrapping; the half is chosen by the text."""
-    for forms in _sections("clean.txt").values():
+    for forms in _sections(corpus / "clean.txt").values():
         for form in forms:
             rng = random.Random(f"{seed}{form}")
             text, _ = _fill(form, "clean", rng, 0)
