@@ -143,16 +143,48 @@ def test_a_token_of_letters_is_hidden(place: str) -> None:
     assert redact_text(place.format("internationalizationSettings")) == place.format("internationalizationSettings")
 
 
-@pytest.mark.parametrize("mark", ["NextToken", "ClientToken", "next_token", "continuationToken", "page_token"])
+@pytest.mark.parametrize(
+    "mark", ["NextToken", "ClientToken", "next_token", "continuationToken", "page_token", "LockToken", "changeToken"]
+)
 @pytest.mark.parametrize("form", ["{}={}", "{}: {}", '"{}": "{}"', "retry with {} {}", "the {} is {}"])
 def test_marks_of_pages_stay_in_each_form(mark: str, form: str) -> None:
     """Before, only those in quotes did."""
     assert redact_text(form.format(mark, TOKEN)) == form.format(mark, TOKEN)
 
 
-@pytest.mark.parametrize("flag", ["--next-token", "--client-token", "--starting-token", "--page-token"])
-def test_flags_for_pages_and_retries_stay(flag: str) -> None:
+@pytest.mark.parametrize(
+    "flag",
+    [
+        *(
+            "--next-token",
+            "--client-token",
+            "--starting-token",
+            "--page-token",
+            "--lock-token",
+            "--client-request-token",
+        ),
+        *("--key-id", "--ssh-public-key-id"),
+    ],
+)
+def test_flags_for_pages_retries_and_ids_stay(flag: str) -> None:
     assert redact_text(f"aws s3api list {flag} {TOKEN}") == f"aws s3api list {flag} {TOKEN}"
+
+
+@pytest.mark.parametrize("name", ["unlock_token", "exchangeToken", "--unlock-token", "--s3-access-key-id"])
+def test_secrets_whose_names_end_as_marks_and_ids_do_are_hidden(name: str) -> None:
+    assert TOKEN not in redact_text(f"{name} {TOKEN}" if name.startswith("--") else f'"{name}": "{TOKEN}"')
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "class Large4_5_PatchEmbed(Small2_5_VisionPatchEmbed):",
+        '"CustomerMasterKeySpec": "ECC_NIST_P521",',
+        '"PreTokenGeneration": "arn:aws:lambda:us-east-1:123456789012:function:Mail7",',
+    ],
+)
+def test_names_beside_a_word_for_a_secret_stay(line: str) -> None:
+    assert redact_text(line) == line
 
 
 # 24,000 samples at four values each. Of 500 of a half, chance makes the rate differ by 1 %.

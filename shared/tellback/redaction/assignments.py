@@ -113,21 +113,21 @@ ISSUERS: Final = (
     *("upstage", "uptimerobot", "urlscan", "vercel", "virustotal", "vultr", "wandb", "weatherbit", "weatherstack"),
     *("weightsandbiases", "wistia", "wrike", "zenscrape", "zeplin", "zerobounce", "zerotier", "zoho"),
 )
-# Names that contain these are not secrets: marks of pages, retries and sessions, which an agent needs to continue.
-_MARKS_OF_PAGES: Final = (
-    *("nexttoken", "next_token", "next-token", "clienttoken", "client_token", "client-token", "pagetoken"),
-    *("page_token", "page-token", "continuationtoken", "continuation_token", "synctoken", "sync_token"),
-    *("forwardtoken", "backwardtoken", "sequencetoken", "sequence_token"),
-    *(
-        "startingtoken",
-        "starting_token",
-        "starting-token",
-        "continuation-token",
-        "publickeytoken",
-        "resumetoken",
-        "resume_token",
-        "idempotencytoken",
-    ),
+# Names that contain these are not secrets: marks of pages, retries, locks and sessions, which an agent needs to go on.
+_MARKS: Final = (
+    *("next", "client", "page", "continuation", "sync", "forward", "backward", "sequence", "starting", "resume"),
+    *("idempotency", "lock", "change", "clientrequest", "client_request", "client-request", "lifecycleaction"),
+)
+_UNLIKE_MARKS: Final = ("unlock", "exchange")  # secrets whose names end as those of locks and changes do
+
+
+def _tokens_of(*names: str) -> list[str]:
+    return [f"{name}{sign}token" for name in names for sign in ("", "_", "-")]
+
+
+_NO_MARK: Final = (
+    f"(?:{preceded_by(('publickeytoken', *_tokens_of(*_MARKS)), unless=True)}"
+    f"|{preceded_by(_tokens_of(*_UNLIKE_MARKS))})"
 )
 _END: Final = r"""(?=[\\"'`]|[ \t]{0,40}+(?:[,;#&|<})\]]|$)|[ \t])"""
 _QUOTED: Final = r"""(?<=["'`])[^"'`\s\\]{4,200}+\\?["'`]"""
@@ -210,8 +210,9 @@ def _secrets() -> tuple[AnchoredRule, ...]:
 
 # `tokenizer: cl100k_base`; `arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db-AbCdEf`, a name.
 UNLESS: Final = {
-    "token": preceded_by(_MARKS_OF_PAGES, unless=True) + "(?!i[sz]er)",
+    "token": _NO_MARK + "(?!i[sz]er)",
     "secret": "(?<![0-9]:secret)(?<!existingsecret)(?!smanager:)",
+    "_pat": "(?![a-rt-z])",  # `class Vision_PatchEmbed(Vision2_PatchEmbed)`
 }
 
 
@@ -237,7 +238,17 @@ _KEY_WITH_SIGNS: Final = preceded_by(
 _BEFORE_TOKEN: Final = "".join(sorted({name.removesuffix("token")[-1] for name in _TOKENS}))
 _HEADER: Final = r"""[\\"']{0,2}+[ \t]{0,8}+[:=,][ \t]{0,8}+[\\"']{0,2}+"""
 _FLAG: Final = r"[a-z0-9-]{3,40}+"
-_ENDS_OF_FLAGS: Final = ("token", "secret", "key", "credential", "credentials", "key-id", "-pat", "key-base", "-auth")
+_ENDS_OF_FLAGS: Final = (
+    "token",
+    "secret",
+    "key",
+    "credential",
+    "credentials",
+    "access-key-id",
+    "-pat",
+    "key-base",
+    "-auth",
+)
 _AHEAD_FLAG: Final = rf"(?={_FLAG}[ =][\"']?[^\s\"'<>$-][^\s\"'<>]{{3}})"
 _VARIABLE: Final = (
     r"(?:(?:ure)?[ ]set)?[ \t]{1,8}+[a-z0-9_.-]{0,30}(?:passw|passphrase|_pass(?![a-z])|token|secret|key|_pat(?![a-z]))"
@@ -307,8 +318,7 @@ RULES: Final = (
     AnchoredRule(
         "secret-flag",
         "--",
-        f"{_FLAG}{preceded_by(_ENDS_OF_FLAGS)}"
-        f"{preceded_by((mark for mark in _MARKS_OF_PAGES if '_' not in mark), unless=True)}"
+        f"{_FLAG}{preceded_by(_ENDS_OF_FLAGS)}{_NO_MARK}"
         rf"[ =][\"']?{NO_VALUE}{PATH}"
         rf"(?:{MIXED}{long_value(8)}|(?=[a-z]{{16}}){DOUBT}{long_value(16)}|{SIGNS}[^\s\"'`|;<>()]{{12}})",
         _AHEAD_FLAG,

@@ -33,6 +33,7 @@ _NOT_THE_VALUE: Final = (
     *("name", "names", "path", "file", "url", "uri", "count", "counts", "size", "length", "limit", "type", "version"),
     *("ttl", "expiry", "expires", "age", "header", "field", "prefix", "suffix", "endpoint", "host", "region", "class"),
     *("algorithm", "format", "hash", "digest", "policy", "scope", "scopes", "env", "label", "index", "arn", "rule"),
+    "spec",
     *(
         "publickey",
         "public_key",
@@ -188,7 +189,7 @@ def _quoted(word: str) -> str:
 
 _NO_VALUES: Final = (
     *("null", "none", "nil", "true", "false", "str", "string", "text", "int", "bool", "boolean", "bytes", "required"),
-    *("optional", "redacted", "hidden", "any", "object", "undefined", "self", "os", "env", "process", "config"),
+    *("optional", "redacted", "hidden", "any", "object", "undefined", "self", "os", "env", "process", "config", "arn"),
     *("sha1", "sha256", "sha384", "sha512", "md5"),  # `token.pyi,sha256=…`
     *("replace_me", "replaceme", "change_me", "changeme"),
     *("settings", "getpass", "input", "token", "value", "values", "secrets", "vars", "password", "passwort", "passwd"),
