@@ -181,10 +181,25 @@ def test_secrets_whose_names_end_as_marks_and_ids_do_are_hidden(name: str) -> No
         "class Large4_5_PatchEmbed(Small2_5_VisionPatchEmbed):",
         '"CustomerMasterKeySpec": "ECC_NIST_P521",',
         '"PreTokenGeneration": "arn:aws:lambda:us-east-1:123456789012:function:Mail7",',
+        '"PWD": "/srv/shop-2/build", "OLDPWD": "/srv/shop-2",',
+        "{'PWD': '/srv/shop-2', 'HOME': '/srv'}",
+        'declare -x OLDPWD="/srv/shop-2"',
+        "readFile('/etc/passwd', 'utf8', callback);",
+        "perldoc -u Some::Modulename",
+        "_ZNSt10filesystem15last_write_timeERKNS_7__cxx114pathENSt6chrono10time_pointINS_12__file_clockENS_4EEE@@GLIBCXX",
     ],
 )
 def test_names_beside_a_word_for_a_secret_stay(line: str) -> None:
     assert redact_text(line) == line
+
+
+@pytest.mark.parametrize(
+    "place",
+    ['"PWD": "{}"', '"db_pwd": "/{}"', "_ZN3c1018getTypeINS_14tagged_capsuleEv {}", "curl -u svc:{} https://a.example"],
+)
+def test_secrets_beside_folders_and_symbols_are_hidden(place: str) -> None:
+    token = f"ghp_{TOKEN}{TOKEN[:4]}"
+    assert token not in redact_text(place.format(token))
 
 
 # 24,000 samples at four values each. Of 500 of a half, chance makes the rate differ by 1 %.

@@ -166,6 +166,11 @@ _PASSWORD: Final = (
     f"|{PATH}(?:{_SYMBOLS}{_END}|{DOUBT}{_BASE64}|{DOUBT}{_GENERATED}{_END}|{DOUBT}[a-z][a-z0-9_.-]{{15,100}}+(?![\\w(:=\\[])))"
     "|value=[\"'][^\"'\\s]{4})"
 )
+# `"PWD": "/srv/app1"`: where a process works.
+_NO_FOLDER: Final = (
+    r"(?!(?:(?<![\w-]pwd)|(?<=oldpwd))[\"'\]]{0,2}[ \t]{0,4}(?:=>?|:)[ \t]{0,4}"
+    r"[\"'`](?:~?/|[a-z]:[\\/])[^\"'`\n]{0,200}[\"'`])"
+)
 # Only a whole word: in a block, the line holds the value and nothing else.
 _ALONE_IN_BLOCK: Final = rf"{IN_BLOCK}{NO_VALUE}{PATH}[^\s\"'<>{{}}]{{4,200}}+[ \t\r]{{0,4}}(?:<|$){AT_END}"
 # `pass` is part of words: bypass, compass, passenger, passed, groupAssociation, mapAssets. And Go's tests print
@@ -262,11 +267,11 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "pass",
-        f"(?:{AHEAD_PASSWORD}(?>word|wd|w|phrase|code){_PASSWORD}|{NEXT_IN_BLOCK}(?>w|phrase|code|(?<=[_-]pass)(?![a-z])){_ALONE_IN_BLOCK}"
+        f"(?:{AHEAD_PASSWORD}(?<!/etc/pass)(?>word|wd|w|phrase|code){_PASSWORD}|{NEXT_IN_BLOCK}(?>w|phrase|code|(?<=[_-]pass)(?![a-z])){_ALONE_IN_BLOCK}"
         f"|{AHEAD_PASSWORD}(?!w|phrase|code){_PASS_ALONE}{_PASSWORD})",
         AFTER_PASSWORD,
     ),
-    AnchoredRule("password", "pwd", _PASSWORD, AHEAD_PASSWORD),
+    AnchoredRule("password", "pwd", f"{_NO_FOLDER}{_PASSWORD}", AHEAD_PASSWORD),
     AnchoredRule("password", "pwd", _ALONE_IN_BLOCK, NEXT_IN_BLOCK),
     AnchoredRule(
         "password",
@@ -327,7 +332,7 @@ RULES: Final = (
         AnchoredRule(
             "basic-auth",
             flag,
-            r"[ =][\"']?(?![\d:]{1,20}+\b|(?:https?|wss?)://)[^\s:\"'$<>/-][^\s:\"'$<>/]{0,64}:(?!\$|<|\*{3})[^\s\"'<>]{3}",
+            r"[ =][\"']?(?![\d:]{1,20}+\b|(?:https?|wss?)://)[^\s:\"'$<>/.-][^\s:\"'$<>/]{0,64}:(?!\$|<|:|\*{3})[^\s\"'<>]{3}",
         )
         for flag in (" -u", "--user", "--proxy-user")
     ),

@@ -236,11 +236,17 @@ def fold_ascii(text: str) -> str:
     return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
+# A symbol of C++, as linkers and debuggers print it: as mixed as a token, with the prefixes of some in it.
+_SYMBOL: Final = lazy_pattern(r"(?<![\w/+=-])_{1,2}Z[A-Za-z]{0,12}[0-9]{1,3}[A-Za-z_][\w.$@]{0,4000}")
+
+
 def unescaped(text: str) -> str:
-    r"""Return `text` with spaces for \n, \r and \t, whose letters would seem to be part of the token after them."""
+    r"""Return `text` with spaces for \n, \r and \t, whose letters would seem to be part of a token, and for symbols."""
     if "\\" in text:
         for letter in "nrt":
             text = text.replace(f"\\{letter}", "  ")
+    if "_Z" in text:
+        text = _SYMBOL.sub(lambda symbol: " " * len(symbol[0]), text)
     return text
 
 
