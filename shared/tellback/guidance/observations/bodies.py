@@ -166,6 +166,11 @@ def _finding_from_fields(fields: Mapping[str, Any]) -> Finding | None:
     return Finding("invalid_arguments", "; ".join(f"{name}: {text}" for name, text in zip(fields, texts, strict=True)))
 
 
+_ERROR_FIELDS: Final = (
+    "error", "errors", "error_message", "errormessage", "error_description", "error_code", "error_type", "fault",
+)  # fmt: skip
+
+
 def _reports_failure(fields: Mapping[str, Any], *, failed: bool) -> bool:
     names = {name.lower(): value for name, value in fields.items()}
     others = sum(name not in load_lexicon().beside_error and _has_content(value) for name, value in names.items())
@@ -173,7 +178,7 @@ def _reports_failure(fields: Mapping[str, Any], *, failed: bool) -> bool:
     if others > _MAX_MESSAGE_FIELDS or (results and not failed):
         return False
     # True is only a flag, and a number may be a count or a rate: `{"errors": 3}` is a result.
-    for name in ("error", "errors", "error_message", "errormessage", "error_description", "error_code", "fault"):
+    for name in _ERROR_FIELDS:
         if _has_content(names.get(name)) and names[name] is not True and not isinstance(names[name], int | float):
             return True
     said = any(

@@ -55,7 +55,8 @@ _SHORT: Final = 600
 
 # Of Claude Code, OpenHands and Anthropic's editor, MCP servers.
 _MARKED: Final = re.compile(
-    r"\s{0,40}(?:<(?:tool_use_)?error>|ERROR:\n|Error: |E(?:NOENT|ISDIR|ACCES|PERM|EXIST)\b)", re.IGNORECASE
+    r"\s{0,40}(?:<(?:tool_use_)?error>|ERROR:\n|Error(?: from server)?: |E(?:NOENT|ISDIR|ACCES|PERM|EXIST)\b)",
+    re.IGNORECASE,
 )
 
 # A short text about a path, in place of what stands there.

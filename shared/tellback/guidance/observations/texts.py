@@ -60,13 +60,14 @@ _IS_NOTHING: Final = re.compile(
 # required, as "Error correction codes are ..." begins an article; `(?!//)` keeps out URLs.
 _SAYS_ERROR: Final = re.compile(
     # "error: none" reports that there is none; "KeyError: 0" is one.
+    r"(?!an error occurred \(DryRun)"  # AWS, of a call that would have succeeded
     r"(?!\s*(?:error|exception|failure)\s*:\s*(?:none|null|nil|false|0|n/a)[^\w\n]*(?:\n|\Z))"
     r"\s*(?:<\w+>\s*|### Result\s+)?(?:[\[(*`\u274c\u2716\u2717\u26a0\ufe0f\U0001f6ab]*\s?)"
     r"(?:(?:tool|execution|internal|fatal|api|runtime|http|command|system|unexpected"
     r"|an?|the|mcp)\s+)*"
     r"(?:[A-Za-z_][\w.]{0,100})?(?:error|exception|failure|timeout|warning|exit|iterat\w+|interrupt|failed)\b"
-    r"(?:\s+(?:code|message|occurred|executing|calling|running|fetching|in|while|during|when|with"
-    r"|at)\b[^:\n]{0,120})?"
+    r"(?:\s+(?:code|message|occurred|executing|calling|running|fetching|invoking|clicking|typing|navigating|capturing"
+    r"|selecting|filling|creating|updating|deleting|sending|from|in|while|during|when|with|at)\b[^:\n]{0,120})?"
     r"(?:\s-\d{5})?[\])*`]*\s*(?:\([^)\n]{0,60}\))?\s*:(?!//)\s*\S",
     re.IGNORECASE,
 )
@@ -107,10 +108,19 @@ _SAYS_FAILED: Final = re.compile(
     # What shells say, and an exception's bare class name.
     r"[\w./-]{1,80}: .{1,200}\b(?:no such file or directory|permission denied|command not found)\s*$|"
     r"(?:[a-z_][\w.]{0,80})?(?:error|exception)\W*$|"
-    r"an? (?:\w+ )?error (?:has )?occurred|(?:the )?(?:tool"
-    r"|request|call|command|operation|search|query"
-    r"|fetch|execution) "
+    r"an? (?:\w+ )?error (?:has )?occurred(?! \(DryRun)|(?:[\w-]{1,40} )?(?:tool"
+    r"|request|call|command|operation|search|query|execution"
+    r"|fetch|navigation|action) "
     r"(?:has )?(?:failed|errored|timed out|was (?:denied|rejected|blocked))"
+    # Browsers' tools, Postgres and its kin, OpenCode, JavaScript, and agents' frameworks that refuse a call.
+    r"|(?:\w+ ){1,3}error: cannot read propert|i tried reusing the same input"
+    r"|agent stopped due to|(?:tool[ -]call|iteration|step|recursion) limit (?:was |has been )?(?:reached|exceeded)\b"
+    r"|(?:the )?element (?:\S.{0,80}? )?(?:not clickable|does(?: not|n't) exist"
+    r"|(?:is |was )?not (?:found|visible|interactable|attached|enabled))\b"
+    r"|(?:column|relation|table|function|schema|database|role) \"?[\w.]{1,80}\"?"
+    r"(?: of relation \S{1,80})? does not exist\b(?! \w)|statuscode: non 2xx"
+    r"|invalid (?:or \w+ )?(?:\w+ )?(?:format|arguments?|input|parameters?|request|response|credentials|token"
+    rf"|selector|url|json|action|command|email|password){_ENDS}"
     r"|(?:claude code is )?(?:failed|unable) to \w+|timeout of \d{1,9} ?ms exceeded"
     r"|the server returned http [45]\d\d\b|cannot (?!be\b)\w+"
     r"|(?:could not|couldn't) "
@@ -152,7 +162,7 @@ _STATUS: Final = re.compile(
     rf"(?:\bhttp(?:/[\d.]+)?(?:[ _-]?(?:error|status))?(?:[ _-]?code)?|\bstatus(?:[ _-]?code)?|\berror[ _-]?code"
     rf"|\bresponse code|\bresponded with)"
     rf"\s*(?:is|of|was)?\s*[:=]?\s*[\[(]?([1-5]\d\d)\b(?![.,]?\d)|\b([45]\d\d)[:,]?\s+(?:{_PHRASES})\b"
-    rf"|[\[(]([45]\d\d)[\])]"
+    rf"|[\[(]([45]\d\d)(?:[\])]| (?:GET|HEAD|POST|PUT|PATCH|DELETE) )"
     rf"|\b(?:got|received|returned) (?:an? )?([45]\d\d)(?=\W*$|\W+(?:from|for|response|status|errors?|on|when|by)\b)"
     rf"|^\W*(?:\w*error\W+)?([45]\d\d)\W*$|^\W*\w*error\W+([45]\d\d)\s*[-:(]",
     re.IGNORECASE,
