@@ -14,6 +14,7 @@ from tellback.errors import InvalidInput
 from tellback.guidance.progress.effects import works_on_code
 from tellback.guidance.progress.faults import MUTE
 from tellback.guidance.progress.searches import MISSING
+from tellback.guidance.progress.shell_calls import asks_service
 from tellback.guidance.progress.substance import is_absent
 from tellback.guidance.progress.trail import StuckFinding
 from tellback.guidance.provider import FeedbackContext
@@ -32,7 +33,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     ),
     "same_output": (
         "`{subject}` has shown the same {count} times since call {since}, with something changed before each.",
-        "Check that your change reaches the code or the value that this is about, before you change it again.",
+        "Find out why it still shows this (a log, the whole message) and whether your change reached it, then go on.",
     ),
     "same_call": (
         "You have made the same call {count} times since call {since}, with no change in between and the same result.",
@@ -120,6 +121,8 @@ LACKING_STEP: Final = (
 )
 # The same error of a tool that is none of a coding agent's: there is no code to read.
 SERVICE_STEP: Final = "Act on what the error says: send what it asks for, look up what it lacks, or ask the user."
+_LIMITED: Final = lazy_pattern(r"[Rr]ate ?[Ll]imit|[Tt]oo [Mm]any [Rr]equests|[Qq]uota|[Tt]hrottl")
+LIMITED_STEP: Final = "Wait as long as it asks before you call it again, ask for less, or go on with what you have."
 MUTE_STEP: Final = (
     "The shell itself seems broken; its folder may be gone. Start a new one, or go to a folder that exists."
 )
@@ -128,6 +131,12 @@ MISSING_PAGES: Final = "None of the last {count} addresses, since call {since}, 
 MISSING_PAGES_STEP: Final = "Guess no further address: open a page that lists them, such as an index, or search for it."
 FAILING_CALL_STEP: Final = (
     "It will fail again until something changes: act on the error, or find a way without this call."
+)
+_FITTING: Final = (
+    (_MUTE, MUTE_STEP),
+    (_LIMITED, LIMITED_STEP),
+    (_REFUSED_EDIT, REFUSED_EDIT_STEP),
+    (_LACKING, LACKING_STEP),
 )
 
 
@@ -196,14 +205,19 @@ def _step(found: StuckFinding, context: FeedbackContext) -> str:
     call = _call_of(found, context)
     if found.kind == "same_call":
         general = FAILING_CALL_STEP
-    elif found.kind == "same_failure" and call is not None and not works_on_code(call.tool):
+    elif found.kind == "same_failure" and call is not None and _is_of_service(call):
         general = SERVICE_STEP
     if found.kind != "same_call" and is_absent(found.detail):
         return MISSING_PAGES_STEP
     if _REFUSED.search(found.detail):
         return REFUSED_STEP.format(what=_refused_what(found, call))
-    fitting = ((_MUTE, MUTE_STEP), (_REFUSED_EDIT, REFUSED_EDIT_STEP), (_LACKING, LACKING_STEP))
-    return next((step for pattern, step in fitting if pattern.search(found.detail)), general)
+    return next((step for pattern, step in _FITTING if pattern.search(found.detail)), general)
+
+
+def _is_of_service(call: ToolCall) -> bool:
+    """Check whether there is no code to read for the error of a call."""
+    line = call.params.get("command", call.params.get("cmd"))
+    return not works_on_code(call.tool) or (isinstance(line, str) and asks_service(line[:_ASKED]))
 
 
 def _refused_what(found: StuckFinding, call: ToolCall | None) -> str:

@@ -52,6 +52,9 @@ FOREIGN: Final = 2
 SAME_MANY_COUNTS: Final = 3
 RETRIES_ASKED_FOR: Final = 5  # of a call whose own result asks to try again; by judgement
 SAME_CALL: Final = 3  # by judgement
+# The same key or wheel with nothing else in between; what that shows may stand elsewhere. By the rules of the labels
+# the tenth call that brings nothing is evidence; two more by judgement.
+SAME_PRESS: Final = 12
 # For any program rather than scripts that show a fault, four agents whose linter found nothing got a false report.
 SAME_OUTPUT: Final = 3
 # A tool other than a shell that failed answers the same call in the same way.
@@ -95,13 +98,15 @@ def actions_since(trail: ProgressTrail, index: int) -> int:
 
 def same_call(features: CallFeatures, at: int, repeats: list[int]) -> StuckFinding | None:
     """Find a call that was made before, with nothing in between that could change its answer, and the same answer."""
-    certain = features.failed and _fails_again(features, at, repeats)
-    needed = SAME_FAILING_CALL if certain else SAME_CALL
+    absent = features.absent and not features.programs  # a shell may look whether a server is up by now
+    certain = absent or (features.failed and _fails_again(features, at, repeats))
+    needed = SAME_FAILING_CALL if certain else SAME_PRESS if features.presses else SAME_CALL
     if len(repeats) < needed or features.waits or features.effect == "wait":
         return None
     if features.retry_asked and len(repeats) < RETRIES_ASKED_FOR:
         return None
-    return StuckFinding("same_call", features.shown, len(repeats), repeats[0], at, detail=features.error)
+    error = features.error or ("404" if absent else "")
+    return StuckFinding("same_call", features.shown, len(repeats), repeats[0], at, detail=error)
 
 
 def _fails_again(features: CallFeatures, at: int, repeats: list[int]) -> bool:
@@ -219,6 +224,8 @@ def same_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFi
         known = [each for each in trail.views.get(key, ()) if each[2] > since]
         if any(each[:2] == (view.start, view.end) and each[3] != features.news for each in known if single):
             known = []  # the file was changed by something that did not look like it
+        if view.start > END // 2 and features.lines and features.known < 1:
+            known = []  # the end of a log that grows
         again = [each[2] for each in known if _is_same_view(view, each)]
         trail.viewed = [*trail.viewed[-(VIEWED_MAX - 1) :], file_mark(view.path)]
         remember(trail.views, key, [*known, (view.start, view.end, at, features.news)][-VIEWS_MAX:], VIEWED_PATHS_MAX)

@@ -91,7 +91,8 @@ _VERBS: Final[dict[str, Effect]] = {
         "write",
         "write create update delete edit insert send book cancel set add remove modify transfer submit exchange return",
         "apply patch click type fill press navigate scroll drag upload post put move rename commit push save restore",
-        "go switch input",
+        "go switch input overwrite append clear archive assign merge close reopen enable disable approve reject tap",
+        "start stop restart scale rollout rollback deploy terminate kill grant revoke",
     ),
     **named("wait", "wait sleep poll"),
     **named("run", "run exec execute test build"),
@@ -131,7 +132,7 @@ def tool_effect(tool: str, params: Mapping[str, Any], declared: DeclaredEffect |
         asked = _statement_effect(name, params)
         if asked is not None and declared != "reads":  # a server that only reads refuses the rest itself
             return asked
-        found = _effect_of_verb(tool)
+        found = _effect_of_verb(tool) or "run"
     if declared is None or found in _KEPT[declared]:
         return found
     return "read" if declared == "reads" else "write"
@@ -160,10 +161,12 @@ def presses(tool: str, effect: Effect) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _effect_of_verb(tool: str) -> Effect:
+def _effect_of_verb(tool: str) -> Effect | None:
     words = [word.lower() for word in _WORDS.findall(tool.rpartition("__")[2])]
     found: list[Effect] = [table[word] for table in (_DECISIVE, _VERBS) for word in words if word in table]
-    return found[0] if found else "run"
+    if words[:2] == ["api", "post"] and len(found) > 1:  # the method of its request: `API-post-search` of Notion
+        return found[1]
+    return found[0] if found else None
 
 
 # Parts of the names of tools that only coding agents have.
@@ -204,3 +207,8 @@ def works_on_code(tool: str) -> bool:
 def is_known(tool: str) -> bool:
     """Check whether the name alone shows the effect."""
     return plain_name(tool) in _TOOLS
+
+
+def says_nothing(tool: str) -> bool:
+    """Check whether neither the name of a tool nor a verb in it shows what a call does."""
+    return not is_known(tool) and _effect_of_verb(tool) is None

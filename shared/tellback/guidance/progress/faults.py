@@ -25,7 +25,8 @@ BLOCKS: Final = re.compile(
 )
 # Who is refused, or finds nobody there, is so whatever is asked for: names, paths and addresses say nothing about it.
 _REFUSED: Final = re.compile(
-    r"access ?denied|unauthori[sz]ed|not authorized|forbidden|connection refused|couldn't connect|\bunreachable\b"
+    r"access ?denied|unauthori[sz]ed|not authorized|forbidden|connection (?:refused|closed)|couldn't connect"
+    r"|\bunreachable\b|not connected|\bhas been closed"
     r"|failed to verify certificate|certificate verify failed|\b(?:has|is) expired",
     re.IGNORECASE,
 )

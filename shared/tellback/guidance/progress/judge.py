@@ -13,7 +13,7 @@ import msgspec
 
 from tellback.contracts.guidance import ToolCall, ToolInvoked
 from tellback.guidance.observations.evidence import Verdict
-from tellback.guidance.progress import detectors, endings, searches
+from tellback.guidance.progress import detectors, endings, searches, states
 from tellback.guidance.progress.asked import asked_by
 from tellback.guidance.progress.effects import DeclaredEffect
 from tellback.guidance.progress.features import ENVIRONMENT, CallFeatures
@@ -116,10 +116,8 @@ def judge(
         return Judgement((at,))
     _note_outcome(trail, features, at)
     changed = _expected_changes(trail, features)
-    if changed or features.effect in _ACTIONS:
-        trail.actions = [*trail.actions[-ACTIONS_MAX:], at]
-    if features.effect in ("run", "test"):
-        trail.ran = at
+    _note_action(trail, features, at, changes=bool(changed))
+    known = trail.asked.get(marks.attempt)
     repeats = _repeats(trail, features, marks, at, is_near)
     features.known, seen = add_lines(trail.seen, features.lines)
     if features.lines and features.known < 1 and not features.idles:
@@ -128,6 +126,7 @@ def judge(
         detectors.same_failure(trail, features, at),
         undone_edit(trail, features, at),
         detectors.same_output(trail, features, at),
+        states.same_state(trail, features, at, known),
         detectors.same_call(features, at, repeats),
         detectors.same_lines(trail, features, at),
         detectors.two_states(trail, features, at, hash_of(marks.attempt, at if features.unseen else features.news)),
@@ -151,6 +150,13 @@ def judge(
     if finding is not None:
         trail.finding, trail.spoken = finding, at
     return Judgement(tuple(repeats), finding)
+
+
+def _note_action(trail: ProgressTrail, features: CallFeatures, at: int, *, changes: bool) -> None:
+    if changes or features.effect in _ACTIONS:
+        trail.actions = [*trail.actions[-ACTIONS_MAX:], at]
+    if features.effect in ("run", "test"):
+        trail.ran = at
 
 
 def _note_outcome(trail: ProgressTrail, features: CallFeatures, at: int) -> None:
@@ -214,15 +220,17 @@ def hash_of(attempt: str, news: int) -> int:
 
 def _is_stale(features: CallFeatures, repeats: list[int]) -> bool:
     least = detectors.RETRIES_ASKED_FOR if features.retry_asked else 2
-    return len(repeats) >= least and features.effect in ("read", "search", "run", "test")
+    return len(repeats) >= least and features.effect in ("read", "search", "run", "test") and not features.waits
 
 
 def _repeats(
     trail: ProgressTrail, features: CallFeatures, marks: AttemptMarks, at: int, is_near: Callable[[int], bool]
 ) -> list[int]:
-    if features.unseen or features.effect in _ASKS_NOTHING:
-        return [at]
     known = trail.asked.get(marks.attempt)
+    if (features.unseen or features.effect in _ASKS_NOTHING) and not features.presses:
+        return [at]
+    if features.presses and known is not None and known.indexes[-1] < at - 1:
+        known = None  # it was looked at in between
     since = _changed_at(trail, features, known)
     indexes: list[int] = []
     if known is not None and known.news == features.news:
@@ -320,7 +328,7 @@ def _expected_changes(trail: ProgressTrail, features: CallFeatures) -> list[str]
 
 def _note_changes(trail: ProgressTrail, features: CallFeatures, changed: list[str], at: int) -> None:
     if features.sends and not features.failed:
-        trail.anything = at
+        trail.anything = trail.fixed = at
     if not changed:
         return
     trail.anything = at

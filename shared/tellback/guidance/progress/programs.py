@@ -188,6 +188,7 @@ _BY_ARGUMENTS: Final[dict[str, Callable[[tuple[str, ...]], Effect]]] = {
     "docker": _container,
     "podman": _container,
     "kubectl": _kubectl,
+    "oc": _kubectl,
     "psql": _client_of_database,
     "mysql": _client_of_database,
     "sqlite3": _client_of_database,

@@ -28,6 +28,7 @@ from tellback.guidance.progress.effects import (
     is_known,
     plain_name,
     presses,
+    says_nothing,
     tool_effect,
 )
 from tellback.guidance.progress.faults import says_why
@@ -160,8 +161,12 @@ def _read_answer(features: CallFeatures, said: _Substance) -> None:
     is_page = text.count("\n") >= _PAGE_LINES
     if features.answers:
         features.faulty = (is_page and not features.programs) or substance.has_fault(text)
-    presses_key = not is_page and presses(features.tool, features.effect)
-    features.unseen = not features.failed and (presses_key or said.is_unseen)
+    elif features.effect in ("read", "wait") and not features.views and len(text) <= substance.STATE_CHARS:
+        features.state = text
+    if features.effect in ("read", "run") and not features.views and substance.is_pending(text):
+        features.waits = True
+    features.presses = not (is_page or features.failed) and presses(features.tool, features.effect)
+    features.unseen = features.presses or (said.is_unseen and not features.failed)
     if features.fallback and features.effect == "search":
         bare = text.strip()
         features.empty = bare.startswith(features.fallback) and len(bare) < len(features.fallback) + _MORE_CHARS
@@ -244,6 +249,7 @@ def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None
     target = _target(params)
     features = CallFeatures(tool, effect, target, _shown(tool, target, params))
     features.answers = effect in ("write", "run") and not path
+    features.sends = effect == "run" and says_nothing(tool)
     features.form = _form(tool, params)
     features.idles = effect == "wait" and only_waits(params)
     if effect == "search":
@@ -383,5 +389,5 @@ def _target(params: Mapping[str, Any]) -> str:
 
 
 def _shown(tool: str, target: str, params: Mapping[str, Any]) -> str:
-    target = target or next((value for value in params.values() if isinstance(value, str)), "")
+    target = target or _text(params, ("url", "uri", *params)) or ""
     return f"{tool} {' '.join(target.split())}".strip()[:SHOWN]

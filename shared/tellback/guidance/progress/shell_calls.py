@@ -31,6 +31,18 @@ _SENDS: Final = words_in(
     "POST PUT PATCH DELETE -XPOST -XPUT -XPATCH -XDELETE -d --data --data-raw --data-binary --data-urlencode --json -F",
     "--form -T --upload-file --post-data --post-file",
 )
+# Clients of clouds, clusters and databases, and the first words that change something there: `aws ec2 stop-instances`.
+_REMOTES: Final = words_in(
+    "aws az gcloud helm terraform tofu pulumi ansible ansible-playbook flyctl fly heroku vercel netlify wrangler doctl",
+    "cdk sam serverless eksctl gh psql mysql sqlite3",
+)
+_OPERATES: Final = words_in("kubectl oc docker podman systemctl service ssh scp")
+_CHANGES: Final = words_in(
+    "apply destroy import create update delete put set add remove attach detach start stop reboot restart rerun",
+    "trigger deploy up down install upgrade uninstall rollback enable disable scale cp mv rm sync publish terminate",
+    "modify register invoke send",
+)
+_STATEMENTS: Final = re.compile(r"\s*(?:insert|update|delete|create|drop|alter|truncate|grant)\b", re.IGNORECASE)
 _SUBMITS: Final = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 
@@ -81,9 +93,20 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     return features
 
 
+def asks_service(line: str) -> bool:
+    """Check whether a command line works on somebody's service, cluster or machine, and not on code."""
+    return any(each.program in _CLIENTS | _REMOTES | _OPERATES for each in simple_commands(line))
+
+
 def _sends(command: SimpleCommand) -> bool:
     """Check whether a command sends something to a service, which may change what others ask it."""
-    return command.program in _CLIENTS and not _SENDS.isdisjoint(command.words)
+    if command.program in _CLIENTS:
+        return not _SENDS.isdisjoint(command.words)
+    if command.program not in _REMOTES:
+        return False
+    verbs = {word.partition("-")[0] for word in _plain(command)[:4]}
+    playbook = command.program == "ansible-playbook"
+    return playbook or not _CHANGES.isdisjoint(verbs) or any(map(_STATEMENTS.match, command.words))
 
 
 def _read_changes(
