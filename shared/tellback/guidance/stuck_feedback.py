@@ -127,8 +127,10 @@ MUTE_STEP: Final = (
     "The shell itself seems broken; its folder may be gone. Start a new one, or go to a folder that exists."
 )
 # Addresses that do not exist are no searches, though they find as little.
-MISSING_PAGES: Final = "None of the last {count} addresses, since call {since}, exists."
-MISSING_PAGES_STEP: Final = "Guess no further address: open a page that lists them, such as an index, or search for it."
+MISSING_PAGES: Final = "Of the last {count} that you asked for, since call {since}, none exists."
+MISSING_PAGES_STEP: Final = (
+    "Guess no further address or name: open what lists them, such as an index, or search for it."
+)
 FAILING_CALL_STEP: Final = (
     "It will fail again until something changes: act on the error, or find a way without this call."
 )

@@ -33,8 +33,19 @@ def test_addresses_that_are_guessed_one_after_another_are_reported_at_the_fourth
     ]
     ((call, feedback),) = nudges_in(asked)
     assert call == 4
-    assert feedback.summary == "None of the last 4 addresses, since call 1, exists."
+    assert feedback.summary == "Of the last 4 that you asked for, since call 1, none exists."
     assert feedback.suggestions == (MISSING_PAGES_STEP,)
+
+
+def test_names_that_are_guessed_of_a_service_are_reported_as_addresses_are() -> None:
+    calls = [
+        ("get_file_contents", {"repo": "shop", "path": f"src/{name}.ts"}, "failed to get contents: 404 Not Found []")
+        for name in ("main", "index", "app", "server", "start")
+    ]
+    ((call, feedback),) = nudges_in(calls)
+    assert (call, feedback.suggestions) == (4, (MISSING_PAGES_STEP,))
+    there = ("get_file_contents", {"repo": "shop", "path": "src"}, "shop.ts cart.ts")
+    assert nudges_in([*calls[:3], there, *calls[3:]]) == []
 
 
 @pytest.mark.parametrize(

@@ -255,7 +255,7 @@ def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None
     if effect == "search":
         features.sought = _text(params, _QUERIES) or ""
     else:
-        features.fetches = "url" in params or "uri" in params
+        features.fetches = "url" in params or "uri" in params or (effect == "read" and not is_known(tool))
     if effect == "write":
         _read_writing(features, name, path or "", params)
     elif effect == "read" and path:
