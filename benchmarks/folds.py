@@ -25,7 +25,7 @@ from benchmarks.scoring import LabelScore
 from benchmarks.transcripts import Transcript, read_coding
 from tellback import recommended_providers
 from tellback.guidance import measures
-from tellback.guidance.progress import detectors, judge, searches, undone
+from tellback.guidance.progress import detectors, fruitless, judge, undone
 from tellback.guidance.progress.features import CallFeatures
 from tellback.guidance.progress.trail import ProgressTrail
 from tellback.guidance.repeats import AttemptMarks
@@ -53,8 +53,8 @@ GRID: Final[tuple[tuple[Any, str, tuple[float, ...]], ...]] = (
     (detectors, "FORGOTTEN_REFUSAL", (0, 4, 8)),
     (detectors, "SAME_OUTPUT", (2, 3, 4)),
     (detectors, "SAME_LINES", (3, 4, 5)),
-    (searches, "EMPTY_SEARCHES", (4, 5, 6, 8)),
-    (searches, "MISSING_PAGES", (3, 4, 5)),
+    (fruitless, "EMPTY_SEARCHES", (4, 5, 6, 8)),
+    (fruitless, "MISSING_PAGES", (3, 4, 5)),
     (detectors, "FAILING_TOOL", (3, 4)),
     (detectors, "MUTE_SHELL", (2, 3, 4)),
     (detectors, "FAILING_SHELL", (5, 8, 11)),
@@ -106,7 +106,7 @@ def play(calls: Mapping[str, Sequence[JudgedCall]], settings: Sequence[Setting] 
     with ExitStack() as stack:
         for module, name, value in settings:
             # A module that imported the name has a copy of its own.
-            for holder in (detectors, searches, undone, judge):
+            for holder in (detectors, fruitless, undone, judge):
                 if holder is module or hasattr(holder, name):
                     stack.enter_context(patch.object(holder, name, value))
         return {name: list(_found_in(each)) for name, each in calls.items()}

@@ -13,7 +13,7 @@ from tellback.contracts.guidance import Feedback, Observation, Severity, ToolCal
 from tellback.errors import InvalidInput
 from tellback.guidance.progress.effects import works_on_code
 from tellback.guidance.progress.faults import MUTE
-from tellback.guidance.progress.searches import MISSING
+from tellback.guidance.progress.fruitless import MISSING
 from tellback.guidance.progress.shell_calls import asks_service
 from tellback.guidance.progress.substance import is_absent
 from tellback.guidance.progress.trail import StuckFinding

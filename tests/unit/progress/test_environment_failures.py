@@ -38,13 +38,13 @@ def test_addresses_that_are_guessed_one_after_another_are_reported_at_the_fourth
 
 
 def test_names_that_are_guessed_of_a_service_are_reported_as_addresses_are() -> None:
-    calls = [
+    calls: list[MadeCall] = [
         ("get_file_contents", {"repo": "shop", "path": f"src/{name}.ts"}, "failed to get contents: 404 Not Found []")
         for name in ("main", "index", "app", "server", "start")
     ]
     ((call, feedback),) = nudges_in(calls)
     assert (call, feedback.suggestions) == (4, (MISSING_PAGES_STEP,))
-    there = ("get_file_contents", {"repo": "shop", "path": "src"}, "shop.ts cart.ts")
+    there: MadeCall = ("get_file_contents", {"repo": "shop", "path": "src"}, "shop.ts cart.ts")
     assert nudges_in([*calls[:3], there, *calls[3:]]) == []
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from tellback.contracts.guidance import ToolCall, ToolInvoked
 from tellback.guidance.observations.evidence import Verdict
-from tellback.guidance.progress import detectors, endings, searches, states
+from tellback.guidance.progress import detectors, endings, fruitless
 from tellback.guidance.progress.asked import asked_by
 from tellback.guidance.progress.effects import DeclaredEffect
 from tellback.guidance.progress.features import ENVIRONMENT, CallFeatures
@@ -126,13 +126,13 @@ def judge(
         detectors.same_failure(trail, features, at),
         undone_edit(trail, features, at),
         detectors.same_output(trail, features, at),
-        states.same_state(trail, features, at, known),
+        fruitless.same_state(trail, features, at, known),
         detectors.same_call(features, at, repeats),
         detectors.same_lines(trail, features, at),
         detectors.two_states(trail, features, at, hash_of(marks.attempt, at if features.unseen else features.news)),
         detectors.worse_tests(trail, features, at),
         detectors.failing_tool(trail, features, at),
-        searches.in_vain(trail, features, at),
+        fruitless.in_vain(trail, features, at),
         detectors.same_counts(trail, features, at),
         detectors.blind_probe(trail, features, at),
         endings.dead_wait(trail, features, at, repeats),
@@ -367,7 +367,7 @@ THRESHOLDS = {
     "two_states": 1,
     "worse_tests": detectors.WORSE_RUNS,
     "failing_tool": detectors.FAILING_TOOL,
-    "empty_searches": searches.EMPTY_SEARCHES,
+    "empty_searches": fruitless.EMPTY_SEARCHES,
     "same_counts": detectors.SAME_COUNTS,
     "blind_probe": detectors.BLIND_PROBES,
     "dead_wait": endings.WAITS_FOR_DEAD,
