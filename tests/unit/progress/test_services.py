@@ -47,10 +47,13 @@ def test_what_may_change_a_service_makes_the_same_question_no_repeat(change: Mad
     [
         claude_code("gh run view 77", "X main CI\nannotations: none"),
         claude_code("terraform output", 'url = "a.example"'),
+        made("weather", "12 degrees", city="Paris"),
+        made("calculator", "42", expression="6 * 7"),
+        made("order_details", "2 shirts", order="o1"),
     ],
-    ids=["gh", "terraform"],
+    ids=["gh", "terraform", "weather", "calculator", "details"],
 )
-def test_a_command_that_only_asks_a_service_changes_nothing(reader: MadeCall) -> None:
+def test_a_call_that_only_asks_a_service_changes_nothing(reader: MadeCall) -> None:
     asked = made("mcp__shop__get_cart", '{"total": 9}', cart="c1")
     assert [call for call, _ in nudges_in([asked, reader, asked, asked])] == [4]
 

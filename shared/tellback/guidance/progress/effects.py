@@ -85,7 +85,11 @@ EDITORS: Final = words_in(
 _VERBS: Final[dict[str, Effect]] = {
     **named("plan", "ask"),
     **named("read", "get list read show view describe check calculate count status fetch load download inspect"),
-    **named("read", "screenshot snapshot"),
+    **named(
+        "read", "screenshot snapshot compute calculator verify validate compare summarize translate analyze explain"
+    ),
+    **named("read", "estimate predict classify parse diagnose retrieve info details history weather forecast docs"),
+    **named("read", "documentation knowledge"),
     **named("search", "search find lookup query grep browse"),
     **named(
         "write",
