@@ -36,6 +36,8 @@ from tests.support.examples import examples
         ("TAP version 13\n1..3\nok 1 a\nnot ok 2 b\nnot ok 3 c # TODO later", (1, 1, 0)),
         ('<testsuite name="a" tests="4" failures="1" errors="1">', (2, 1, 1)),
         ("31 passed. 0 failed. 2 errors.", (31, 0, 2)),
+        ("9/11 tests passed\nFAIL: nested: raised TypeError", (9, 2, 0)),
+        ("\u2713 12 of 12 unit tests passed", (12, 0, 0)),
         ("===== tests finished: 3 passed, 1 failed, in 0.10 seconds =====", (3, 1, 0)),
         ("no tests ran in 0.00s", (0, 0, 0)),
     ],

@@ -64,3 +64,26 @@ def test_who_says_again_that_the_task_is_done_is_asked_to_stop(said: tuple[str, 
     assert [call for call, _ in reported(calls)] == found
     edits = [mini_swe_agent(f"sed -i s/a{n}/b/ a.py") for n in range(3)]
     assert reported([call for n, edit in enumerate(edits) for call in (edit, calls[2 * n + 1])]) == []
+
+
+LOG_ENDS = "step 400\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"
+
+
+def test_a_wait_for_a_log_that_has_ended_is_known_by_the_log() -> None:
+    """G-232."""
+    lines = ("sleep 60; tail -3 train.log", "sleep 90 && tail -n 3 train.log", "sleep 120; tail -5 train.log | tail -3")
+    assert [at for at, _ in nudges_in([claude_code(line, LOG_ENDS) for line in lines])] == [3]
+
+
+def test_to_look_at_the_end_of_a_log_is_not_to_read_its_lines_again() -> None:
+    """G-232: between two looks, something else was tried that might have written to it."""
+    look = claude_code("tail -n 20 ~/.config/app/app.log", "10:00:01 ready\n10:00:02 waiting for a call")
+    others = [claude_code(f"./bin/app call item-{n}", f"called {n}") for n in range(5)]
+    assert not nudges_in([each for other in others for each in (other, look)])
+
+
+def test_a_log_that_shows_the_same_fault_after_each_run_is_reported() -> None:
+    """G-232."""
+    look = claude_code("tail -n 20 logs/api.log", "10:00:01 starting\n10:00:02 ERROR bind: address already in use")
+    runs = [claude_code(f"./bin/api --port 80{n}", "started") for n in range(3)]
+    assert reported([each for run in runs for each in (run, look)])[0][0] == 6

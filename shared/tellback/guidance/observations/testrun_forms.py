@@ -9,8 +9,8 @@ _N: Final = r"\d{1,9}"
 
 
 def _form(pattern: str) -> re.Pattern[str]:
-    """Compile a form; `passed`, `failed`, `errors` and `total` name its numbers."""
-    numbers = re.sub(r"<(passed|failed|errors|total)>", lambda word: f"(?P<{word[1]}>{_N})", pattern)
+    """Compile a form; `passed`, `failed`, `errors`, `total` and `of`, all that ran, name its numbers."""
+    numbers = re.sub(r"<(passed|failed|errors|total|of)>", lambda word: f"(?P<{word[1]}>{_N})", pattern)
     return re.compile(numbers.replace("<n>", _N), re.MULTILINE)
 
 
@@ -88,5 +88,6 @@ FORMS: Final = tuple(
         ),
         (" passed (", r"^ {2}<passed> passed \([\d.]{1,9}(?:ms|s|m)\)$"),
         (" failed", r"^ {2}<failed> tests? failed$"),  # AVA
+        (" pass", r"^\W{0,4}<passed> ?(?:/|(?:out )?of) ?<of> (?:\w{1,20} )?tests? pass(?:ed|ing)\b"),  # graders
     )
 )

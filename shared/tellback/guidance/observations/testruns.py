@@ -212,7 +212,8 @@ def _others(text: str) -> TestCounts | None:
         found = list(form.finditer(text)) if words in text else []
         if found:
             number = {name: int(value) for name, value in found[-1].groupdict().items() if value is not None}
-            failed, errors = number.get("failed", 0), number.get("errors", 0)
+            failed = number.get("failed", max(number.get("of", 0) - number.get("passed", 0), 0))
+            errors = number.get("errors", 0)
             if "passed" in number:
                 return TestCounts(number["passed"], failed, errors)
             return _of_total(number.get("total", failed + errors), failed, errors)

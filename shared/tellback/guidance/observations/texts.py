@@ -108,8 +108,8 @@ _SAYS_FAILED: Final = re.compile(
     # What shells say, and an exception's bare class name.
     r"[\w./-]{1,80}: .{1,200}\b(?:no such file or directory|permission denied|command not found)\s*$|"
     r"(?:[a-z_][\w.]{0,80})?(?:error|exception)\W*$|"
-    r"an? (?:\w+ )?error (?:has )?occurred(?! \(DryRun)|(?:[\w-]{1,40} )?(?:tool"
-    r"|request|call|command|operation|search|query|execution"
+    r"an? (?:\w+ )?error (?:has )?occurred(?! \(DryRun)|there(?:'s| is| was) an? (?:error|issue|problem) (?:with|while"
+    r"|when)\b|(?:[\w-]{1,40} )?(?:tool|request|call|command|operation|search|query|execution"
     r"|fetch|navigation|action) "
     r"(?:has )?(?:failed|errored|timed out|was (?:denied|rejected|blocked))"
     # Browsers' tools, Postgres and its kin, OpenCode, JavaScript, and agents' frameworks that refuse a call.

@@ -186,6 +186,8 @@ def same_output(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
     key = mark(f"> {features.news} {features.purpose or features.shown}")
     calls = [index for index in trail.failures.get(key, ()) if actions_since(trail, index) <= ATTEMPT][-11:]
     changed = trail.anything if features.answers else trail.fixed
+    if features.answers and features.effect == "read":  # what runs, such as a script in the page, may change it too
+        changed = max(changed, trail.ran)
     if calls and changed <= calls[-1]:
         calls[-1] = at  # nothing was changed since
     else:

@@ -12,8 +12,10 @@ from tellback.guidance.progress.trail import FAILURES_MAX, ProgressTrail, StuckF
 WAITS: Final = 6  # by judgement
 WAITS_FOR_DEAD: Final = 3  # by judgement
 AFTER_DONE: Final = 3  # by judgement
-# An id, a port or the name of a pod tells what a call waits for, whatever words ask for it.
-_THING: Final = re.compile(r"(?<![\w-])(?=[a-z_-]*\d[\w-]*\d[\w-]*\d)[\w-]{4,80}", re.IGNORECASE)
+# An id, a port, the name of a pod or a log tells what a call waits for, whatever words ask for it.
+_THING: Final = re.compile(
+    r"(?<![\w-])(?:(?=[a-z_-]*\d[\w-]*\d[\w-]*\d)[\w-]{4,80}|[\w-]{1,80}\.(?:log|out)\b)", re.IGNORECASE
+)
 _LENGTHS: Final = re.compile(r"\b(?:sleep|timeout)\s+\S+", re.IGNORECASE)
 _SAYS_DONE: Final = re.compile(
     r"\b(?:complete(?:d|ly)?|done|finished|summary|success(?:fully|ful)?|verified|all tests pass\w*)\b", re.IGNORECASE

@@ -304,6 +304,8 @@ def _changed_at(trail: ProgressTrail, features: CallFeatures, known: Asked | Non
         # It changes what it asks itself: only made again at once does it repeat. What runs may undo a write.
         changed = max(trail.anything, trail.ran) if features.effect == "write" else trail.anything
         return 0 if known is not None and changed <= known.indexes[-1] else changed
+    if features.logs:
+        return max(trail.anything, trail.ran)
     if features.views and features.effect == "read":
         return max(trail.changed, *(trail.paths.get(file_mark(view.path), 0) for view in features.views))
     return trail.anything

@@ -160,7 +160,8 @@ def _read_answer(features: CallFeatures, said: _Substance) -> None:
         features.restores = ""
     is_page = text.count("\n") >= _PAGE_LINES
     if features.answers:
-        features.faulty = (is_page and not features.programs) or substance.has_fault(text)
+        whole = is_page and not features.programs and features.effect != "read"
+        features.faulty = whole or substance.has_fault(text)
     elif features.effect in ("read", "wait") and not features.views and len(text) <= substance.STATE_CHARS:
         features.state = text
     if features.effect in ("read", "run") and not features.views and substance.is_pending(text):
@@ -248,7 +249,7 @@ def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None
     path = _text(params, _PATHS) if effect in ("write", "read") else None
     target = _target(params)
     features = CallFeatures(tool, effect, target, _shown(tool, target, params))
-    features.answers = effect in ("write", "run") and not path
+    features.answers = effect in ("write", "run", "read") and not path and "files" not in params
     features.sends = effect == "run" and says_nothing(tool)
     features.form = _form(tool, params)
     features.idles = effect == "wait" and only_waits(params)

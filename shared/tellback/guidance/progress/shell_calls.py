@@ -89,8 +89,19 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     features.fallback = next(
         (" ".join(each.words) for each in commands if each.before == "||" and each.program in ("echo", "printf")), ""
     )
-    features.views = tuple(_in_folder(view, commands) for view in _shell_views(commands))
+    views = _shell_views(commands)
+    # Who looks at the end of a log wants to know what has happened since, not what stands there.
+    features.views = tuple(_in_folder(view, commands) for view in views if not _is_end_of_log(view))
+    features.logs = len(features.views) < len(views)
+    features.answers = features.answers or (features.logs and strongest == "read")
     return features
+
+
+_LOG: Final = re.compile(r"\.(?:log|out|err)(?:\.\d{1,3})?$|(?:^|/)logs?/")
+
+
+def _is_end_of_log(view: View) -> bool:
+    return view.start > 1 and view.end >= END and _LOG.search(view.path) is not None
 
 
 def asks_service(line: str) -> bool:

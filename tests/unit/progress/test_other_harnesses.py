@@ -1,0 +1,72 @@
+"""Agents in harnesses, browsers and logs that differ from those that the detectors were tuned on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.dialects import MadeCall, nudges_in
+
+
+def spoken(calls: list[MadeCall]) -> list[int]:
+    return [call for call, _ in nudges_in(calls)]
+
+
+def graded(passed: int, *failed: str) -> MadeCall:
+    return "run_tests", {}, "\n".join((f"{passed}/{passed + len(failed)} tests passed", *failed))
+
+
+def rewritten(n: int) -> MadeCall:
+    params: dict[str, object] = {"path": "src/lexer.py", "old": f"step {n}", "new": f"step {n + 1}"}
+    return "replace_in_file", params, "replaced 1 occurrence in src/lexer.py"
+
+
+LEFT = (
+    "FAIL: nested_quotes: raised TypeError: 'NoneType' object is not iterable",
+    "FAIL: empty_input: tokens was [''], expected []",
+)
+
+
+def test_a_harness_that_counts_in_its_own_words_is_understood() -> None:
+    """G-230: the same failures after three edits, counted as "9/11 tests passed" by no runner that is known."""
+    stuck = [each for n in range(4) for each in (rewritten(n), graded(9, *LEFT))]
+    assert spoken(stuck)[0] == 6
+    better = [each for n in range(8) for each in (rewritten(n), graded(3 + n, *LEFT * (8 - n)))]
+    assert not spoken(better)
+
+
+CRASHED = 'heading "Something went wrong"\n text "TypeError: failed to fetch /src/pages/Reports.tsx"\n button "Retry"'
+FINE = 'heading "Reports"\n button "Export"\n link "Help"'
+
+
+def looked(text: str, tab: int = 1) -> MadeCall:
+    return "mcp__browser__read_page", {"tabId": tab, "filter": ""}, text
+
+
+def scripted(code: str) -> MadeCall:
+    return "mcp__browser__javascript_tool", {"text": code, "tabId": 1}, "undefined"
+
+
+def opened(tab: int) -> MadeCall:
+    return "mcp__browser__navigate", {"url": "http://localhost:3000", "tabId": tab}, f"Navigated in tab {tab}"
+
+
+def test_a_page_that_shows_the_same_fault_after_each_attempt_is_reported() -> None:
+    """G-231: whatever is tried with it, in whichever tab."""
+    calls = [opened(1), looked(CRASHED), scripted("location.reload()"), looked(CRASHED), opened(2), looked(CRASHED, 2)]
+    assert spoken(calls) == [6]
+
+
+@pytest.mark.parametrize("page", [CRASHED.replace("Reports", "{}"), FINE])
+def test_pages_that_differ_and_pages_without_a_fault_are_not(page: str) -> None:
+    """G-231."""
+    pages = [page.format(name) for name in ("Reports", "Users", "Billing", "Audit")]
+    assert not spoken([each for tab, text in enumerate(pages) for each in (opened(tab), looked(text, tab))])
+
+
+def test_an_answer_that_there_is_a_problem_with_the_tool_is_a_failure() -> None:
+    """G-233: it says nothing of what was asked, also in the words of a search."""
+    trouble = "There's an issue with the selected search model (quick-2). It may not exist."
+    asked = ("gauge widget constructor", "gauge widget colour", "GaugeWidget site:forum.example")
+    calls: list[MadeCall] = [("WebSearch", {"query": words}, trouble) for words in asked]
+    fetched: MadeCall = ("WebFetch", {"url": "https://widgets.example/gauge"}, "Gauge: a widget with a needle.")
+    assert spoken([*calls[:2], fetched, calls[2]]) == [4]
