@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 from tellback.contracts.guidance import Feedback, Observation, Severity, ToolCall
 from tellback.errors import InvalidInput
+from tellback.guidance.observations.texts import timeout_in
 from tellback.guidance.progress.effects import works_on_code
 from tellback.guidance.progress.faults import MUTE
 from tellback.guidance.progress.fruitless import MISSING
@@ -121,6 +122,9 @@ LACKING_STEP: Final = (
 )
 # The same error of a tool that is none of a coding agent's: there is no code to read.
 SERVICE_STEP: Final = "Act on what the error says: send what it asks for, look up what it lacks, or ask the user."
+RAN_OUT_STEP: Final = (
+    "Start what has no end in the background, with its input closed and its output in a file, or give it less to do."
+)
 _LIMITED: Final = lazy_pattern(r"[Rr]ate ?[Ll]imit|[Tt]oo [Mm]any [Rr]equests|[Qq]uota|[Tt]hrottl")
 LIMITED_STEP: Final = "Wait as long as it asks before you call it again, ask for less, or go on with what you have."
 MUTE_STEP: Final = (
@@ -213,6 +217,8 @@ def _step(found: StuckFinding, context: FeedbackContext) -> str:
         return MISSING_PAGES_STEP
     if _REFUSED.search(found.detail):
         return REFUSED_STEP.format(what=_refused_what(found, call))
+    if timeout_in(found.detail):
+        return RAN_OUT_STEP
     return next((step for pattern, step in _FITTING if pattern.search(found.detail)), general)
 
 

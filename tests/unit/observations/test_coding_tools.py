@@ -274,6 +274,9 @@ def test_a_long_briefing_is_not_answered_by_one_result() -> None:
     )
 
 
+RAN_OUT = "tool terminated command after exceeding timeout 90000 ms. Retry with a larger timeout if it needs one."
+
+
 @pytest.mark.parametrize(
     ("tool", "params", "result"),
     [
@@ -282,9 +285,12 @@ def test_a_long_briefing_is_not_answered_by_one_result() -> None:
         ("bash", {"command": "timeout 60 pytest"}, "<returncode>124</returncode>\n<output>\n...\n</output>"),
         ("shell", {"command": ["bash", "-lc", "pytest"]}, '{"output":"...","metadata":{"exit_code":124}}'),
         ("exec", {"cmd": "x"}, '{"output":"command timed out after 9000 milliseconds","metadata":{"exit_code":124}}'),
+        ("bash", {"command": "npm test"}, f"Starting\n\n<shell_metadata>\nshell {RAN_OUT}\n</shell_metadata>"),
+        ("bash", {"command": "npm test"}, f"(no output)\n\n<bash_metadata>\nbash {RAN_OUT}\n</bash_metadata>\n"),
     ],
 )
 def test_a_run_that_took_too_long_is_not_suggested_unchanged(tool: str, params: dict[str, Any], result: str) -> None:
+    """G-234: wherever the tool says so."""
     assert suggestions(tool, params, result) == ("Run less at once, run it in the background, or allow more time",)
 
 

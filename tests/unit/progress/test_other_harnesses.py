@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tellback.guidance.stuck_feedback import RAN_OUT_STEP
 from tests.support.dialects import MadeCall, nudges_in
 
 
@@ -70,3 +71,52 @@ def test_an_answer_that_there_is_a_problem_with_the_tool_is_a_failure() -> None:
     calls: list[MadeCall] = [("WebSearch", {"query": words}, trouble) for words in asked]
     fetched: MadeCall = ("WebFetch", {"url": "https://widgets.example/gauge"}, "Gauge: a widget with a needle.")
     assert spoken([*calls[:2], fetched, calls[2]]) == [4]
+
+
+OPENCODE = (
+    "Listening\n\n<shell_metadata>\nshell tool terminated command after exceeding timeout {}000 ms.\n</shell_metadata>"
+)
+CLAUDE_CODE = "Command timed out after {}.0s\nListening"
+
+
+def ran(command: str, said: str) -> MadeCall:
+    return "bash", {"command": command, "timeout": 15_000}, said
+
+
+@pytest.mark.parametrize("said", [OPENCODE, CLAUDE_CODE])
+def test_the_third_command_that_runs_out_of_time_is_reported(said: str) -> None:
+    """G-235: whatever it is, though nothing was changed; the step is another way to start it."""
+    starts = ("npm run preview", "npx serve dist -l 4100", "python3 -m http.server 4200")
+    calls = [ran(f"{start} & curl localhost", said.format(n + 7)) for n, start in enumerate(starts)]
+    looked_up = ran("ls dist", "index.html\nassets")
+    assert [(at, each.suggestions) for at, each in nudges_in([*calls[:2], looked_up, calls[2]])] == [
+        (4, (RAN_OUT_STEP,))
+    ]
+    others = [ran(f"node scripts/step_{n}.mjs", f"step {n} of 9 went through") for n in range(9)]
+    assert not spoken([*calls[:2], *others, calls[2]])
+
+
+SHOP = "src/shop/cart.rs"
+MISMATCH = "ERROR [{}:9] expected `Money`, found `f64`\nconsider using `Money::from`"
+CHECKED = "Edit applied successfully.\n\nLSP errors detected in "
+OPENCODE_EDIT = CHECKED + 'this file, please fix:\n<diagnostics file="{}">\n{}\n</diagnostics>'
+CRUSH_EDIT = "\nThis file has errors, please fix\n<file_diagnostics>\n{1}\n</file_diagnostics>\n"
+
+
+def changed(old: str, new: str, said: str = "Edit applied successfully.") -> MadeCall:
+    return "edit", {"filePath": SHOP, "oldString": old, "newString": new}, said
+
+
+@pytest.mark.parametrize("form", [OPENCODE_EDIT, CRUSH_EDIT])
+def test_a_text_that_is_written_over_and_over_while_the_editor_finds_the_same_is_reported(form: str) -> None:
+    """G-236: wherever it stands by then; edits elsewhere in the file, and other findings, do not count."""
+    texts = ("total: f64", "total: Money", "total: impl Into<Money>", "total: Option<Money>", "total: &Money")
+    found = [form.format(SHOP, MISMATCH.format(40 + n)) for n in range(5)]
+    over = [changed(texts[n], texts[n + 1], found[n]) for n in range(4)]
+    assert spoken(over) == [3]
+    elsewhere = [changed(f"fn part_{n}()", f"fn piece_{n}()", found[n]) for n in range(4)]
+    assert not spoken(elsewhere)
+    different = [changed(texts[n], texts[n + 1], found[n].replace("f64", f"f{n}")) for n in range(4)]
+    assert not spoken(different)
+    others = CHECKED + 'other files:\n<diagnostics file="a.rs">\nERROR [1:1] `x` is unknown\n</diagnostics>'
+    assert not spoken([changed(texts[n], texts[n + 1], others) for n in range(4)])

@@ -18,7 +18,7 @@ from tellback.guidance.observations.complaints import complains_only, complaint_
 from tellback.guidance.observations.emptiness import name_words
 from tellback.guidance.observations.evidence import Evidence, Finding
 from tellback.guidance.observations.testruns import count_tests
-from tellback.guidance.observations.texts import is_timeout
+from tellback.guidance.observations.texts import timeout_in
 from tellback.guidance.observations.values import as_list, as_mapping, safe_attribute, value_text
 from tellback.guidance.shell import COMMAND_CHARS, SimpleCommand, simple_commands
 from tellback.sanitize import without_sequences
@@ -80,8 +80,9 @@ def classify_program(evidence: Evidence) -> Finding | None:
         return None
     if run.stopped or run.lost:
         return Finding("error", run.stopped.strip() or evidence.message)
-    if is_timeout(run.output[:400]):
-        return Finding("error", run.output.strip() or evidence.message)
+    if ran_out := timeout_in(run.output):
+        output = run.output.strip()
+        return Finding("error", output if output.startswith(ran_out) else f"{ran_out}\n{output}")
     code = _reported_exit(run)
     if code is None or code == 0:
         return _classify_success(run, evidence, known=code == 0)

@@ -19,7 +19,7 @@ from tellback.guidance.observations.evidence import Suggestion
 from tellback.guidance.observations.memory import HeldResult
 from tellback.guidance.observations.schemas import SchemaProblem, schema_problems
 from tellback.guidance.observations.situation import ALTERNATIVES_MAX, CallSituation
-from tellback.guidance.observations.texts import call_ran_out, is_timeout
+from tellback.guidance.observations.texts import call_ran_out, timeout_in
 from tellback.guidance.observations.tools import Tool, is_final_tool_name
 from tellback.guidance.observations.values import as_list, as_mapping, text_leaves
 from tellback.guidance.observations.words import content_words
@@ -285,7 +285,7 @@ def _steps_for_cancelled(s: CallSituation) -> _Steps:
 
 
 def _steps_for_error(s: CallSituation) -> _Steps:
-    if is_timeout(s.message):  # the same command would run out of time again
+    if timeout_in(s.message):  # the same command would run out of time again
         yield s.plain_step("shorter", "fix_arguments")
         return
     yield _check_arguments_step(s)

@@ -298,18 +298,26 @@ def _begins_with_status(head: str) -> bool:
     return re.match(r"\s*(?:is|are|was|means?|status|response|errors?|codes?)\b", start[match.end() :]) is None
 
 
-# The tool, not the program, ended it: Claude Code, OpenHands, Codex, mini-swe-agent, SWE-agent.
+# The tool, not the program, ended it: Claude Code, OpenHands, Codex, mini-swe-agent, SWE-agent, OpenCode.
 _RAN_OUT: Final = re.compile(
     r"\s*(?:\[?(?:the )?command (?:timed out|has no new output|did not (?:finish|complete) (?:in|within))"
-    r"|EXECUTION TIMED OUT|(?:the )?command .{0,300}? was cancelled because it took more than|killed by timeout)",
+    r"|EXECUTION TIMED OUT|(?:the )?command .{0,300}? was cancelled because it took more than|killed by timeout"
+    r"|\w{4,8} tool terminated command after exceeding timeout)",
     re.IGNORECASE | re.DOTALL,
+)
+# OpenCode says it behind what the command printed until then.
+_RAN_OUT_AT_END: Final = re.compile(
+    r"\b(\w{4,8} tool terminated command after exceeding timeout[^\n.<]{0,40})[^<]{0,300}</\w{4,8}_metadata>\s*\Z"
 )
 
 
-def is_timeout(text: str) -> bool:
-    """Check whether a text says that a command or call ran out of time."""
+def timeout_in(text: str) -> str:
+    """Return the line that says that a command or call ran out of time, "" if none does."""
     head = text[:_SHORT]
-    return _STOPPED.match(head) is not None or _RAN_OUT.match(head) is not None
+    if _STOPPED.match(head) or _RAN_OUT.match(head):
+        return head.strip().partition("\n")[0]
+    last = _RAN_OUT_AT_END.search(text[-_SHORT:])
+    return last[1] if last else ""
 
 
 # Not of a connection: waiting a moment is enough, and no other call is needed.

@@ -20,6 +20,7 @@ from tellback.guidance.progress.faults import (
     is_refused,
     is_refused_edit,
     is_tested_edit,
+    ran_out_of_time,
     shows_fault,
     shows_progress,
 )
@@ -135,7 +136,7 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
         return StuckFinding("same_failure", key, len(retries), retries[0], at, detail=features.error)
     closer = features.effect == "run" and bool(features.lines) and features.known < RETRY_SHARE
     unfixed = bool(again) and trail.fixed <= again[-1] and not (features.fixes or _is_own(trail, features))
-    if again and not blocks and (closer or unfixed):
+    if again and not blocks and not ran_out_of_time(features) and (closer or unfixed):
         # Nothing was fixed since, or a run shows something else: a bug examined from several sides fails each time.
         again[-1] = at
         remember(trail.failures, key, again, FAILURES_MAX)

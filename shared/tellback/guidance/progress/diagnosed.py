@@ -1,4 +1,4 @@
-"""The number of findings that a compiler, a type checker or a linter reports, which falls as an agent gets on."""
+"""What compilers, type checkers and linters find: how much, which falls as an agent gets on, and after an edit what."""
 
 from __future__ import annotations
 
@@ -31,3 +31,18 @@ def count_findings(text: str, *, whole: bool) -> int | None:
     if totals:
         return int(max(totals[-1], key=len))
     return (len(_ONE.findall(text)) or None) if whole else None
+
+
+# OpenCode, Kilo Code and Crush; what is wrong in other files was mostly there before.
+_AFTER_EDIT: Final = re.compile(
+    r"\b(?:errors detected in this file|This file has errors)[^\n]{0,40}\n<[^\n]{1,400}>\n(.{1,4000}?)\n</", re.DOTALL
+)
+_WHERE: Final = re.compile(r"^\W{0,3}(?:ERROR|Error):? (?:\[\d{1,7}:\d{1,7}\]|\S{0,200}:\d{1,7}\b)\s?", re.MULTILINE)
+
+
+def found_after_edit(text: str) -> str:
+    """Return what an editor's checker finds in the file that was edited, without the places; "" if nothing."""
+    if "in this file" not in text and "This file has" not in text:  # most edits
+        return ""
+    found = _AFTER_EDIT.search(text)
+    return _WHERE.sub("", found[1]) if found else ""

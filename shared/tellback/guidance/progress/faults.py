@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from tellback.guidance.observations.texts import timeout_in
 from tellback.guidance.progress.effects import words_in
 from tellback.guidance.progress.features import DISTINCT_CHARS, CallFeatures
 from tellback.guidance.progress.substance import fault_pattern
@@ -62,6 +63,11 @@ def is_refused(features: CallFeatures) -> bool:
     """Check whether the other side refused a call as such, or was not there."""
     error = features.error
     return features.tests is None and (_CUT_OFF.search(error) or _REFUSED.search(error)) is not None
+
+
+def ran_out_of_time(features: CallFeatures) -> bool:
+    """Check whether the tool ended a command that took too long, as it will the next one that is started likewise."""
+    return features.tests is None and bool(features.programs) and bool(timeout_in(features.error))
 
 
 def shows_progress(features: CallFeatures) -> bool:

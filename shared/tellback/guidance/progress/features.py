@@ -86,6 +86,7 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     asks: int = 0  # mark of the plain words of a command line that reads or searches, 0 of any other
     programs: tuple[str, ...] = ()  # of a shell's command line
     creates: bool = False  # it writes whole files
+    wrong: str = ""  # what the editor finds wrong with the file after the edit
     prints: bool = False  # it adds statements that print or takes them out, and changes nothing else
     fixes: bool = False  # it changes files that existed, which may fix what failed
     scripts: tuple[tuple[str, tuple[str, ...]], ...] = ()  # written files, with the files that they write when run

@@ -33,7 +33,7 @@ from tellback.guidance.progress.trail import (
     mark,
     remember,
 )
-from tellback.guidance.progress.undone import RESTORES, SAME_EDIT, undone_edit
+from tellback.guidance.progress.undone import RESTORES, SAME_EDIT, edit_made_over, undone_edit
 from tellback.guidance.repeats import (
     AttemptMarks,
     attempt_marks,
@@ -125,6 +125,7 @@ def judge(
     found = [
         detectors.same_failure(trail, features, at),
         undone_edit(trail, features, at),
+        edit_made_over(trail, features, at),
         detectors.same_output(trail, features, at),
         fruitless.same_state(trail, features, at, known),
         detectors.same_call(features, at, repeats),

@@ -16,10 +16,11 @@ from tellback.guidance.observations.diagnostics import failure_line
 from tellback.guidance.observations.evidence import Verdict
 from tellback.guidance.observations.programs import exit_code_in
 from tellback.guidance.observations.testruns import TestCounts, count_tests
+from tellback.guidance.observations.texts import timeout_in
 from tellback.guidance.observations.values import is_dict, is_list
 from tellback.guidance.progress import substance
 from tellback.guidance.progress.asked import only_waits
-from tellback.guidance.progress.diagnosed import count_findings
+from tellback.guidance.progress.diagnosed import count_findings, found_after_edit
 from tellback.guidance.progress.effects import (
     EDITORS,
     INTERPRETERS,
@@ -191,6 +192,8 @@ def _read_result(features: CallFeatures, said: _Substance, *, reported: bool) ->
         features.failed = features.tests.bad > 0
     if features.failed:
         _read_failure(features, text, runs=runs, reported=reported)
+    elif features.edit is not None:
+        features.wrong = found_after_edit(text)[:_ERROR_CHARS]
 
 
 def _read_failure(features: CallFeatures, text: str, *, runs: bool, reported: bool) -> None:
@@ -201,7 +204,7 @@ def _read_failure(features: CallFeatures, text: str, *, runs: bool, reported: bo
         error = substance.last_exception(text) or error
     if error.startswith("Traceback "):  # cut off before the exception
         error = ""
-    error = error or _message_in_body(text)[:_ERROR_CHARS]
+    error = (error or _message_in_body(text) or (timeout_in(text) if runs else ""))[:_ERROR_CHARS]
     names = substance.failed_names(text) if features.tests is not None else ()
     labelled = substance.labelled_error(text) if (runs or features.programs) and not error else ""
     # One that names a place is a finding of a compiler, and the rest of the result says which.

@@ -1,10 +1,10 @@
-"""Edits that are taken back and made again: by an editor, from a copy, or by a version control program."""
+"""Edits that are taken back and made again, by an editor, from a copy or by a version control program, or made over."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from tellback.guidance.progress.detectors import ATTEMPT, SOON, actions_since
+from tellback.guidance.progress.detectors import ATTEMPT, SAME_FAILURE, SOON, actions_since
 from tellback.guidance.progress.faults import shows_fault
 from tellback.guidance.progress.features import CallFeatures, Edit
 from tellback.guidance.progress.trail import (
@@ -12,6 +12,7 @@ from tellback.guidance.progress.trail import (
     CONTENTS_MAX,
     COPIES_MAX,
     EDITS_MAX,
+    FAILURES_MAX,
     ProgressTrail,
     StuckFinding,
     file_mark,
@@ -42,6 +43,27 @@ def undone_edit(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
         # Only other tests that fail show another attempt: a script that breaks otherwise may be as far from the goal.
         trail.fault = features.error_mark if features.tests is not None and features.tests.passed else 0
     return found
+
+
+def edit_made_over(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+    """Find a text that is written over and over, after which the editor finds the same wrong each time.
+
+    Edits elsewhere in the file do not count: what is wrong may have been so before, or wait for its turn.
+    """
+    if not features.wrong or features.edit is None:
+        return None
+    key = mark(f"? {features.edit.path} {features.wrong}")
+    known = [index for index in trail.failures.get(key, ()) if actions_since(trail, index) <= ATTEMPT]
+    over = features.creates or mark(f"? {features.edit.path} {features.edit.old}") in trail.edits
+    remember(trail.edits, mark(f"? {features.edit.path} {features.edit.new}"), (at, 0), EDITS_MAX)
+    if known and not over:
+        return None
+    calls = [*known, at]
+    remember(trail.failures, key, calls, FAILURES_MAX)
+    if len(calls) < SAME_FAILURE:
+        return None
+    said = features.wrong.partition("\n")[0]
+    return StuckFinding("same_failure", key, len(calls), calls[0], at, detail=said)
 
 
 def _failed_to_change(features: CallFeatures) -> bool:
