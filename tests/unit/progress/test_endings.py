@@ -75,15 +75,15 @@ def test_a_wait_for_a_log_that_has_ended_is_known_by_the_log() -> None:
     assert [at for at, _ in nudges_in([claude_code(line, LOG_ENDS) for line in lines])] == [3]
 
 
-def test_to_look_at_the_end_of_a_log_is_not_to_read_its_lines_again() -> None:
-    """G-232: between two looks, something else was tried that might have written to it."""
-    look = claude_code("tail -n 20 ~/.config/app/app.log", "10:00:01 ready\n10:00:02 waiting for a call")
+def test_the_end_of_a_log_that_is_read_after_each_call_is_not_read_again() -> None:
+    """G-232: between two reads, something else was tried that might have written to it."""
+    tail = claude_code("tail -n 20 ~/.config/app/app.log", "10:00:01 ready\n10:00:02 waiting for a call")
     others = [claude_code(f"./bin/app call item-{n}", f"called {n}") for n in range(5)]
-    assert not nudges_in([each for other in others for each in (other, look)])
+    assert not nudges_in([each for other in others for each in (other, tail)])
 
 
 def test_a_log_that_shows_the_same_fault_after_each_run_is_reported() -> None:
     """G-232."""
-    look = claude_code("tail -n 20 logs/api.log", "10:00:01 starting\n10:00:02 ERROR bind: address already in use")
+    tail = claude_code("tail -n 20 logs/api.log", "10:00:01 starting\n10:00:02 ERROR bind: address already in use")
     runs = [claude_code(f"./bin/api --port 80{n}", "started") for n in range(3)]
-    assert reported([each for run in runs for each in (run, look)])[0][0] == 6
+    assert reported([each for run in runs for each in (run, tail)])[0][0] == 6

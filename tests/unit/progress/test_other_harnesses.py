@@ -39,7 +39,7 @@ CRASHED = 'heading "Something went wrong"\n text "TypeError: failed to fetch /sr
 FINE = 'heading "Reports"\n button "Export"\n link "Help"'
 
 
-def looked(text: str, tab: int = 1) -> MadeCall:
+def viewed(text: str, tab: int = 1) -> MadeCall:
     return "mcp__browser__read_page", {"tabId": tab, "filter": ""}, text
 
 
@@ -53,7 +53,7 @@ def opened(tab: int) -> MadeCall:
 
 def test_a_page_that_shows_the_same_fault_after_each_attempt_is_reported() -> None:
     """G-231: whatever is tried with it, in whichever tab."""
-    calls = [opened(1), looked(CRASHED), scripted("location.reload()"), looked(CRASHED), opened(2), looked(CRASHED, 2)]
+    calls = [opened(1), viewed(CRASHED), scripted("location.reload()"), viewed(CRASHED), opened(2), viewed(CRASHED, 2)]
     assert spoken(calls) == [6]
 
 
@@ -61,7 +61,7 @@ def test_a_page_that_shows_the_same_fault_after_each_attempt_is_reported() -> No
 def test_pages_that_differ_and_pages_without_a_fault_are_not(page: str) -> None:
     """G-231."""
     pages = [page.format(name) for name in ("Reports", "Users", "Billing", "Audit")]
-    assert not spoken([each for tab, text in enumerate(pages) for each in (opened(tab), looked(text, tab))])
+    assert not spoken([each for tab, text in enumerate(pages) for each in (opened(tab), viewed(text, tab))])
 
 
 def test_an_answer_that_there_is_a_problem_with_the_tool_is_a_failure() -> None:
@@ -88,10 +88,8 @@ def test_the_third_command_that_runs_out_of_time_is_reported(said: str) -> None:
     """G-235: whatever it is, though nothing was changed; the step is another way to start it."""
     starts = ("npm run preview", "npx serve dist -l 4100", "python3 -m http.server 4200")
     calls = [ran(f"{start} & curl localhost", said.format(n + 7)) for n, start in enumerate(starts)]
-    looked_up = ran("ls dist", "index.html\nassets")
-    assert [(at, each.suggestions) for at, each in nudges_in([*calls[:2], looked_up, calls[2]])] == [
-        (4, (RAN_OUT_STEP,))
-    ]
+    listing = ran("ls dist", "index.html\nassets")
+    assert [(at, each.suggestions) for at, each in nudges_in([*calls[:2], listing, calls[2]])] == [(4, (RAN_OUT_STEP,))]
     others = [ran(f"node scripts/step_{n}.mjs", f"step {n} of 9 went through") for n in range(9)]
     assert not spoken([*calls[:2], *others, calls[2]])
 

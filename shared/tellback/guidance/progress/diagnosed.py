@@ -1,4 +1,4 @@
-"""What compilers, type checkers and linters find: how much, which falls as an agent gets on, and after an edit what."""
+"""The findings of compilers, type checkers and linters: how many, which falls as an agent gets on, or after an edit."""
 
 from __future__ import annotations
 

@@ -138,9 +138,7 @@ def judge(
         detectors.blind_probe(trail, features, at),
         endings.dead_wait(trail, features, at, repeats),
         endings.after_done(trail, features, at),
-        detectors.no_news(
-            trail, features, at, is_stale=_is_stale(features, repeats) or bool(features.views and trail.reread & 1)
-        ),
+        detectors.no_news(trail, features, at, is_stale=_is_stale(trail, features, repeats)),
         detectors.no_new_lines(trail, features, at),
         detectors.idle_calls(trail, features, at),
         _same_answer(trail, features, at),
@@ -219,7 +217,9 @@ def hash_of(attempt: str, news: int) -> int:
     return (int(attempt[:8], 16) ^ news) & 0xFFFFFFFF
 
 
-def _is_stale(features: CallFeatures, repeats: list[int]) -> bool:
+def _is_stale(trail: ProgressTrail, features: CallFeatures, repeats: list[int]) -> bool:
+    if features.views and trail.reread & 1:
+        return True
     least = detectors.RETRIES_ASKED_FOR if features.retry_asked else 2
     return len(repeats) >= least and features.effect in ("read", "search", "run", "test") and not features.waits
 
