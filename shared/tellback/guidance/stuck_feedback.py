@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from tellback.contracts.guidance import Feedback, Observation, Severity, ToolCall
 from tellback.errors import InvalidInput
 from tellback.guidance.observations.texts import timeout_in
-from tellback.guidance.progress.effects import works_on_code
+from tellback.guidance.progress.effects import SHELLS, plain_name, works_on_code
 from tellback.guidance.progress.faults import MUTE
 from tellback.guidance.progress.fruitless import MISSING
 from tellback.guidance.progress.shell_calls import asks_service
@@ -111,6 +111,11 @@ _REFUSED: Final = lazy_pattern(
     r"[Pp]ermission ?[Dd]enied|[Aa]ccess ?[Dd]enied|[Uu]nauthori[sz]ed|not authorized|[Oo]peration not permitted|EACCES"
     r"|[Ff]orbidden|not allowed to|(?:status(?: code)?|error|HTTP\S*)[ :=]{1,2}40[13]\b|\b40[13] (?:[A-Z][a-z]+)"
 )
+# A tool could not use the arguments of its call. Of a shell's, a program that it ran says this of its own.
+_MISCALLED: Final = lazy_pattern(
+    r"\bE(?:ISDIR|NOTDIR)\b|InputValidationError|called with invalid arguments|\brequired (?:parameter|property)\b"
+    r"|\bparameter `?\w{1,60}`? (?:is missing|type is expected)"
+)
 _WHAT: Final = lazy_pattern(
     r"\w{2,10}://[\w.:/@?&=%~#+-]{3,120}|(?<![\w.<])~?(?:/[\w.@+-]{1,60}){1,8}|\b[\w.-]+@[\w.-]+"
 )
@@ -124,6 +129,9 @@ LACKING_STEP: Final = (
 SERVICE_STEP: Final = "Act on what the error says: send what it asks for, look up what it lacks, or ask the user."
 RAN_OUT_STEP: Final = (
     "Start what has no end in the background, with its input closed and its output in a file, or give it less to do."
+)
+MISCALLED_STEP: Final = (
+    "Compare the arguments that you send with those that the tool asks for, and change the one that the error is about."
 )
 _LIMITED: Final = lazy_pattern(r"[Rr]ate ?[Ll]imit|[Tt]oo [Mm]any [Rr]equests|[Qq]uota|[Tt]hrottl")
 LIMITED_STEP: Final = "Wait as long as it asks before you call it again, ask for less, or go on with what you have."
@@ -217,9 +225,16 @@ def _step(found: StuckFinding, context: FeedbackContext) -> str:
         return MISSING_PAGES_STEP
     if _REFUSED.search(found.detail):
         return REFUSED_STEP.format(what=_refused_what(found, call))
+    own = _about_the_call(found, call)
+    return own or next((step for pattern, step in _FITTING if pattern.search(found.detail)), general)
+
+
+def _about_the_call(found: StuckFinding, call: ToolCall | None) -> str:
+    """Return the step for a call that took too long or had arguments that its tool cannot use, "" for any other."""
     if timeout_in(found.detail):
         return RAN_OUT_STEP
-    return next((step for pattern, step in _FITTING if pattern.search(found.detail)), general)
+    miscalled = call is not None and plain_name(call.tool) not in SHELLS and _MISCALLED.search(found.detail)
+    return MISCALLED_STEP if miscalled else ""
 
 
 def _is_of_service(call: ToolCall) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tellback.guidance.stuck_feedback import RAN_OUT_STEP
+from tellback.guidance.stuck_feedback import MISCALLED_STEP, RAN_OUT_STEP, TEXTS
 from tests.support.dialects import MadeCall, nudges_in
 
 
@@ -118,3 +118,49 @@ def test_a_text_that_is_written_over_and_over_while_the_editor_finds_the_same_is
     assert not spoken(different)
     others = CHECKED + 'other files:\n<diagnostics file="a.rs">\nERROR [1:1] `x` is unknown\n</diagnostics>'
     assert not spoken([changed(texts[n], texts[n + 1], others) for n in range(4)])
+
+
+BUILD = "cd web && npm run build 2>&1 | tail -12"
+HEADED = "Failed to compile.\n\n./app/{0}.tsx:{1}:7\nType error: {2}\n\nELIFECYCLE  Command failed with exit code 1."
+
+
+def test_builds_that_fail_to_compile_are_told_apart_by_what_stands_below() -> None:
+    """G-237: the first line is the same of any failure, as Next.js prints it."""
+    faults = ("Cannot find name 'Crumb'.", "Property 'slug' does not exist on type 'Page'.", "Expected 2 arguments.")
+    each = [HEADED.format(f"part{n}", 20 + n, fault) for n, fault in enumerate(faults)]
+    gets_on = [call for said in each for call in (rewritten(len(said)), ran(BUILD, said))]
+    assert not spoken(gets_on)
+    same = [HEADED.format("page", 40 + n, faults[1]) for n in range(3)]
+    assert spoken([call for n, said in enumerate(same) for call in (rewritten(n), ran(BUILD, said))]) == [6]
+
+
+LOADED = "[10:02:11] loading the index\n[10:02:14] index: 4 shards\n[10:02:15] loading the model\n[10:02:15] warming up"
+
+
+def test_to_wait_for_what_a_run_prints_is_not_to_learn_nothing() -> None:
+    """G-238: the run has shown it; the third of the same waits has not."""
+    started = ran("python serve.py --detach", LOADED)
+    waits = [ran("sleep 30; cat serve.txt", LOADED), ran("sleep 30; pgrep -f serve; cat serve.txt", LOADED)]
+    assert not spoken([started, *waits])
+    again = [each for n in range(3) for each in (waits[0], ran(f"cat part_{n}.py", f"PART = {n}"))]
+    assert spoken([started, *again]) == [6]
+
+
+NO_PATH = "Error: EISDIR: illegal operation on a directory, open '/srv/shop'"
+
+
+@pytest.mark.parametrize(
+    ("call", "step"),
+    [
+        (("write", {"content": "# Notes", "filePath": ""}, NO_PATH), MISCALLED_STEP),
+        (
+            ("edit", {"path": "a"}, 'Error: The edit tool was called with invalid arguments: Missing key at ["old"].'),
+            MISCALLED_STEP,
+        ),
+        (ran("node build.mjs", f"{NO_PATH}\n    at Object.openSync (node:fs:561:18)"), TEXTS["same_failure"][1]),
+    ],
+)
+def test_a_tool_that_is_called_wrongly_has_a_step_of_its_own(call: MadeCall, step: str) -> None:
+    """G-239: no code raises it, unless a program that a shell ran says so."""
+    calls = [each for n in range(3) for each in (rewritten(n), call)]
+    assert nudges_in(calls)[0][1].suggestions == (step,)

@@ -75,7 +75,8 @@ _COMPILERS: Final = re.compile(
     rf"|{_PLACE}\(\d+(?:,\d+){{1,3}}\): (?:fatal )?error [A-Z]{{1,6}}\d{{1,6}}: [^\n]{{1,300}}"  # MSBuild
     rf"|e: (?:file:)?{_PLACE}:\d+:\d+[: ][^\n]{{1,300}}|e: file://[^\n]{{1,300}}"  # kotlinc
     rf"|{_PLACE}\.proto:\d+:\d+: (?!warning)[^\n]{{1,300}}|\[error\] {_PLACE}\.(?:scala|java|kt):\d+[^\n]{{1,300}}"
-    r"|ERROR in (?:\./)?\S[^\n]{0,300}(?:\n[^\n]{1,300})?|Failed to compile\.?$|CMake Error[^\n]{0,200}"
+    r"|ERROR in (?:\./)?\S[^\n]{0,300}(?:\n[^\n]{1,300})?|CMake Error[^\n]{0,200}"
+    r"|Failed to compile\.?(?:\n{1,2}[^\n]{1,300}(?:\n[^\n]{1,300})?)?$"  # Next.js and webpack: what and where is below
     r"|! (?:LaTeX Error|Undefined)[^\n]{1,200}"
     r"|\u2718 \[ERROR\] [^\n]{1,300}|\[ERROR\] COMPILATION ERROR[^\n]{0,80}|Errors parsing \S{1,300}"
     rf"|{_PLACE}(?:\(\d+,\d+\):|:\d+:\d+ -) error TS\d+: [^\n]{{1,300}}"

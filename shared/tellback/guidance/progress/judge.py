@@ -141,7 +141,7 @@ def judge(
         detectors.no_news(trail, features, at, is_stale=_is_stale(trail, features, repeats)),
         detectors.no_new_lines(trail, features, at),
         detectors.idle_calls(trail, features, at),
-        _same_answer(trail, features, at),
+        _same_answer(trail, features, at, repeats),
     ]
     _note_changes(trail, features, changed, at)
     trail.seen = seen
@@ -278,15 +278,18 @@ def _asked_otherwise(trail: ProgressTrail, features: CallFeatures) -> list[int]:
     return max(same, key=_last, default=list[int]())
 
 
-def _same_answer(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+def _same_answer(trail: ProgressTrail, features: CallFeatures, at: int, repeats: list[int]) -> StuckFinding | None:
     """Find a long answer that three of the last eight calls got, whatever they asked, with no change in between.
 
-    Two are no finding, as a last look at the work may be such a call, nor are searches that find one document.
+    Two are no finding, as a last look at the work may be such a call, nor are searches that find one document. To wait
+    for what a run prints shows again what the run itself has shown: waits are compared with the same wait alone.
     """
     if len(features.lines) < LONG_ANSWER or features.known < 1 or features.failed or features.effect == "search":
         return None
     since = max(at - 8, trail.anything)
     same = {index for each in trail.asked.values() if each.news == features.news for index in each.indexes}
+    if features.waits or features.effect == "wait":
+        same = set(repeats)
     recent = [index for index in same if index > since]
     if len(recent) < detectors.STALE_OF_EIGHT:
         return None
