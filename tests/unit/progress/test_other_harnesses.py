@@ -124,7 +124,7 @@ BUILD = "cd web && npm run build 2>&1 | tail -12"
 HEADED = "Failed to compile.\n\n./app/{0}.tsx:{1}:7\nType error: {2}\n\nELIFECYCLE  Command failed with exit code 1."
 
 
-def test_builds_that_fail_to_compile_are_told_apart_by_what_stands_below() -> None:
+def test_builds_that_fail_to_compile_differ_by_the_message_below() -> None:
     """G-237: the first line is the same of any failure, as Next.js prints it."""
     faults = ("Cannot find name 'Crumb'.", "Property 'slug' does not exist on type 'Page'.", "Expected 2 arguments.")
     each = [HEADED.format(f"part{n}", 20 + n, fault) for n, fault in enumerate(faults)]
