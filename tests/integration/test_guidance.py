@@ -272,6 +272,18 @@ def test_an_odd_status_or_duration_costs_no_tool_call(tb: Tellback, start_worker
     assert [entry.get("duration_ms") for entry in reported] == [None] * 14 + [13]
 
 
+def test_a_call_with_an_error_and_no_status_counts_as_an_error(tb: Tellback, start_workers: StartWorkers) -> None:
+    """Requirement G-23."""
+    start_workers(1, queues="events")
+    prompt = tb.prompt("s1", "p")
+    prompt.tool_invoked("t", error="503")
+    prompt.tool_invoked("t", result="x")
+    prompt.tool_invoked("t", error="old news", status="success")
+    wait_for_calls(tb, prompt, 3)
+    reported = [entry for entry in tb.history("s1") if entry["kind"] == "tool_call"]
+    assert [entry["status"] for entry in reported] == ["error", "success", "success"]
+
+
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
     return {"session": "s", "name": "p", **given}
 

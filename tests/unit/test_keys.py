@@ -55,12 +55,14 @@ def test_the_shard_is_the_crc_that_other_languages_compute() -> None:
     assert shard_of("session-1", 4) == 0x23C0BE2E % 4
 
 
-@pytest.mark.parametrize("name", ["\udcff", 5])
-def test_a_name_that_no_key_can_hold_is_an_error_of_ours(name: Any) -> None:
+@pytest.mark.parametrize(
+    ("name", "said"), [("\udcff", "not valid Unicode"), (5, "is 5; use text"), (None, "is None; use text")]
+)
+def test_a_name_that_no_key_can_hold_is_an_error_of_ours(name: Any, said: str) -> None:
     layout = Layout("acme", 4)
-    with pytest.raises(InvalidInput, match="not valid Unicode"):
+    with pytest.raises(InvalidInput, match=said):
         layout.shard(0).key("hist", name)
-    with pytest.raises(InvalidInput, match="not valid Unicode"):
+    with pytest.raises(InvalidInput, match=said):
         layout.of(name)
 
 

@@ -123,7 +123,7 @@ class Prompt:
         tool: str,
         *,
         params: Mapping[str, Any] | None = None,
-        status: str = "success",
+        status: str | None = None,
         result: object = None,
         error: str | None = None,
         duration_ms: float | None = None,

@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -225,9 +225,6 @@ def submit(
     follow: bool = False,
 ) -> Job:
     """Submit a command to the workers. See `tellback.Tellback.submit`. Requirements C-1 and C-3."""
-    # A string is a sequence of strings too: `list("ls")` would run the program `l` with the argument `s`.
-    if isinstance(argv, str | bytes):
-        raise InvalidInput(f"argv is {type(argv).__name__}; give a list of arguments (there is no shell)")
     event_id = new_event_id()
     try:
         fields = {
@@ -235,15 +232,15 @@ def submit(
             "event_id": event_id,
             "command_id": event_id,
             "session": session,
-            "argv": list(argv),
-            "cwd": None if cwd is None else os.fspath(cwd),
+            "argv": _as_list("argv", argv, "give a list of arguments (there is no shell)"),
+            "cwd": os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd,
             "timeout": timeout,
             "note": " ".join(note.split()) if isinstance(note, str) else note,
             "host": host,
             "parent": parent,
-            "inputs": list(inputs),
-            "env": dict(env or {}),
-            "secret_env": list(secret_env),
+            "inputs": _as_list("inputs", inputs, "give a list of ids of commands"),
+            "env": _as_dict("env", env),
+            "secret_env": _as_list("secret_env", secret_env, "give a list of names of variables"),
             "on_lost": on_lost,
             "priority": priority,
             "follow": follow,
@@ -256,6 +253,23 @@ def submit(
     context.admission.ask("sessions", session)
     context.publisher.publish(submitted)
     return Job(submitted, context)
+
+
+def _as_list(name: str, given: Any, advice: str) -> list[object]:
+    """Return the items of a list. A string has items too: `list("ls")` would run the program `l` with `s`."""
+    try:
+        if not isinstance(given, str | bytes):
+            return list(given)
+    except TypeError:
+        pass
+    raise InvalidInput(f"{name} is {type(given).__name__}; {advice}")
+
+
+def _as_dict(name: str, given: Any) -> dict[object, object]:
+    try:
+        return dict(given or {})
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} is {type(given).__name__}; give a mapping") from None
 
 
 def records(context: ClientContext, session: str, last: int = 20) -> list[CommandRecord]:

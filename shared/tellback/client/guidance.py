@@ -30,9 +30,9 @@ from tellback.client.guidance_events import (
     build_tool_invoked,
     redact_spec,
 )
-from tellback.client.wire_values import wire_call, wire_name, wire_text
+from tellback.client.wire_values import wire_call, wire_name, wire_status, wire_text
 from tellback.contracts.guidance import DeliveryMode, Feedback, ProviderSpec, ToolInvoked
-from tellback.contracts.limits import MAX_NAME_CHARS, MAX_SESSION_CHARS, MAX_STATUS_CHARS
+from tellback.contracts.limits import MAX_NAME_CHARS, MAX_SESSION_CHARS
 from tellback.contracts.message import new_event_id
 from tellback.errors import InvalidInput, TellbackError, Unavailable
 from tellback.guidance.observations.completion import AnswerCheck
@@ -112,7 +112,7 @@ class Prompt:
         tool: str,
         *,
         params: Mapping[str, Any] | None = None,
-        status: str = "success",
+        status: str | None = None,
         result: object = None,
         error: str | None = None,
         duration_ms: float | None = None,
@@ -122,7 +122,8 @@ class Prompt:
 
         Every completed call counts, also one with odd parameters, status or duration (requirement G-23). Secrets are
         redacted in this process; parameters, result and error are then truncated to 64 KB each. A result that is not
-        text is sent as JSON. A `duration_ms` that is not a duration is left out.
+        text is sent as JSON. A `duration_ms` that is not a duration is left out. `status` is your word for the outcome,
+        by default "error" if there is an error, otherwise "success".
 
         Raises:
             InvalidInput: the tool has no name.
@@ -136,7 +137,7 @@ class Prompt:
             evaluation=self._id.evaluation,
             tool=wire_name(_checked_name(tool, "tool"), MAX_NAME_CHARS),
             params=arguments,
-            status=_wire_status(status),
+            status=wire_status(status, error),
             result=found,
             error=failed,
             duration_ms=_whole_milliseconds(duration_ms),
@@ -374,11 +375,6 @@ def _checked_name(value: object, what: str, longest: int | None = None) -> str:
     except UnicodeEncodeError as error:  # half a surrogate pair
         raise InvalidInput(f"{what} is {value!r}, which is not valid Unicode: {error.reason}") from None
     return value
-
-
-def _wire_status(status: object) -> str:
-    """Return the host's word as bounded text; no status may make a tool call fail (requirement G-23)."""
-    return wire_name(status, MAX_STATUS_CHARS) if isinstance(status, str) else wire_text(status)[:MAX_STATUS_CHARS]
 
 
 def _whole_milliseconds(duration: float | None) -> int | None:

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from tellback.contracts.limits import MAX_STATUS_CHARS
 from tellback.contracts.message import plain_builtin
 from tellback.guidance.measures import truncate_params, truncate_text
 from tellback.redaction import redact_text, redact_value
@@ -62,6 +63,13 @@ def _whole_text(value: object) -> str:
 def wire_name(name: str, longest: int) -> str:
     """Return a redacted name of at most `longest` characters; cached, since a host sends the same few all the time."""
     return wire_text(name)[:longest]
+
+
+def wire_status(status: object, error: object) -> str:
+    """Return the host's word as bounded text, or the usual one; no status may make a tool call fail."""
+    if status is None:
+        return "success" if error is None else "error"
+    return wire_name(status, MAX_STATUS_CHARS) if isinstance(status, str) else wire_text(status)[:MAX_STATUS_CHARS]
 
 
 def wire_params(params: Mapping[str, Any]) -> dict[str, Any]:

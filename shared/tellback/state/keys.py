@@ -7,7 +7,7 @@ imitate another.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from tellback.errors import InvalidInput
 from tellback.names import Family, check_team, shard_of, turn_routing
@@ -186,19 +186,25 @@ def _quote(part: str) -> str:
     return "".join([_CODES[byte] for byte in part.encode()])
 
 
+def _not_text(*names: Any) -> InvalidInput:
+    return InvalidInput(f"the name is {next(name for name in names if not isinstance(name, str))!r}; use text")
+
+
 def key_suffix(name: str, *parts: str) -> str:
     """Return what follows a shard's prefix in the key of family `name` for these parts.
 
     Raises:
         KeyError: no such family is declared.
-        InvalidInput: a part cannot be encoded as UTF-8.
+        InvalidInput: a part is no text, or cannot be encoded as UTF-8.
     """
     family = FAMILIES[name].name
     if not parts:
         return family
     try:
         quoted = [_quote(part) for part in parts]
-    except (AttributeError, UnicodeEncodeError):
+    except AttributeError:
+        raise _not_text(*parts) from None
+    except UnicodeEncodeError:
         raise InvalidInput(f"{name} of {parts!r}: a name is not valid Unicode text") from None
     return ":".join([family, *quoted])  # a StrEnum is slow to format
 
@@ -227,7 +233,7 @@ class Shard:
 
         Raises:
             KeyError: no such family is declared.
-            InvalidInput: a part cannot be encoded as UTF-8.
+            InvalidInput: a part is no text, or cannot be encoded as UTF-8.
         """
         return self.prefix + key_suffix(name, *parts)
 
@@ -270,11 +276,13 @@ class Layout(_LayoutFields):
         """Return the shard of a session or bank.
 
         Raises:
-            InvalidInput: the name cannot be encoded as UTF-8.
+            InvalidInput: the name is no text, or cannot be encoded as UTF-8.
         """
         try:
             return Shard(self.team, shard_of(routing, self.shards))
-        except (AttributeError, UnicodeEncodeError):
+        except AttributeError:
+            raise _not_text(routing) from None
+        except UnicodeEncodeError:
             raise InvalidInput(f"{routing!r} is not valid Unicode text") from None
 
     def of_turn(self, channel: str, conversation: str) -> Shard:
