@@ -238,7 +238,7 @@ def test_a_link_stays_a_link_and_its_target_is_changed(tmp_path: Path) -> None:
 
 def test_options_stand_in_the_commands_and_new_ones_replace_old_ones(tmp_path: Path) -> None:
     path, config = tmp_path / "settings.json", tmp_path / "with space.toml"
-    config.write_text("prompt = 'coding'\n[[providers]]\nname = 'StaticFeedback'\nevery_n_calls = 1\n")
+    config.write_text("prompt = 'coding'\n[[providers]]\nname = 'StuckFeedback'\nevery_n_calls = 1\n")
     run("install", "--settings", path, "--config", config, "--team", "acme")
     command = ours(path)["PostToolUse"]
     assert command.endswith(f"hook post-tool-use --prompt=coding '--config={config}' --team=acme")
@@ -254,6 +254,7 @@ def test_options_stand_in_the_commands_and_new_ones_replace_old_ones(tmp_path: P
         ("unheard = 1", "unheard"),
         ("[[providers]]\nname = 'X'\nevery_n_calls = 0", "every_n_calls"),
         ("[[providers]]\nevery_n_calls = 1", "name"),
+        ("[[providers]]\nname = 'StaticFeedback'\nevery_n_calls = 1", "summary"),
         ("[[", "TOML"),
     ],
 )
@@ -265,6 +266,23 @@ def test_a_wrong_configuration_is_refused_at_the_installation(text: str, named: 
     assert str(config) in done.stderr
     assert named in done.stderr or named == "TOML"
     assert not (tmp_path / "settings.json").exists()
+
+
+def test_a_provider_that_only_workers_can_have_is_named(tmp_path: Path) -> None:
+    """Its name may be misspelt, and the hooks themselves say nothing."""
+    config = tmp_path / "hooks.toml"
+    config.write_text("[[providers]]\nname = 'StukFeedback'\nevery_n_calls = 1")
+    done = run("install", "--settings", tmp_path / "settings.json", "--config", config)
+    assert done.returncode == 0
+    assert f"{config}: StukFeedback is not a built-in provider" in done.stderr
+
+
+def test_a_file_in_place_of_the_folder_is_no_wrong_json(tmp_path: Path) -> None:
+    (tmp_path / ".claude").touch()
+    path = tmp_path / ".claude" / "settings.json"
+    assert run("install", "--settings", path).stderr == (
+        f"tellback: {path} cannot be read: Not a directory; nothing was changed\n"
+    )
 
 
 def test_the_default_files_are_the_users_and_the_projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

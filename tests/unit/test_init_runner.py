@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import json
 import os
 import re
@@ -26,6 +27,7 @@ from tellback.commands.project.writing import RunnerOptions, render_project_file
 from tellback.commands.record import RecordFile
 from tellback.commands.truncation import StreamTruncator
 from tellback.contracts.commands import CommandRecord
+from tellback.errors import InvalidInput
 from tellback.redaction import Redactor
 
 pytestmark = pytest.mark.programs
@@ -218,13 +220,23 @@ def test_nothing_is_overwritten_unless_asked_and_a_dry_run_writes_nothing(tmp_pa
     (folder / SKILL).write_text("mine")
     refused = tool("init-runner", str(folder))
     assert refused.returncode == 2
-    assert f"{SKILL} exists in {folder}; to overwrite it, pass --force" in refused.stderr
+    assert f"already in {folder}: {SKILL}; to overwrite, pass --force" in refused.stderr
     assert [path.name for path in folder.iterdir()] == [SKILL]
     assert (folder / SKILL).read_text() == "mine"
     assert tool("init-runner", str(folder), "--force", "--head", "3").returncode == 0
     assert sorted(path.name for path in folder.iterdir()) == [RUNNER, SKILL]
     assert "the first 3 and the last 30 lines" in (folder / SKILL).read_text()
     assert tool("init-runner", str(tmp_path / "q"), "--tail", "0").returncode == 2
+
+
+def test_a_full_disk_leaves_no_file_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(path: Path, _target: Path) -> Path:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(Path, "replace", fill)
+    with pytest.raises(InvalidInput, match="No space left"):
+        write_files(tmp_path, {RUNNER: "x"}, force=False)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_skill_page_says_what_is_so(project: Path, run: Run) -> None:

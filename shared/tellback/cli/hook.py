@@ -17,6 +17,7 @@ from tellback.cli.common import GUIDANCE, JsonOption, TeamOption, UrlOption, ech
 from tellback.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from tellback.contracts.guidance import ProviderSpec
     from tellback.hook.installation import SettingsChange
     from tellback.hook.programs import AgentProgram
 
@@ -237,6 +238,7 @@ def _checked_prompt(config: Path | None, prompt: str | None) -> str | None:
     Installing is the last moment at which a person sees an error: the hooks themselves fail silently.
     """
     from tellback.contracts.codec import decode
+    from tellback.contracts.guidance import EvaluationBegun
     from tellback.errors import MessageError
     from tellback.hook.event import encode_json
     from tellback.hook.options import PROMPT, read_config
@@ -246,10 +248,31 @@ def _checked_prompt(config: Path | None, prompt: str | None) -> str | None:
         return prompt
     read = read_config(str(config))
     try:
-        decode(encode_json(read.evaluation_begun("s", "e", prompt or read.prompt or PROMPT, "h")), Family.EVENTS)
+        begun = decode(
+            encode_json(read.evaluation_begun("s", "e", prompt or read.prompt or PROMPT, "h")), Family.EVENTS
+        )
     except (MessageError, TypeError, ValueError) as error:
         raise ConfigurationError(f"{config}: {error}") from error
+    if isinstance(begun, EvaluationBegun):
+        _check_providers(config, begun.providers)
     return prompt or read.prompt
+
+
+def _check_providers(config: Path, specs: list[ProviderSpec]) -> None:
+    """Build each provider as a worker would, as far as this host has them."""
+    from tellback.guidance.provider import ProviderFailure
+    from tellback.guidance.registry import load_registry
+    from tellback.settings import load
+
+    registry = load_registry(load().providers)
+    for spec in specs:
+        if spec.name not in registry.names:
+            echo(f"{config}: {spec.name} is not a built-in provider: set TELLBACK_PROVIDERS for the workers", err=True)
+            continue
+        try:
+            registry.build(spec)
+        except ProviderFailure as error:
+            raise ConfigurationError(f"{config}: {error}") from error
 
 
 def _check_policy(policy: Path | None) -> None:

@@ -197,7 +197,9 @@ def _read_settings(path: Path) -> tuple[bytes | None, dict[str, Any]]:
     try:
         before = _read_bytes(path)
         found: object = _parse_json(before or b"")
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}; nothing was changed") from error
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path} is not valid JSON: {error}; nothing was changed") from error
     if not isinstance(found, dict):
         raise ConfigurationError(f"{path} holds no JSON object; nothing was changed")

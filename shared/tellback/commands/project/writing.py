@@ -51,14 +51,17 @@ def write_files(folder: Path, texts: dict[str, str], *, force: bool) -> None:
     """
     present = [name for name in texts if os.path.lexists(folder / name)]
     if present and not force:
-        raise InvalidInput(f"{', '.join(present)} exists in {folder}; to overwrite it, pass --force")
+        raise InvalidInput(f"already in {folder}: {', '.join(present)}; to overwrite, pass --force")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():  # each by a rename: an agent may be running the old script
             fresh = folder / f".{name}.new"
-            fresh.write_text(text, "utf-8")
-            fresh.chmod(0o755 if name == RUNNER else 0o644)
-            fresh.replace(folder / name)
+            try:
+                fresh.write_text(text, "utf-8")
+                fresh.chmod(0o755 if name == RUNNER else 0o644)
+                fresh.replace(folder / name)
+            finally:
+                fresh.unlink(missing_ok=True)  # it is there if the disk is full
     except OSError as error:
         raise InvalidInput(f"can't write to {folder}: {error.strerror or error}") from error
 
