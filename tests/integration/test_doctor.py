@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -298,6 +299,19 @@ def test_a_data_directory_that_cannot_be_written_is_wrong(settings: Settings, tm
         infrastructure.check_data_dir(msgspec.structs.replace(settings, data_dir=str(tmp_path / "file" / "data"))).state
         == "wrong"
     )
+
+
+def test_a_full_disk_is_wrong(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It said that all is well, while nothing could be spooled."""
+    assert infrastructure.check_data_dir(settings).state == "ok"
+    full = shutil.disk_usage(tmp_path)._replace(free=4096)
+
+    def usage(_path: Path) -> object:
+        return full
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    finding = infrastructure.check_data_dir(settings)
+    assert (finding.state, finding.found) == ("wrong", f"the disk of {settings.data_dir} is full")
 
 
 def test_neither_celery_nor_torch_is_imported(redis_server: RedisServer) -> None:

@@ -229,7 +229,7 @@ def test_on_a_terminal_progress_is_shown(
 
 
 @pytest.mark.usefixtures("database")
-@pytest.mark.parametrize("raw", [b"no json\n", b"[]\n[]\n"])
+@pytest.mark.parametrize("raw", [b"", b"no json\n", b"[]\n[]\n"])
 def test_a_file_without_any_conversation_is_refused(
     settings: Settings, file: Callable[[bytes], str], raw: bytes
 ) -> None:

@@ -54,6 +54,9 @@ def one_shard(database: Database, settings: Settings, tmp_path: Path) -> Setting
 def test_a_team_is_created_listed_and_removed_with_all_its_keys(settings: Settings, database: Database) -> None:
     assert run(settings, "create", "acme", "--shards", "2") == (0, "acme: 2 shards\n")
     assert run(settings, "create", "acme-2", "--shards", "1")[0] == 0
+    code, refusal = run(settings, "create", "acme", "--shards", "3")
+    assert (code, "team acme exists and has 2 shards" in refusal) == (1, True)
+    assert run(settings, "create", "acme") == (0, "acme: 2 shards\n")
     for team in ("acme", "acme-2"):
         with connect(settings=msgspec.structs.replace(settings, team=team)) as tb:
             tb.prompt("s", "p").tool_invoked("search")

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from tellback.cli.app import app
 from tellback.cli.common import PANELS
+from tellback.cli.entry import main
 from tellback.wording import count_phrase
 
 
@@ -22,6 +23,18 @@ def said(*given: str) -> str:
     done = CliRunner().invoke(app, given, env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"})
     assert done.exit_code == 0, done.output
     return done.output
+
+
+def test_ctrl_c_while_modules_load_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tellback.cli.app.main", interrupt)
+    monkeypatch.setattr("tellback.process_privacy.forbid_dumps", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["tellback", "turns"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 130
 
 
 def test_the_version_is_printed() -> None:

@@ -10,6 +10,7 @@ import sys
 from typing import Final
 
 BLOCKING_EXIT: Final = 2  # Claude Code takes this exit code of a hook as a veto of what the agent was about to do
+INTERRUPTED: Final = 130  # as a shell reports SIGINT
 HOOK_EVENTS: Final = (["install"], ["uninstall"], ["status"])
 
 
@@ -25,10 +26,12 @@ def main() -> None:
     from tellback.process_privacy import forbid_dumps
 
     forbid_dumps()  # the environment may have a login; commands of agents may run on this host as this user
-    from tellback.cli.app import main as app
-
     try:
+        from tellback.cli.app import main as app
+
         app()
+    except KeyboardInterrupt:  # during the imports; a command handles its own
+        sys.exit(INTERRUPTED)
     except SystemExit as end:
         if end.code == BLOCKING_EXIT and sys.argv[1:2] == ["hook"] and sys.argv[2:3] not in HOOK_EVENTS:
             sys.exit(1)  # settings of a newer release may name an event that this one does not know: don't veto

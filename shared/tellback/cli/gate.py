@@ -63,22 +63,24 @@ def gate(
     else:
         with existing_team(redis_url, team) as tb:
             verdict = tb.gate(require_session(session, OR_FILE), required)
-    _print_verdict(verdict, team, as_json=as_json)
+    # A host's file has no waivers.
+    waive = (
+        ""
+        if file
+        else f", or say why it does not count: tellback waive ID --why TEXT{team_option(team) if team else ''}"
+    )
+    _print_verdict(verdict, waive, as_json=as_json)
     raise typer.Exit(0 if verdict.passed else 1)
 
 
-def _print_verdict(verdict: Verdict, team: str | None, *, as_json: bool) -> None:
+def _print_verdict(verdict: Verdict, waive: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"passed": verdict.passed, "reasons": verdict.reasons})
         return
     for line in ("passed" if verdict.passed else "refused", *(f"- {reason}" for reason in verdict.reasons)):
         print_line(line)
     if any("no linked retry" in reason for reason in verdict.reasons):
-        echo(
-            "To clear a failure, fix its cause and run the same command again with --parent ID, "
-            f"or say why it does not count: tellback waive ID --why TEXT{team_option(team) if team else ''}.",
-            err=True,
-        )
+        echo(f"To clear a failure, fix its cause and run the same command again with --parent ID{waive}.", err=True)
 
 
 def _parse_argv(command: str) -> list[str]:

@@ -153,7 +153,7 @@ def _play_file(file: str, timeout: float, *, as_json: bool, redis_url: str | Non
     else:
         _print_result(outcome)
     _explain_differences(file, outcome, team or REPLAY_TEAM)
-    if outcome.bad_lines and not outcome.conversations:
+    if not outcome.conversations:
         echo(f"tellback: {file} contains no conversation", err=True)
         raise typer.Exit(2)
     if not outcome.is_match:
@@ -237,7 +237,7 @@ def play_file_with_hosts(
         echo(f"tellback: turn {turn} has no answer: run `tellback doctor` to check the workers", err=True)
     for turn in outcome.doubled:
         echo(f"tellback: turn {turn} has more than one first answer", err=True)
-    if outcome.bad_lines and not outcome.conversations:
+    if not outcome.conversations:
         echo(f"tellback: {file} contains no conversation", err=True)
         raise typer.Exit(2)
     if not outcome.is_match:

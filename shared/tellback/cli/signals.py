@@ -149,7 +149,8 @@ def signal(
         try:
             done = publish_file(tb, file, bank=bank, session=session, rejects=rejects, again=again)
         except KeyboardInterrupt:
-            echo("tellback: stopped; run the same command again to resume", err=True)
+            hint = "some lines may be published" if str(file) == "-" else "run the same command again to resume"
+            echo(f"tellback: stopped; {hint}", err=True)
             raise typer.Exit(130) from None
         if tb.context.publisher.spooled:
             echo(

@@ -78,7 +78,11 @@ def create(
 ) -> None:
     """Create a team. You rarely need to: the first client that connects creates its team."""
     with _teams(redis_url) as (teams, settings):
+        from tellback.errors import StateConflict
+
         layout = teams.create(team, shards or settings.shards)
+        if shards and layout.shards != shards:
+            raise StateConflict(f"team {team} exists and has {count_phrase(layout.shards, 'shard')}, which stay")
     echo(f"{team}: {count_phrase(layout.shards, 'shard')}")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable
 from importlib.resources import files
 from importlib.util import find_spec
@@ -156,6 +157,7 @@ def _format_mib(size: int) -> str:
 
 
 _NEARLY_FULL: Final = 0.8  # of the spool's cap
+_FULL_DISK: Final = 1 << 20  # bytes; a disk with less than this is full
 
 
 def check_model(settings: Settings) -> DoctorFinding:
@@ -250,6 +252,12 @@ def check_data_dir(settings: Settings) -> DoctorFinding:
     existing = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         return wrong("data directory", f"{folder} is not writable", "set TELLBACK_DATA_DIR, or events can't be spooled")
+    if shutil.disk_usage(existing).free < _FULL_DISK:
+        return wrong(
+            "data directory",
+            f"the disk of {folder} is full",
+            "free space, or events can't be spooled while Redis is away",
+        )
     return ok("data directory", str(folder))
 
 
