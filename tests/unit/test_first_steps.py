@@ -10,7 +10,10 @@ import pytest
 
 from tests.support.pages import ROOT
 
-FIRST_PAGES: Final = ("README.md", "docs/quickstart.md", "docs/tour.md")
+FIRST_PAGES: Final = (
+    *("README.md", "docs/quickstart.md", "docs/tour.md"),
+    *("docs/loops/commands.md", "docs/loops/turns.md", "docs/loops/signals.md"),
+)
 NAMES: Final = re.compile(r'(?:session|message_id|parent)="([^"]+)"')
 
 
