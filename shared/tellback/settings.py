@@ -58,7 +58,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     shards: Annotated[
         int, Meta(ge=1, le=1024, description="Number of shards of a team's state; fixed when the team is first used.")
     ] = 4
-    host: Annotated[str, Meta(description="This host's name. Empty: the system's host name.")] = ""
+    host: Annotated[
+        str, Meta(pattern=r"^[A-Za-z0-9._-]{0,253}$", description="This host's name. Empty: the system's host name.")
+    ] = ""
     data_dir: Annotated[str, Meta(description="Local files and spool. Empty: the user's data directory.")] = ""
     publish_delay: Annotated[float, Meta(ge=0, le=60, description="Maximum time events wait for a batch.")] = 0.005
     publish_batch: Annotated[

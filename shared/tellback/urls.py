@@ -108,6 +108,17 @@ def servers_of(url: str) -> RedisServers | None:
     return _sentinels(login, hosts, f"{slash}{path}", query)
 
 
+def check_database(url: str) -> str:
+    """Return the URL of a Redis, after a look at its database: redis-py takes any word for 0, and a hook fails at it.
+
+    Raises:
+        ValueError: it is not a URL, or the database is not a number.
+    """
+    if url.partition("://")[0] in ("redis", "rediss") and not (Address(url).path.strip("/") or "0").isdecimal():
+        raise ValueError("the database is not a number")
+    return url
+
+
 def _without_path(body: str) -> tuple[str, str, str]:
     """Split the path from `h1:p1;sentinel://h2:p2/0`, and leave only the first login; the others repeat it."""
     parts = [part.removeprefix(f"{SENTINEL}://").partition("/") for part in body.split(";")]

@@ -51,6 +51,8 @@ def test_the_team_given_to_connect_counts(settings: Settings, database: Database
         "redis://:pass/word@localhost:6379",
         "redis://h:99999",
         "redis://h/0?pass=1",
+        "redis://h/name",
+        "redis://h/0/1",
     ],
 )
 def test_what_is_no_url_of_a_redis_is_said_so_without_the_password(url: str) -> None:

@@ -269,20 +269,16 @@ def test_a_wrong_configuration_is_refused_at_the_installation(text: str, named: 
 
 
 def test_a_provider_that_only_workers_can_have_is_named(tmp_path: Path) -> None:
-    """Its name may be misspelt, and the hooks themselves say nothing."""
     config = tmp_path / "hooks.toml"
     config.write_text("[[providers]]\nname = 'StukFeedback'\nevery_n_calls = 1")
     done = run("install", "--settings", tmp_path / "settings.json", "--config", config)
-    assert done.returncode == 0
-    assert f"{config}: StukFeedback is not a built-in provider" in done.stderr
+    assert (done.returncode, f"{config}: StukFeedback is not a built-in provider" in done.stderr) == (0, True)
 
 
 def test_a_file_in_place_of_the_folder_is_no_wrong_json(tmp_path: Path) -> None:
     (tmp_path / ".claude").touch()
-    path = tmp_path / ".claude" / "settings.json"
-    assert run("install", "--settings", path).stderr == (
-        f"tellback: {path} cannot be read: Not a directory; nothing was changed\n"
-    )
+    refused = run("install", "--settings", tmp_path / ".claude" / "settings.json").stderr
+    assert refused.endswith("cannot be read: Not a directory; nothing was changed\n")
 
 
 def test_the_default_files_are_the_users_and_the_projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

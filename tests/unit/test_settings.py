@@ -23,6 +23,7 @@ def test_the_environment_overrides_defaults_and_arguments_override_it() -> None:
     [
         ("TELLBACK_SHARDS", "many"),
         ("TELLBACK_SHARDS", "0"),
+        ("TELLBACK_HOST", "a b"),
         ("TELLBACK_BEAT_PERIOD", "-1"),
         ("TELLBACK_BEAT_PERIOD", "nan"),
         ("TELLBACK_TEAM", "No Such Team"),

@@ -93,9 +93,9 @@ def _check_address(url: str) -> None:
 
     if not url:
         return
-    Database(url).close()  # connects to nothing
     if not (url.isascii() and is_printable(url)) or " " in url:
         raise InvalidInput(
             "a URL of Redis has a space, a control character or one beyond ASCII: percent-encode it, and name the host "
             "as DNS does (xn--...)"
         )
+    Database(url).close()  # connects to nothing

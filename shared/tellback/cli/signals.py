@@ -149,13 +149,12 @@ def signal(
         try:
             done = publish_file(tb, file, bank=bank, session=session, rejects=rejects, again=again)
         except KeyboardInterrupt:
-            hint = "some lines may be published" if str(file) == "-" else "run the same command again to resume"
-            echo(f"tellback: stopped; {hint}", err=True)
+            advice = "some lines are published" if str(file) == "-" else "run the same command again to resume"
+            echo(f"tellback: stopped; {advice}", err=True)
             raise typer.Exit(130) from None
         if tb.context.publisher.spooled:
             echo(
-                "tellback: Redis is unavailable; the signals are saved on this host's disk, and the next client sends "
-                "them",
+                "tellback: Redis is unavailable; the signals are saved on this host's disk; the next client sends them",
                 err=True,
             )
     if as_json:

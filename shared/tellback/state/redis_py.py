@@ -40,7 +40,7 @@ from tellback.forks import run_in_child
 from tellback.keepalive import keepalive_options
 from tellback.state.call_deadline import CallDeadline
 from tellback.state.script_calls import Arg
-from tellback.urls import RedisServers, servers_of
+from tellback.urls import RedisServers, check_database, servers_of
 
 Command = Sequence[Arg]
 
@@ -84,7 +84,7 @@ class RedisConnections:
         self._call_deadline = None if call_deadline is None else shared or CallDeadline(call_deadline, open_socket)
         if call_deadline is not None:
             retry = Retry(NoBackoff(), retries=0)
-        servers = servers_of(url)
+        servers = servers_of(check_database(url))
         by_sentinel = servers is not None
         options: dict[str, Any] = {
             "protocol": 2,
