@@ -70,6 +70,7 @@ def test_a_bank_that_holds_nothing_lists_and_recalls_nothing(settings: Settings,
     del database
     assert rows(run(settings, "bank", "none", "--remembered", "--json")) == []
     assert rows(run(settings, "recall", "x", "--bank", "none", "--json")) == []
+    assert run(settings, "recall", "x", "--bank", "none").stdout == "Stored facts of bank none: none\n"
 
 
 @pytest.mark.parametrize(

@@ -87,8 +87,8 @@ def recall(
     if any(hit.degraded for hit in hits):
         echo("tellback: no worker answered in time; ranked by global scores only", err=True)
     rows = hits if as_json else [_display_hit(hit) for hit in hits]
-    columns = _COLUMNS if candidate else (*_COLUMNS, "text")
-    show_rows(rows, as_json=as_json, columns=columns, title=f"Bank {bank}")
+    columns, what = (_COLUMNS, "Bank") if candidate else ((*_COLUMNS, "text"), "Stored facts of bank")
+    show_rows(rows, as_json=as_json, columns=columns, title=f"{what} {bank}")
 
 
 def _display_hit(hit: RecallHit) -> dict[str, Any]:
