@@ -271,6 +271,10 @@ def test_a_spool_with_events_is_noted_and_a_full_one_is_wrong(settings: Settings
     folder.mkdir(parents=True)
     (folder / "1.spool").write_bytes(b"x" * 5000)
     assert found(settings)["spool"].state == "note"
+    assert "mistyped" not in found(settings)["spool"].advice
+    (folder / "url-1" / "events.0").mkdir(parents=True)
+    (folder / "url-1" / "events.0" / "shared.spool").touch()
+    assert "mistyped" in found(settings)["spool"].advice
     assert found(msgspec.structs.replace(settings, spool_max_bytes=5100))["spool"].state == "wrong"
 
 

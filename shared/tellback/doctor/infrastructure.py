@@ -209,7 +209,9 @@ def check_spool(settings: Settings) -> DoctorFinding:
             "spool", f"{found}; {quarantined}", "each line begins with a time and reason; review and delete the file"
         )
     if used:
-        return note("spool", found, "the next client on this host sends these events once Redis accepts them")
+        unreached = "; those in url-* are for addresses never reached: delete the folder of a mistyped one"
+        advice = "the next client on this host sends these events once Redis accepts them"
+        return note("spool", found, advice + unreached * any(folder.glob("url-*/*/*.spool")))
     return ok("spool", "empty")
 
 
