@@ -28,22 +28,15 @@ TOO_DEEP: Final = "[redacted: nested too deeply to check]"
 _PROBE: Final = "x1Y2z3a4B5c6d7e8f9"
 _NEWLINE: Final = "\n"
 _COLOUR: Final = lazy_pattern(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|[()][0-9A-B])")
+_COLOURS: Final = tuple((f"\\{escape}[", "\x1b[") for escape in ("u001b", "x1b", "033", "e"))  # of JSON and code
 # Pictures and fonts within a page: chance puts the form of some token into long base64.
 _PICTURE: Final = lazy_pattern(r"(?i:data:(?:image|font|audio|video)/[\w.+-]{1,40};base64,)[0-9A-Za-z+/=]{40,}+")
-# Escapes of HTML, JSON and URLs that would hide the separator between a name and its value.
-_SIGNS: Final = (
-    ("&quot;", '"'),
-    ("&lt;", "<"),
-    ("&gt;", ">"),
-    ('\\\\\\"', '"'),  # in a text of JSON within another
-    ('\\"', '"'),
-    ("\\u0022", '"'),
-    ("%3D", "="),
-    ("%3d", "="),
-    ("%22", '"'),
-    ("%3A%20", ": "),
-    ("%3A", ":"),
-)
+# Escapes of HTML, JSON and URLs that would hide the separator between a name and its value, by the sign that each has.
+_SIGNS: Final = {
+    "&": (("&quot;", '"'), ("&lt;", "<"), ("&#x27;", "'"), ("&#39;", "'")),
+    "\\": (('\\\\\\"', '"'), ('\\"', '"'), ("\\u0022", '"')),  # first, in a text of JSON within another
+    "%": (("%3D", "="), ("%3d", "="), ("%22", '"'), ("%3A%20", ": "), ("%3A", ":")),
+}
 _LONGEST_NAMING: Final = 200  # characters
 _MOST_NAMING: Final = 4  # lines above a value that may name it
 _NAMING: Final = ("name", "pass", "secret", "token", "key", "cred", "pwd", "psk", "_pw", "seed", "$ ")
@@ -270,12 +263,21 @@ def _strip_colours(text: str) -> str:
 
     `grep --color` puts colours inside a token, and many tools put them between a name and its value.
     """
+    if "\\" in text:
+        text = _replace(text, _COLOURS)
     if "\x1b" in text:
         text = _COLOUR.sub("", text)
     if ";" in text and ";base64," in text:
         text = _PICTURE.sub("", text)
+    for sign, escapes in _SIGNS.items():
+        if sign in text:
+            text = _replace(text, escapes)
+    return text
+
+
+def _replace(text: str, escapes: Iterable[tuple[str, str]]) -> str:
     within = searchable(text)
-    for escape, sign in _SIGNS:
+    for escape, sign in escapes:
         if escape in within:
             text = text.replace(escape, sign)
             within = searchable(text)
