@@ -9,7 +9,8 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -192,3 +193,18 @@ def look_alikes(*, corpus: Path = CONSOLES_APART, seed: int = 0) -> Iterator[Sam
             text, _ = _fill(form, "clean", rng, 0)
             for wrapping in WRAPPINGS:
                 yield SamplePlace(form, form, "clean", wrapping, _wrap(text, wrapping, rng), ())
+
+
+def rates_of_hidden(
+    redact: Callable[[str], str], *, corpus: Path = CONSOLES_APART, each: int = 4
+) -> dict[tuple[str, bool], float]:
+    """Return the share of texts whose secrets are hidden, by class and by half, True for that which may be read."""
+    hidden: dict[tuple[str, bool], list[bool]] = defaultdict(list)
+    for sample in places(corpus=corpus, each=each):
+        hidden[sample.of_class, in_tuning_half(sample.place)].append(not sample.leaks(redact(sample.text)))
+    return {key: sum(values) / len(values) for key, values in hidden.items()}
+
+
+def touched_look_alikes(redact: Callable[[str], str], *, corpus: Path = CONSOLES_APART) -> set[str]:
+    """Return what must stay and does not."""
+    return {sample.form for sample in look_alikes(corpus=corpus) if redact(sample.text) != sample.text}
