@@ -31,6 +31,7 @@ from tellback.redaction.values import (
     NOT_NAMED,
     OPEN,
     PATH,
+    PHRASE,
     SEPARATOR,
     SIGNS,
     TYPE,
@@ -131,8 +132,10 @@ _NO_MARK: Final = (
 )
 _END: Final = r"""(?=[\\"'`]|[ \t]{0,40}+(?:[,;#&|<})\]]|$)|[ \t])"""
 _QUOTED: Final = r"""(?<=["'`])[^"'`\s\\]{4,200}+\\?["'`]"""
+# The text of an element of XML, if it is no word of a translated page.
+_IN_ELEMENT: Final = r"(?<=\w>)(?=[^\s<>]{0,60}?[0-9!@#%^&*?+~._-][^\s<>])[^\s<>]{6,200}+</"
 # A pass phrase has spaces, so it must end the item. One that speaks of passwords is a label.
-_PHRASE: Final = r"""(?<=")(?![^"\\\n]{0,100}?passw)[^"\\\n]{4,100}+"[ \t]{0,40}+(?:[,}]|$)"""
+_SPACED: Final = r"""(?<=")(?![^"\\\n]{0,100}?passw)[^"\\\n]{4,100}+"[ \t]{0,40}+(?:[,}]|$)"""
 _SYMBOLS: Final = r"""(?=[a-z_]{0,60}+[0-9!@#%^&*+?~-])[^\s"'`()\[\]{}<>$,;:/\\=.]{6,200}+[^\s"'`()\[\]{}<>]{0,100}+"""
 # A word after a colon at the end of the line, as in YAML. Not one that reports on a password ("password: incorrect").
 _REPORTS: Final = (
@@ -162,7 +165,7 @@ _GENERATED: Final = (
 _VALUE: Final = OPEN + NO_VALUE
 _PASSWORD: Final = (
     f"{NAME_GOES_ON}{CLOSE}{TYPE}(?:{SEPARATOR}{OPEN}(?=[^\\s:,;]{{4}}){NO_VALUE}"
-    f"(?:{_QUOTED}|{_PHRASE}|(?=[a-z]{{6}})(?:{_WORD_ALONE}|{DOUBT}{LETTERS})"
+    f"(?:{_QUOTED}|{_IN_ELEMENT}|{_SPACED}|{PHRASE}|(?=[a-z]{{6}})(?:{_WORD_ALONE}|{DOUBT}{LETTERS})"
     f"|{PATH}(?:{_SYMBOLS}{_END}|{DOUBT}{_BASE64}|{DOUBT}{_GENERATED}{_END}|{DOUBT}[a-z][a-z0-9_.-]{{15,100}}+(?![\\w(:=\\[])))"
     "|value=[\"'][^\"'\\s]{4})"
 )
@@ -258,7 +261,7 @@ _AHEAD_FLAG: Final = rf"(?={_FLAG}[ =][\"']?[^\s\"'<>$-][^\s\"'<>]{{3}})"
 _VARIABLE: Final = (
     r"(?:(?:ure)?[ ]set)?[ \t]{1,8}+[a-z0-9_.-]{0,30}(?:passw|passphrase|_pass(?![a-z])|token|secret|key|_pat(?![a-z]))"
     r"[a-z0-9_.-]{0,40}+[ \t]{1,8}"
-    rf"[\"']?{NO_VALUE}{PATH}{_LONG}"
+    rf"[\"']?{NO_VALUE}{PATH}(?:{PHRASE}|{_LONG})"
 )
 _DSN: Final = r"[^\s:@/\"'<>{}$*]"
 RULES: Final = (
@@ -317,7 +320,7 @@ RULES: Final = (
         "password",
         "--",
         f"{_FLAG}{preceded_by(('password', 'passwd', 'passphrase', '-pass', '-pwd', '-pw'))}"
-        rf"[ =][\"']?{NO_VALUE}(?:(?=\S{{0,60}}?[0-9!@#%^&*+?~_\"'])\S|{DOUBT}{LETTERS})",
+        rf"[ =][\"']?{NO_VALUE}(?:(?=\S{{0,60}}?[0-9!@#%^&*+?~_\"'])\S|{PHRASE}|{DOUBT}{LETTERS})",
         _AHEAD_FLAG,
     ),
     AnchoredRule(

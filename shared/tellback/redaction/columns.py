@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
+from tellback.redaction.phrases import may_be_password
 from tellback.redaction.substrings import Searchable
 from tellback.redaction.values import seems_random
 
@@ -32,6 +33,7 @@ _HEADS: Final = {word: lazy_pattern(word + _CELL_ENDS, re.MULTILINE) for word in
 _RULED: Final = lazy_pattern(r"[\s|+:=─━═┼╪╋├┤┡┩╇┌┬┐┏┳┓╞╡└┴┘│┃-]{2,}")
 # No name has two hyphens; a key's BEGIN line does.
 _NAME: Final = lazy_pattern(r"(?!.{0,58}--)[A-Za-z_#][\w .#%/-]{0,59}")
+_OF_PASSWORD: Final = lazy_pattern("(?i:pass|pwd|pw$)")
 _FRAME: Final = lazy_pattern("[┌─┬┐]+")
 _WIDE: Final = lazy_pattern(r"[ ]{2,200}+")
 _ALIGNED: Final = "  "
@@ -65,7 +67,7 @@ class Table(NamedTuple):
 
     sign: str
     head: str
-    cells: int
+    names: tuple[str, ...]
     named: tuple[int, ...]
     pairs: tuple[int, int] | None  # the columns of names and of values
 
@@ -114,12 +116,16 @@ def value_lines(
 
 def _holds_secret(table: Table, cells: Sequence[str], names_secret: Callable[[str], bool]) -> bool:
     for column in table.named:
-        if _is_random(cells[column].strip(_STRIPPED)):
+        if _is_secret(table.names[column], cells[column].strip(_STRIPPED)):
             return True
     if table.pairs is None:
         return False
     name, value = (cells[column].strip(_STRIPPED) for column in table.pairs)
-    return _NAME.fullmatch(name) is not None and names_secret(name) and _is_random(value)
+    return _NAME.fullmatch(name) is not None and names_secret(name) and _is_secret(name, value)
+
+
+def _is_secret(name: str, cell: str) -> bool:
+    return _is_random(cell) or (may_be_password(cell) and _OF_PASSWORD.search(name) is not None)
 
 
 def _is_random(cell: str) -> bool:
@@ -147,7 +153,7 @@ def _table_of(line: str, names_secret: Callable[[str], bool]) -> Table | None:
         if len(cells) > 1 or (cells and sign == _ALIGNED):
             found = _named_columns(cells, names_secret)
             if found is not None:
-                return Table(sign, line, len(cells), *found)
+                return Table(sign, line, tuple(cell.strip(_STRIPPED) for cell in cells), *found)
     return None
 
 
@@ -194,15 +200,15 @@ def _split(sign: str, line: str) -> list[str]:
 def _cells_of(table: Table, line: str) -> list[str] | None:
     """Return the cells of a row of the table, none for a ruled line, or None if the line is no part of it."""
     if _RULED.fullmatch(line):
-        return [""] * table.cells
+        return [""] * len(table.names)
     if not line.strip() or len(line) > LONGEST:
         return None
     cells = _split(table.sign, line)
-    if len(cells) == table.cells:
+    if len(cells) == len(table.names):
         # Below a single name, only words that stand alone are values.
-        return cells if table.cells > 1 or " " not in cells[0] else None
-    below = _cells_below(table.head, line) if table.sign == _ALIGNED and len(cells) > 1 < table.cells else []
-    return below if len(below) == table.cells else None
+        return cells if len(table.names) > 1 or " " not in cells[0] else None
+    below = _cells_below(table.head, line) if table.sign == _ALIGNED and len(cells) > 1 < len(table.names) else []
+    return below if len(below) == len(table.names) else None
 
 
 def _cells_below(head: str, line: str) -> list[str]:

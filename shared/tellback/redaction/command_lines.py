@@ -81,7 +81,7 @@ RULES: Final = (
         "password",
         "pass",
         r"wd[ ](?<=htpasswd[ ])(?:-[a-z][ ])?-[a-z]{0,5}b[a-z]{0,5}[ ](?:-[a-z][ ])?"
-        r"\S{1,100}[ ]\S{1,64}[ ](?!\$|<)\S{4}",
+        r"\S{1,100}[ ](?:\S{1,64}[ ])?[\"']?(?!\$|<|/|[\w.-]{1,64}[ ])\S{4}",
     ),
     AnchoredRule("password", "snmp", rf"-server[ ]community[ ]{GIVEN}[ ](?:ro|rw)\b"),
     AnchoredRule(

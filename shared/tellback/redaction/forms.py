@@ -12,7 +12,6 @@ from tellback.redaction.assignments import UNLESS
 from tellback.redaction.values import (
     AFTER_KEY,
     AFTER_NAME,
-    AFTER_PASSWORD,
     AT_END,
     DOUBT,
     GIVEN,
@@ -20,6 +19,7 @@ from tellback.redaction.values import (
     MIXED_WORD,
     NO_VALUE,
     PATH,
+    PHRASE,
     TABLE,
     AnchoredRule,
     long_value,
@@ -64,7 +64,9 @@ _INDEX: Final = (
     "idempotency",
     *("last", "websocket", "publishable", "dedup", "message", "lock", "row", "record", "s3"),
 )
-_NO_INDEX: Final = preceded_by((f"{name}{sign}key" for name in _INDEX for sign in "_- "), unless=True)
+_NO_INDEX: Final = preceded_by(
+    ("did:key", *(f"{name}{sign}key" for name in _INDEX for sign in "_- ")), unless=True
+)  # decentralised identifiers are public keys
 _A_DIGIT: Final = r"(?=[a-z+/.~=%:_-]{0,60}+[0-9])"
 
 
@@ -212,16 +214,15 @@ RULES: Final = (
             ("key", preceded_by(("apikey", "api_key", "api-key", "api key", "_key", "accountkey", "privatekey"))),
         )
     ),
-    # A row of a printed table: a name, a bar, its value.
+    # A row of a printed table: a name, a bar, its value. Passwords are shorter, see `layouts`.
     *(
         AnchoredRule(
-            "password" if word == "pass" else "secret-assignment",
+            "secret-assignment",
             word,
             rf"{TABLE}{named}[\w-]{{0,40}}+[ \t]{{1,40}}+\|[ \t]{{1,8}}+{_MIXED_WELL}{DOUBT}{long_value(8)}",
-            {"pass": AFTER_PASSWORD, "key": AFTER_KEY}.get(word, AFTER_NAME),
+            AFTER_KEY if word == "key" else AFTER_NAME,
         )
         for word, named in (
-            ("pass", "w"),
             ("token", UNLESS["token"]),
             ("secret", ""),
             ("key", preceded_by(("apikey", "api_key", "api-key", "_key"))),
@@ -294,8 +295,10 @@ RULES: Final = (
         "user ",
         r"(?:(?<=setuser )[\w-]{1,64}[ ][^\n>]{0,80}+|[\w-]{1,64}[ ]on[ ][^\n>]{0,80}+)>(?!\$|<)\S{4}",
     ),
+    AnchoredRule("password", "pwd", rf"=\{{(?:{_MIXED}|{PHRASE})[^{{}}\s$().]{{6,100}}\}}(?:[;\"']|$)"),  # ODBC
     AnchoredRule("password", "login", r":[ ][\w.@-]{1,64}[ ]/[ ](?=[^\s0-9]{0,40}+[0-9])[^\s/]{6}"),
     AnchoredRule("password", "identified ", r"by[ \t]{1,4}+(?:password[ \t])?[\"'](?!\$|<|\*|%s|\?)[^\"'\s]{4}"),
+    AnchoredRule("password", "identified ", rf"by[ ]{_MIXED}{DOUBT}[\w!@#%^&*+?$=.-]{{8,60}}+(?:;|[ \t\r]{{0,4}}$)"),
     AnchoredRule(
         "password",
         "securestring",

@@ -19,6 +19,7 @@ from tellback.redaction.values import (
     NO_VALUE,
     NOT_NAMED,
     PATH,
+    PHRASE,
     AnchoredRule,
     preceded_by,
     trie,
@@ -46,7 +47,7 @@ _FILLERS: Final = (
     ),
     *("string", "str", "from", "some", "into", "secretstr", "field", "protected", "private", "public", "const", "char"),
     *("data", "text", "json", "cdata", "it", "will", "not", "shown", "again", "this", "new", "here", "as", "stdin"),
-    *("b", "byte", "bytes", "echo", "securestring", "for you", "copied"),
+    *("b", "byte", "bytes", "echo", "securestring", "for you", "copied", "equ"),
     *("defaultvalue", "default_value", "fallback", "unwrap_or", "or", *IS),
 )
 # A bracket or a comma without a quote after it belongs to a call or to the bases of a class.
@@ -70,7 +71,7 @@ _SCOPES: Final = tuple(  # `API token (prod):`
 # A question and its answer, of another speaker or in the next line.
 _QUESTION: Final = r"\?[ \t]{0,4}+(?:\r?\n)?(?:(?=[^\n:>]{0,40}+[:>])[^\n]{0,40}?[:>][ ]|[^\n]{0,40}+\n)[ \t]{0,4}+"
 _CALL: Final = (  # Rust's options, `aws.String("…")`
-    r"[:=](?:[ ]?some\([ \t\r\n]{0,40}+|[ \t]{0,40}+[a-z]{2,10}+\.[a-z]{3,20}+\()"
+    r"[:=](?:[ ]?(?:some|optional|just)\([ \t\r\n]{0,40}+|[ \t]{0,40}+[a-z]{2,10}+\.[a-z]{3,20}+\()"
 )
 _OPTION: Final = (  # stores of clouds, registries
     r"[/-][/-]?(?:[a-z][a-z-]{0,20}[ =][a-z_]{1,20}[ ][/-]{1,2}){0,2}"
@@ -78,6 +79,8 @@ _OPTION: Final = (  # stores of clouds, registries
 )
 # The text of an element of XML in the next line or in another element.
 _IN_ELEMENT: Final = r">[ \t\r]{0,4}(?:\n[ \t]{0,60}|<!\[cdata\[|<[a-z]{1,12}>){1,3}"
+# What a debugger or a printer of values says of one before it: `0x55d0e0 "…"`, `(string) (len=24) "…"`, `chr "…"`.
+_REPR: Final = r"[:=][ ]?(?:\([\w*. ]{1,30}+(?:=[0-9]{1,6})?\)[ ]?|0x[0-9a-f]{4,16}[ ]|chr[ ]){1,3}(?=[\"'`])"
 _TAG: Final = r":[ ]!{1,2}[\w.-]{1,20}[ ]"  # of YAML
 _AFTER_SPACE: Final = (
     rf"[\"'`]{_REMARK}",
@@ -92,28 +95,35 @@ _AFTER_SPACE: Final = (
     *(rf"{was}from[ ]\S{{1,40}}[ ]to[ ]" for was in ("", "was[ ](?:changed[ ])?", "changed[ ]")),
     r"[0-9][ ]",  # the form of what follows, in routers
     r"(?:must|should)[ ][^\n=\"']{1,60}[ ]got[ :]{1,2}(?=[\"'`])",  # what a check was given
-    rf"[a-z:]{{1,20}}=[^<>\n]{{1,80}}+{_IN_ELEMENT}",
+    rf"[a-z:]{{1,20}}=[^<>\n]{{1,80}}+(?:{_IN_ELEMENT}|>(?=[^<>\s]{{8,300}}+</))",
     _OPTION,
     r"[\wa-z0-9_.-]{1,30}+[ ]=[ ]",  # `PASSWORD elastic = …`
     r"\[[\w*]{0,20}\]:[ ]",  # a prompt with its default
     _TAG,
+    _REPR,
+    r"[\"'][^\"'\n]{0,60}[\"'][ ](?:[=-]>|to)[ ]",  # the value before
+    r"for[ ][^\s=]{1,80}[ ]?=[ ]?(?:password\()?(?=[\"'`])",  # of a user, in SQL
 )
 _AFTER_QUOTE: Final = (
     _REMARK,
     _QUESTION,
     rf"[ \t]{{0,4}}+{_CALL}",
-    r"(?::[\w\"]{1,30}+)?+\]=>[ \t\r\n]{0,20}+string\([0-9]{1,5}\)[ ]",  # PHP's var_dump
+    r"(?::[\w\":\\]{1,60}+)?+\]=>[ \t\r\n]{0,20}+string\([0-9]{1,5}\)[ ]",  # PHP's var_dump
     r";(?<=\";)s:[0-9]{1,4}:",  # PHP's serialize
     # Outputs of terraform and fields that describe themselves, in JSON.
     (
         r"[ ]?:(?:(?<=\":)|(?<=\"[ ]:))[ ]?\{[ \t\r\n]{0,40}+"
-        r"(?:\"[a-z_]{1,20}\"[ ]?:[ ]?[^,{}\n]{1,60}+,[ \t\r\n]{0,40}+){0,3}\"value\"[ ]?:[ ]?"
+        r"(?:\"[a-z_]{1,20}\"[ ]?:[ ]?[^,{}\n]{1,60}+,[ \t\r\n]{0,40}+){0,3}"
+        r"\"(?:(?:string_?)?value|s|computed|raw)\"[ ]?:[ ]?"
     ),
+    r"[ ](?:in|with|of|from)[ ][^\"'\n]{1,120}[ ]value[ :=]{1,3}(?=[\"'`])",  # where it was found
+    r",[ ](?:[\w:.&\[\]]{1,40}\(){1,2}b?(?=[\"'`])",  # the next argument, made by a call
     rf"[ ]{_OPTION}",
     r"[)\]]{1,2}[^\"'\n]{1,40}+[\"']",  # in place of a variable that is not set: `getenv("X") or "…"`
     r"[)\]]{1,2}[ \t\r\n]{1,20}(?:[\w<>?\[\]]{1,30}[ ]){1,4}=[ ]?[\"']",  # below an annotation
     r"(?:[ ][a-z:]{1,30}+=[\"'][^\"'\n]{0,40}+[\"']){0,2}[ ][a-z:]{5,25}+(?<=value)=[\"']",  # attributes of XML
     r"(?:[ \t/?][^<>\n]{0,60}+)?+>[ \t\r\n]{0,40}+<value>",
+    r"(?:[ ][a-z:]{1,30}+=[\"'][^\"'\n]{0,40}+[\"']){1,3}[ ]?>(?=[^<>\s]{8,300}+</)",
     r",[ ][a-z_]{1,12}:[ ](?=[\"'`])",  # `fill_in "Password", with: "…"`
     r",?[ ]\w{1,10}\[[0-9]{1,3}\]=[\"']",  # arguments of a program, one after the other
     # The same item of a list or a request, in one line: `"name": X`, perhaps others, `"value": …`.
@@ -135,9 +145,10 @@ _BETWEEN: Final = (
     r"\([^()\n]{0,60}+\)[^\n{:=]{0,40}+(?:[{:]|=>?+)[ \t\r\n]{0,40}+(?:return[ ])?+(?=[\"'`])",
     rf"@[\w.-]{{1,40}}(?=[ ]?=){_REMARK_ENDS}",
     f"%{_REMARK_ENDS}",  # `%token% =`
-    r"\)[ ](?:-[a-z][ ][a-z]{1,9}[ ])?",  # conditions of a proxy
+    r"\)[ ](?:-[a-z][ ][a-z]{1,9}[ ]|#[ ]?=>[ ])?",  # conditions of a proxy; results in comments
     r"\)=\(",  # the value of a key of PostgreSQL
     _IN_ELEMENT,
+    _REPR,
     r":[ ]{0,4}[|>][+-]?[0-9]?[ ]{1,4}#[^\n]{0,80}\n[ \t]{0,60}",  # a block of YAML with a remark
     r"\n[ ]{2}input[ ]should[ ][^\n\"']{1,100}[ ]input_value=(?=[\"'`])",  # of pydantic
     r"[:=][ ]?[a-z]{2,10}\((?=[\w+/=-]{16,200}+\))",
@@ -156,14 +167,15 @@ _BETWEEN: Final = (
         r"(?:[ \n]{1,4}values[ ]\([^\n]{0,100}?(?<=')|[ ]from stdin;\n[^\n]{0,100}?(?<=\t))"
     ),
     (  # what goes on in the next line
-        r"(?=[\"'` ,:{\t\[\]]{0,9}+\r?\n)(?:"
+        r"(?=[\"'` ,:{\t\[\]|│]{0,60}+\r?\n)(?:"
         r"(?:\[\])?+[ \t]{0,4}+\r?\n[ \t]{0,40}+:?=[ \t]{0,4}+(?=[\"'`])"  # the sign
         # The same item of a list, a block or a request: `name: X`, perhaps others, `value: …`.
-        r"|[\"'`]{0,2}+[ ]?[,:{]?[ \t]{0,4}+\r?\n(?:[ \t]{0,60}+[\"'\w]{1,24}+[ \t]{0,8}+[:=][^\n]{0,80}+\n){0,3}?"
-        r"[ \t]{0,60}+[\"']?(?:parameter)?(?:value|default|val|content|data|string)[\"']?[ \t]{0,8}+[:=]>?[ \t]{0,8}+)"
+        r"|[\"'`]{0,2}+[ ]?[,:{]?[ \t|│]{0,60}+\r?\n"
+        r"(?:[ \t|│]{0,60}+[\"'\w]{1,24}+[ \t]{0,20}+[:=|│][^\n]{0,80}+\n){0,3}?[ \t|│]{0,60}+[\"']?"
+        r"(?:parameter|enter a )?(?:value|default|val|content|data|string)[\"']?[ \t]{0,20}+[:=|│]>?[ \t]{0,8}+)"
     ),
 )
-_BEFORE: Final = f"(?:{'|'.join(_BETWEEN)})"
+BEFORE: Final = f"(?:{'|'.join(_BETWEEN)})"
 # A type and an equals sign, or a call that makes the value; calls look values up too, so it must be random.
 _MADE: Final = (
     r"[\"'\]]{0,2}[ ]?(?::[ ]?[\w\[\]<>*&:. ]{1,30}=|as[ ]\w{1,12}[ ]=|[:=]{1,2}[ ]?(?:new[ ])?[\w.:<>]{1,40}+[({])"
@@ -181,15 +193,18 @@ _ENDS_IN_PASS: Final = (
 )
 # The value alone in its line, below a line that ends with the name (not `END PRIVATE KEY-----`); a ruler, a fence or a
 # blank line may stand between.
-_PROMPTS: Final = r"out\[[0-9]{1,4}\]:[ ]|=>[ ]|<[ ]"  # before what a shell of IPython or Ruby answers
-_LINE_BELOW: Final = (
-    r"(?<!---)(?:[\"']?\]?\)?;|[\"']\]|[\"'`:*=%\\(\[{}) \t<]{0,8}+(?:[|>][+-]?)?)\r?\n"
-    r"(?:[ \t]{0,8}+(?:[-=~`_]{3,80}+\w{0,10})?[ \t]{0,4}+\r?\n){0,2}"
-    rf"[ \t]{{0,40}}+(?:[0-9]{{1,3}}\)[ ]|{_PROMPTS})?[\"'`:-]{{0,3}}+[ ]?"
+_PROMPTS: Final = (  # before what the shell of a language answers; marks of a tree
+    r"out\[[0-9]{1,4}\]:[ ]|=>?[ ]|<[ ]|\[[0-9+~-]{1,3}\][ ]|\{ok,|\((?:[\"'][^\"'\n]{0,60}[\"'],[ ]){1,3}"
+    r"|(?:val[ ])?[\$r](?:es)?[0-9]{1,3}(?::[ ][\w\[\]]{1,20})?[ ]=[ ]"
 )
-_LINE_ENDS: Final = r"[\"'`,;)\]}]{0,6}+[ \t\r]{0,4}$"
-_FLAGS: Final = r"(?:[ ]-{1,2}[a-z][\w-]{0,20}){0,3}"  # of the command that prints it
-_ALONE: Final = rf"{_FLAGS}{_LINE_BELOW}{_CHECKED}[^\s\"'`<>{{}}$,]{{8,400}}+{_LINE_ENDS}"
+LINE_BELOW: Final = (
+    r"(?<!---)(?:[\"']?\]?\)?[;.]|[\"']\]|[\"'`:*=%\\(\[\]{}) \t<]{0,8}+(?:[|>][+-]?)?)\r?\n"
+    r"(?:[ \t]{0,8}+(?:[-=~`_]{3,80}+\w{0,10})?[ \t]{0,4}+\r?\n){0,2}"
+    rf"[ \t│├└─]{{0,40}}+(?:[0-9]{{1,3}}\)[ ]|{_PROMPTS})?[\"'`:<-]{{0,3}}+[ ]?"
+)
+LINE_ENDS: Final = r"[\"'`,;)\]}>]{0,6}+[ \t\r]{0,4}$"
+FLAGS: Final = r"(?:[ ]-{1,2}[a-z][\w-]{0,20}){0,3}"  # of the command that prints it
+_ALONE: Final = rf"{FLAGS}{LINE_BELOW}{_CHECKED}[^\s\"'`<>{{}}$,]{{8,400}}+{LINE_ENDS}"
 # The length first, since most words are too short.
 _RANDOM: Final = (
     rf"[\"'`]{{0,2}}+(?=[\wa-z0-9_+/.~=%:!@#^*&?-]{{16}}){_CHECKED}[\w+/.~=%:!@#^*&?-]{{16,200}}+(?![(\[\w]|\{{(?!\{{))"
@@ -200,27 +215,24 @@ _FAR: Final = (
     rf"(?![0-9a-f-]{{20,200}}+(?!\w)){NO_VALUE}{PATH}(?=(?:[^\s0-9]{{0,16}}+[0-9]{{1,8}}+){{3}})"
     rf"{DOUBT}[\w+/~-]{{20,200}}+={{0,2}}(?![\w(\[.:@=])"
 )
-_SECRET: Final = f"{_NAMED}(?:(?:{_BEFORE}|{_MADE}){_RANDOM}|{_ALONE}|{_FAR}){AT_END}"
+_SECRET: Final = f"{_NAMED}(?:(?:{BEFORE}|{_MADE}){_RANDOM}|{_ALONE}|{_FAR}){AT_END}"
 # A password may be short. It needs less to be told from words in quotes, or if it has signs.
 _SIGNED: Final = r"(?!@)(?=[\w+/.~=%:$-]{0,30}+[!@#^*&])(?=[\w!@#%^&*+~?$/=.:-]{8,100}+(?![(\[{]))"
-# Four words or more, as pass phrases have them: names of classes and of files have fewer.
-_PHRASE: Final = r"(?=(?:[a-z]{3,10}+-){3,7}[a-z]{3,10}+(?![\w./(-]))"
-_GIVEN: Final = rf"{NO_VALUE}{PATH}(?:{MIXED_WORD}|{_PHRASE})"
+_GIVEN: Final = rf"{NO_VALUE}{PATH}(?:{MIXED_WORD}|{PHRASE})"
 # Without signs it has two digits or is random, and ends its line or cell.
 _ENDS: Final = r"(?=[\"'`]?[ \t\r]{0,4}(?:[|│┃<;,)\]}]|$))"
-_WITH_DIGITS: Final = (
-    rf"(?=[^\s0-9]{{0,40}}+[0-9][^\s0-9]{{0,40}}+[0-9])[\w!@#%^&*+~?$-]{{8,40}}+{_ENDS}"
-    rf"|{DOUBT}[\w!@#%^&*+~?$/.=-]{{8,40}}+{_ENDS}|{_PHRASE}"
-)
+_TWO_DIGITS: Final = r"(?=[^\s0-9]{0,40}+[0-9][^\s0-9]{0,40}+[0-9])[\w!@#%^&*+~?$-]{8,40}+"
+# Doubtful values last: where such a one is not random, nothing else is tried.
 _SHORT_PASSWORD: Final = (
-    rf"{_NAMED}(?:{_BEFORE}(?:(?:[\"'`\u201c]|(?<=[\"'`\u201c])){_GIVEN}[^\s\"'`<>$\u201d]{{8,200}}+[\"'`\u201d]"
-    rf"|[\"'`]?{_GIVEN}(?:{_SIGNED}|{_WITH_DIGITS}))"
+    rf"{_NAMED}(?:{BEFORE}(?:(?:[\"'`\u201c]|(?<=[\"'`\u201c])){_GIVEN}[^\s\"'`<>$\u201d]{{8,200}}+[\"'`\u201d]"
+    rf"|[\"'`]?{_GIVEN}(?:{PHRASE}|{_SIGNED}|{_TWO_DIGITS}{_ENDS}|{DOUBT}[\w!@#%^&*+~?$/.=-]{{8,40}}+{_ENDS}))"
+    rf"|{LINE_BELOW}{_GIVEN}(?=[^\s0-9]{{0,40}}+[0-9]\S{{0,40}}?[0-9!@#^&*])[^\s\"'`<>{{}}$,./=:]{{8,40}}+{LINE_ENDS}"
+    rf"|{FLAGS}{LINE_BELOW}{NO_VALUE}{PHRASE}[a-z-]{{15,80}}+{LINE_ENDS}"
     rf"|{_MADE}[\"'`]{_GIVEN}{DOUBT}[^\s\"'`<>$]{{8,200}}+[\"'`]"
-    rf"|{_LINE_BELOW}{_GIVEN}(?=[^\s0-9]{{0,40}}+[0-9]\S{{0,40}}?[0-9!@#^&*])[^\s\"'`<>{{}}$,./=:]{{8,40}}+{_LINE_ENDS}|{_LINE_BELOW}{NO_VALUE}{_PHRASE}[a-z-]{{15,80}}+{_LINE_ENDS}"
     # Words may follow the name, if the value below is a random one: what a command that names it prints.
-    rf"|(?:{_LINE_BELOW}|[^\n:]{{1,60}}+\n[ \t]{{0,40}}+){_GIVEN}{DOUBT}[^\s\"'`<>{{}}$,]{{8,40}}+{_LINE_ENDS}){AT_END}"
+    rf"|(?:{LINE_BELOW}|[^\n:]{{1,60}}+\n[ \t]{{0,40}}+){_GIVEN}{DOUBT}[^\s\"'`<>{{}}$,]{{8,40}}+{LINE_ENDS}){AT_END}"
 )
-_PASSWORD: Final = rf"{_NAMED}(?:{_BEFORE}{_CHECKED}[\w+/.~=%:!@#^*&?$-]{{8,200}}+|{_ALONE}){AT_END}"
+_PASSWORD: Final = rf"{_NAMED}(?:{BEFORE}{_CHECKED}[\w+/.~=%:!@#^*&?$-]{{8,200}}+|{_ALONE}){AT_END}"
 _NAMES: Final = (
     r"(?:passw|passphrase|secret|token|credential|[_ -](?:key|pwd|psk|pw\b|pass\b|seed)|sshpass"
     rf"|{trie(KEYS)}[_ .-]?key)"
@@ -235,7 +247,7 @@ _OF_COMMANDS: Final = (
 # it sees the last characters of the value.
 _LAST: Final = tuple(rf"{DOUBT}[\w+/.~=%:!@#^*&?$-]{{{count}}}" for count in (20, 12))
 _DETERMINED: Final = r"(?:(?:the|our|my|your|its|a|an)[ ])?(?:[\w-]{1,20}[ ]){0,3}?"
-_SECRETS_NAME: Final = rf"[\w-]{{0,40}}?{_NAMES}[\w-]{{0,20}}{NOT_NAMED}"
+_SECRETS_NAME: Final = rf"[\w-]{{0,40}}?{_NAMES}\w{{0,20}}+(?<!keys){NOT_NAMED}"
 
 
 def _value_before(sign: str, said: str) -> AnchoredRule:
@@ -257,18 +269,17 @@ _VALUE_FIRST: Final = (
     *(_value_before(sign, rf"{_DETERMINED}{_SECRETS_NAME}[.;]?$") for sign in (" \u2013 ", " \u2014 ")),
 )
 
-_OF_PASSWORDS: Final = rf"(?:word|wd|phrase|code|{_ENDS_IN_PASS}|(?<![\w.-]pass)(?=[ ][\u2192-]))"
+_OF_PASSWORDS: Final = rf"(?:word|wd|phrase|code|{_ENDS_IN_PASS}|(?<![\w.-]pass)(?=[ ](?:[\u2192-]|show[ ])))"
+# A sentence that goes on with a word fails first, and none is searched far: both took prose some percent.
+_AHEAD: Final = (
+    r"(?=[^abd-oq-vx-z](?:ord|(?<![a-z])|d|hrase|ode)(?![ ](?!show |for ')[a-z]{2,12}+[ ](?!=))"
+    r"[^a-z0-9]{0,6}+(?:[^0-9.:]{0,44}+(?::[^0-9.:]{0,30}+(?::[^0-9.:]{0,30}+(?::[^0-9.:]{0,20}+)?+)?+)?[0-9]"
+    r"|(?:[a-z_]{1,12}[^a-z0-9-]{1,8})?+[a-z]{3,10}+-[a-z]{3,10}+-[a-z]{3,10}+-))"
+)
 # Searched in any text, since a password may be shorter than the values near which the others are searched.
 ANYWHERE: Final = (
     AnchoredRule("password", "pw", rf"(?<![\w.-]pw){_SHORT_PASSWORD}", r"(?=[^a-z0-9]{1,12}+[^0-9\n ]{0,40}+[0-9])"),
-    AnchoredRule(
-        "password",
-        "pass",
-        f"{_OF_PASSWORDS}{_SHORT_PASSWORD}",
-        # A sentence that goes on with a word fails first, and none is searched far: both took prose some percent.
-        r"(?=[^abd-oq-vx-z](?:ord|(?<![a-z])|d|hrase|ode)(?![ ][a-z]{2,12}+[ ](?!=))"
-        r"[^a-z0-9]{0,6}+(?:[^0-9.:]{0,44}+(?::[^0-9.:]{0,24}+(?::[^0-9.:]{0,16}+)?+)?[0-9]|[^a-z0-9]{0,6}+[a-z]{3,10}+-[a-z]{3,10}+-[a-z]{3,10}+-))",
-    ),
+    AnchoredRule("password", "pass", f"{_OF_PASSWORDS}{_SHORT_PASSWORD}", _AHEAD),
 )
 RULES: Final = (
     *(
@@ -325,6 +336,12 @@ RULES: Final = (
         "with ",
         rf"[\"'`]?{MIXED_WORD}{DOUBT}[\w!@#%^&*+~?$/=.:-]{{8,200}}+[\"'`]?[ ]as[ ](?:the|your|our|my)[ ]"
         rf"[\w .-]{{0,40}}?{_NAMES}",
+    ),
+    AnchoredRule(  # a sentence with a variable, and the next line with its value
+        "secret-assignment",
+        "echo ",
+        rf"[^\n$]{{0,80}}+\$\{{?\w{{0,40}}?{_NAMES}[^\n]{{0,60}}+\n(?:[^\s]{{1,30}}[ ]){{0,6}}?[\"'`]?{_CHECKED}"
+        r"[^\s\"'`<>{}$]{8,400}+[\"'`.!]{0,3}[ \t\r]{0,4}$" + AT_END,
     ),
     AnchoredRule(
         "secret-assignment",

@@ -9,15 +9,29 @@ from __future__ import annotations
 
 from typing import Final
 
-from tellback.redaction.values import AT_END, DOUBT, GIVEN, MIXED_OR_LETTERS, MIXED_WORD, NO_VALUE, PATH, AnchoredRule
+from tellback.redaction.values import (
+    AT_END,
+    DOUBT,
+    GIVEN,
+    MIXED_OR_LETTERS,
+    MIXED_WORD,
+    NO_VALUE,
+    PATH,
+    PHRASE,
+    AnchoredRule,
+)
 
 _LINE: Final = r"[ \t]{0,4}+\r?\n[ \t]{0,20}+"
 _NOT_HERE: Final = r"(?!\$|<|\{|\*)"
 _QUOTED: Final = r"[^\"'\s]{8,100}+[\"']"
 # The rest of a call with a user, perhaps an address before, and a password: `login("svc", "…")`, `login(svc, …)`.
+_WORDS: Final = rf"(?:{MIXED_WORD}|{PHRASE})"
+_DOUBTED: Final = rf"(?:{PHRASE}|{MIXED_WORD}{DOUBT})"
+_CALLED: Final = r"\w{0,20}+(?:::new)?(?:\(|,\[)"
 _OF_USER: Final = (
-    rf"\w{{0,20}}+\((?:(?:[^()\"'\n,:]{{0,60}}+(?:[\"'][^\"'\n]{{1,120}}+[\"'])?+,[ ]?){{1,2}}(?:some\([ ]?)?"
-    rf"[\"'](?![^\"'@\n]{{1,64}}@[\w-]{{1,40}}\.){NO_VALUE}{PATH}{MIXED_WORD}{_QUOTED}"
+    rf"{_CALLED}(?:"
+    r"(?:[^()\"'\n,:]{0,60}+(?:[\"'][^\"'\n]{1,120}+[\"'](?:\.\w{2,12}\(\))?+)?+,[ ]?){1,6}(?:some\([ ]?)?"
+    rf"[\"'](?![^\"'@\n]{{1,64}}@[\w-]{{1,40}}\.){NO_VALUE}{PATH}{_WORDS}{_QUOTED}"
     rf"|[\w.@-]{{1,64}},[ ]{MIXED_WORD}{DOUBT}[^\s()\"',]{{8,100}}+\))"
 )
 RULES: Final = (
@@ -89,7 +103,17 @@ RULES: Final = (
     ),
     # Pairs of a user and a password in calls.
     *(AnchoredRule("password", call, _OF_USER) for call in ("login", "connect")),
-    *(AnchoredRule("password", call, _OF_USER.replace(_QUOTED, DOUBT + _QUOTED)) for call in ("auth", "pass", "cred")),
+    *(AnchoredRule("password", call, _OF_USER.replace(_WORDS, _DOUBTED)) for call in ("auth", "pass", "cred")),
+    AnchoredRule("password", "auth", rf"\((?<=[.:>]auth\()[\"']{_DOUBTED}[^\"'\s]{{8,100}}+[\"']\)"),
+    AnchoredRule("password", "auth", rf"[ ]%[sb][^\"'\n]{{0,8}}\",[ ]?(?:[\w.\"]{{1,40}},[ ]?)?\"{_WORDS}[^\"\s]{{6}}"),
+    *(  # a user and a password in one text
+        AnchoredRule(
+            "password",
+            word,
+            rf"{rest}[\"']?[ ]{{0,4}}[:=,][ ]?[\"'][\w.@+-]{{1,64}}:{NO_VALUE}{_DOUBTED}[^\s\"'/:]{{8,100}}+[\"']",
+        )
+        for word, rest in (("auth", ""), ("pwd", ""), ("cred", "entials"))
+    ),
     AnchoredRule("password", "auth", rf"(?:[ ]?=[ ]?)?\([\"'][^\"'\n]{{1,64}}[\"'],[ ]?[\"']{_NOT_HERE}[^\"'\s]{{6}}"),
     AnchoredRule("github-token", "auth", r"\.github\.com[ ](?<=github-oauth\.github\.com[ ])[0-9a-z_]{30}"),
     AnchoredRule("password-hash", "secret", r"[ ][0-9][ ]\$[0-9a-z]{1,2}\$\S{8}"),
@@ -114,6 +138,14 @@ RULES: Final = (
     AnchoredRule("solana-key", "[", r"(?:[0-9]{1,3},[ ]?){63}[0-9]{1,3}\]", "(?=[0-9]{1,3},[ ]?[0-9]{1,3},)"),
     # Applications and what tests type into them.
     AnchoredRule("password", "cred", rf"entials(?:[ ]are)?:?[ ][^\s/]{{1,64}}[ ]/[ ][\"']?{_NOT_HERE}[^\s\"']{{6}}"),
+    AnchoredRule(
+        "password", "cred", rf"entials(?:[ ]are)?:?[ ][\w.-]{{1,64}}:{MIXED_WORD}{DOUBT}[^\s\"'/:@]{{8,60}}+(?=\s|$)"
+    ),
+    AnchoredRule(
+        "password",
+        "auth",
+        rf"[ ](?:sha|md5)(?:-?[0-9]{{3}})?[ ](?![0-9a-f]{{8,64}}+\b){MIXED_WORD}{DOUBT}[^\s\"'/]{{8,60}}+",
+    ),
     AnchoredRule("password", "pass", rf"wd:(?<=chpasswd:){_LINE}list:[ ]\|{_LINE}[\w.-]{{1,32}}:[^\s$]{{4}}{AT_END}"),
     AnchoredRule(
         "password",
@@ -167,6 +199,7 @@ NEAR_VALUES: Final = (
             ("crypt(", r"[^\n\"']{1,80},[ ]?"),
             ("sign(", r"[^\n\"']{0,80}?(?:[\"'][^\"'\n]{0,40}[\"'][^\n\"']{0,40}){0,3}?,[ ]?"),
             ("cookieparser(", ""),
+            ("cookiestore(", r"\[\]byte\("),
         )
     ),
     AnchoredRule(
@@ -212,5 +245,5 @@ NEAR_VALUES: Final = (
         AnchoredRule("password", tool, rf"[^\n]{{0,60}}?[\w.-]{{1,40}}/{MIXED_WORD}{DOUBT}[^\s@/\"']{{8,60}}@")
         for tool in ("expdp ", "impdp ", "rman ", "sqlldr ", "conn ", "connect ")
     ),
-    *(AnchoredRule("password", call, _OF_USER.removeprefix(r"\w{0,20}+\(")) for call in ("user(", "pdo(")),
+    *(AnchoredRule("password", call, _OF_USER.removeprefix(_CALLED)) for call in ("user(", "pdo(")),
 )

@@ -15,7 +15,18 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
-from tellback.redaction import assignments, codes, columns, command_lines, forms, languages, layouts, printed, tokens
+from tellback.redaction import (
+    assignments,
+    codes,
+    columns,
+    command_lines,
+    forms,
+    languages,
+    layouts,
+    phrases,
+    printed,
+    tokens,
+)
 from tellback.redaction.substrings import Searchable, searchable
 from tellback.redaction.token_runs import TOKEN, TokenRuns, Window, add_window
 from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, seems_random
@@ -167,6 +178,7 @@ class ScanSet(NamedTuple):
 
     tokens: tuple[Scan, ...]
     plain: Anchored
+    phrases: Anchored
     sentences: Anchored
     issued: tuple[Scan, ...]
     folded: Anchored
@@ -184,8 +196,12 @@ class ScanSet(NamedTuple):
         for scan in _present(self.plain, searchable(spaced)):
             yield from scan.find_all(spaced, text)
         within = searchable(folded)
-        for scan in _present(self.folded, within):
+        present = _present(self.folded, within)
+        for scan in present:
             yield from scan.find_all(folded, text)
+        if any(scan.anchor in phrases.ANCHORS for scan in present) and phrases.MAY_BE.search(spaced):
+            for scan in _present(self.phrases, searchable(spaced)):
+                yield from scan.find_all(spaced, text)
         if runs.named:
             yield from self._find_near(folded, text, runs.named)
         # Without a row and such a value, only a table that goes on in the next piece of a stream matters.
@@ -289,6 +305,7 @@ def _scans(occurs: Callable[[str], bool], occurs_folded: Callable[[str], bool]) 
     return ScanSet(
         tokens=(*prefixed, *anywhere),
         plain=_anchored(_PLAIN, occurs),
+        phrases=_anchored(phrases.RULES, occurs),
         sentences=_anchored((*forms.SENTENCES, *languages.RULES, *layouts.RULES, *printed.NEAR_VALUES), occurs_folded),
         issued=(Scan(rules=issued, after="[^0-9a-z](?=[a-z])"),) if issuers else (),
         folded=_anchored(_FOLDED, occurs_folded),

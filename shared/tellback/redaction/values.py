@@ -60,7 +60,7 @@ _NOT_THE_VALUE: Final = (
 SEPARATOR: Final = (
     r"(?:=(?:=?+[ ]\"[^\"\n]{0,60}+\"[ ]->|={0,2}+>?)|[?+:|./][?+:|./]?=={0,2}+>?|->|:\*\*|::?+|>(?<=[\w\"']>)|\|\|"
     r"|\{(?=[\"'])|,(?<=[\"'],)(?=[ \t]?[\"'][^\"']{0,60}?[0-9!@#$%^&*])|(?<=[ \t])(?:(?=[\"'])|(?<=\][ ])))"
-    r"[ \t]{0,40}+(?:[fbrun@$]{1,2}(?=[\"']))?+"
+    r"[ \t]{0,40}+(?:[fbrunl@$]{1,2}(?=[\"']))?+"
 )
 # The end of a name, then spaces: `terraform plan` and many listings align their values.
 CLOSE: Final = r"""[\\"'`\])}]{0,4}+[ \t]{0,80}+"""
@@ -79,7 +79,7 @@ AHEAD: Final = rf"{_NAME_CLOSED}(?:{_SIGN}|value=|string[ \t]{{0,40}}+=))"
 # character: `re` skips such without entering it, while a lookbehind costs 20 ns there and `(?:...)?+` 50.
 _MAYBE_TYPE: Final = rf"(?:[ \t]{_TYPES}[ \t]{{0,40}}+=|[&fs](?:tr|tring|str|inal)[ \t]{{0,40}}+=|)"
 _TYPED: Final = r"[&fs](?:tr|tring|tr[ ]\|[ ]none|str|'static[ ]str|inal|inal\[str\])[ \t]{0,40}+="
-_QUOTED: Final = r"""[fbrun@$][fbru@$]?["']"""
+_QUOTED: Final = r"""[fbrunl@$][fbru@$]?["']"""
 _MAYBE_QUOTED: Final = rf"""{_MAYBE_TYPE}[\\"'`=:>|?+*\[ \t-]{{0,40}}+(?:{_QUOTED}|)"""
 _SCHEME: Final = r"[abdt](?:asic|earer|oken|pikey|igest)[ \t]"
 _OLD: Final = r"""=[ ]"[^"\n]{0,60}+"[ ]->"""
@@ -93,10 +93,10 @@ AHEAD_LONG: Final = (
 # The same before a password, which may be a short word in quotes.
 _BEGINS: Final = (
     r"[a-z_]{0,60}+(?:[0-9!@#%^&*+?~-]|(?<=[a-z]{8})(?![\w(.:=\[])|(?<=[a-z]{6})[ \t]{0,40}+$)"
-    r"|(?!/[a-z_.-]{1,20}/)[a-z0-9+/]{12}|[a-z_]{0,30}+[.=][a-z_]{0,30}+[0-9!@#%^&*?]"
+    r"|(?!/[a-z_.-]{1,20}/)[a-z0-9+/]{12}|[a-z_]{0,30}+[.=][a-z_]{0,30}+[0-9!@#%^&*?]|(?<=\w>)[^\s<>]{6,60}+<"
 )
 AHEAD_PASSWORD: Final = AHEAD[:-1] + (
-    r"""[:=>,|?+ \t-]{0,84}+(?:["'`\\]|\[[ ]?["'\\]|[fbrun@$][fbrun@$]?["']"""
+    r"""[:=>,|?+ \t-]{0,84}+(?:["'`\\]|\[[ ]?["'\\]|[fbrunl@$][fbrun@$]?["']"""
     r"|[&s][st](?:r|tr)(?:ing)?[ \t]{0,40}+=|final|&'static"
     rf"|(?=[^\s:,;]{{6}})(?:{_BEGINS})))"
 )
@@ -130,6 +130,8 @@ MIXED: Final = r"(?=[a-z_+/.~=%:-]{0,60}+[0-9][a-z_+/.~=%:-]{0,60}+[0-9])(?=[0-9
 # The letters of a value without a digit must be random ones: it follows DOUBT.
 MIXED_OR_LETTERS: Final = r"(?:(?=[^\s\"'0-9]{0,60}+[0-9])(?=[^\s\"'a-z]{0,60}+[a-z])|(?=[a-z_.-]{16}))"
 MIXED_WORD: Final = r"(?=[^\s\"'0-9]{0,60}+[0-9])(?=[^\s\"'a-z]{0,60}+[a-z])"  # a digit and a letter, whatever else
+# Four words or more, as pass phrases have them: names of classes and of files have fewer.
+PHRASE: Final = r"(?=(?:[a-z]{3,10}+-){3,7}[a-z]{3,10}+(?![\w./(-]))"
 GIVEN: Final = r"[\"']?(?!\$|<|%|-)[^\s\"'<>|;]{4,100}+[\"']?"  # a value where only a password can stand
 PATH: Final = r"(?!\.{1,2}/|~/|/[a-z_.-]{1,20}/|[a-z]:\\|https?:|file:)"
 LETTERS: Final = r"[a-z]{8,100}+(?![\w(.:=\[])"  # without a digit: follows DOUBT, since only its capitals decide
