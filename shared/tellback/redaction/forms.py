@@ -109,7 +109,7 @@ _KEY_IN_SENTENCE: Final = _LONG_IN_SENTENCE.replace(
 )
 # A name, up to eight words, what says that a value follows, and the end of the line: "The password for the key is …".
 _STATES: Final = r"[ ](?:(?:is|to)(?:[ ]{0,2}:)?|[-–])"
-_STATED: Final = (
+STATED: Final = (
     r"(?:[ \t][\w\[\]@.'\"()%/-]{1,30}+){0,8}?"
     rf"(?::(?<!key:)|=|{_STATES}|[ \t](?:[:=]|{_STATES}|[ \t](?:[:=]|{_STATES})))"
     rf"[ \t]{{1,8}}+[\"'`]?{NO_VALUE}{PATH}(?![0-9.:]{{1,30}}+\b)"
@@ -117,9 +117,9 @@ _STATED: Final = (
 _STATED_END: Final = r"[\"'`]?[.;]?[ \t\r]{0,4}$"
 _STATED_PASSWORD: Final = (
     r"(?:word|wd|phrase|code)"
-    rf"{_STATED}(?=[^\s\"'`0-9]{{0,60}}+[0-9!@#$%^&*])(?=[^\s\"'`a-z]{{0,60}}+[a-z])[^\s\"'`()<>{{}}=/]{{8,100}}+{_STATED_END}"
+    rf"{STATED}(?=[^\s\"'`0-9]{{0,60}}+[0-9!@#$%^&*])(?=[^\s\"'`a-z]{{0,60}}+[a-z])[^\s\"'`()<>{{}}=/]{{8,100}}+{_STATED_END}"
 )
-_STATED_SECRET: Final = rf"{_STATED}{_MIXED}{DOUBT}[\w+/.~=%:!@#^*&$-]{{12,200}}+{_STATED_END}"
+_STATED_SECRET: Final = rf"{STATED}{_MIXED}{DOUBT}[\w+/.~=%:!@#^*&$-]{{12,200}}+{_STATED_END}"
 # Only after these words: to look for a digit costs 4 ns a character.
 _STATED_AHEAD: Final = (
     r"(?=[a-z]{2,6}+[ \t](?:[–-]|(?:for|is|was|of|has|to|reset|generated|on|in)\b)[^0-9\n]{0,100}+[0-9])"

@@ -19,7 +19,6 @@ from tellback.redaction.values import (
     NO_VALUE,
     NOT_NAMED,
     PATH,
-    PHRASE,
     AnchoredRule,
     preceded_by,
     trie,
@@ -218,16 +217,15 @@ _FAR: Final = (
 _SECRET: Final = f"{_NAMED}(?:(?:{BEFORE}|{_MADE}){_RANDOM}|{_ALONE}|{_FAR}){AT_END}"
 # A password may be short. It needs less to be told from words in quotes, or if it has signs.
 _SIGNED: Final = r"(?!@)(?=[\w+/.~=%:$-]{0,30}+[!@#^*&])(?=[\w!@#%^&*+~?$/=.:-]{8,100}+(?![(\[{]))"
-_GIVEN: Final = rf"{NO_VALUE}{PATH}(?:{MIXED_WORD}|{PHRASE})"
+_GIVEN: Final = f"{NO_VALUE}{PATH}{MIXED_WORD}"
 # Without signs it has two digits or is random, and ends its line or cell.
 _ENDS: Final = r"(?=[\"'`]?[ \t\r]{0,4}(?:[|│┃<;,)\]}]|$))"
 _TWO_DIGITS: Final = r"(?=[^\s0-9]{0,40}+[0-9][^\s0-9]{0,40}+[0-9])[\w!@#%^&*+~?$-]{8,40}+"
 # Doubtful values last: where such a one is not random, nothing else is tried.
 _SHORT_PASSWORD: Final = (
     rf"{_NAMED}(?:{BEFORE}(?:(?:[\"'`\u201c]|(?<=[\"'`\u201c])){_GIVEN}[^\s\"'`<>$\u201d]{{8,200}}+[\"'`\u201d]"
-    rf"|[\"'`]?{_GIVEN}(?:{PHRASE}|{_SIGNED}|{_TWO_DIGITS}{_ENDS}|{DOUBT}[\w!@#%^&*+~?$/.=-]{{8,40}}+{_ENDS}))"
+    rf"|[\"'`]?{_GIVEN}(?:{_SIGNED}|{_TWO_DIGITS}{_ENDS}|{DOUBT}[\w!@#%^&*+~?$/.=-]{{8,40}}+{_ENDS}))"
     rf"|{LINE_BELOW}{_GIVEN}(?=[^\s0-9]{{0,40}}+[0-9]\S{{0,40}}?[0-9!@#^&*])[^\s\"'`<>{{}}$,./=:]{{8,40}}+{LINE_ENDS}"
-    rf"|{FLAGS}{LINE_BELOW}{NO_VALUE}{PHRASE}[a-z-]{{15,80}}+{LINE_ENDS}"
     rf"|{_MADE}[\"'`]{_GIVEN}{DOUBT}[^\s\"'`<>$]{{8,200}}+[\"'`]"
     # Words may follow the name, if the value below is a random one: what a command that names it prints.
     rf"|(?:{LINE_BELOW}|[^\n:]{{1,60}}+\n[ \t]{{0,40}}+){_GIVEN}{DOUBT}[^\s\"'`<>{{}}$,]{{8,40}}+{LINE_ENDS}){AT_END}"
@@ -273,8 +271,7 @@ _OF_PASSWORDS: Final = rf"(?:word|wd|phrase|code|{_ENDS_IN_PASS}|(?<![\w.-]pass)
 # A sentence that goes on with a word fails first, and none is searched far: both took prose some percent.
 _AHEAD: Final = (
     r"(?=[^abd-oq-vx-z](?:ord|(?<![a-z])|d|hrase|ode)(?![ ](?!show |for ')[a-z]{2,12}+[ ](?!=))"
-    r"[^a-z0-9]{0,6}+(?:[^0-9.:]{0,44}+(?::[^0-9.:]{0,30}+(?::[^0-9.:]{0,30}+(?::[^0-9.:]{0,20}+)?+)?+)?[0-9]"
-    r"|(?:[a-z_]{1,12}[^a-z0-9-]{1,8})?+[a-z]{3,10}+-[a-z]{3,10}+-[a-z]{3,10}+-))"
+    r"[^a-z0-9]{0,6}+[^0-9.:]{0,44}+(?::[^0-9.:]{0,30}+(?::[^0-9.:]{0,30}+(?::[^0-9.:]{0,20}+)?+)?+)?[0-9])"
 )
 # Searched in any text, since a password may be shorter than the values near which the others are searched.
 ANYWHERE: Final = (

@@ -8,21 +8,29 @@ from __future__ import annotations
 from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
+from tellback.redaction.forms import STATED
 from tellback.redaction.layouts import BEFORE, FLAGS, LINE_BELOW, LINE_ENDS
 from tellback.redaction.values import AT_END, AnchoredRule
 
-MAY_BE: Final = lazy_pattern(r"\.[A-Z][a-z]{3,9}\.[A-Z]")  # what a text has to have for `RULES`, and few have
+# What a text has to have for `RULES`, and few have.
+MAY_BE: Final = lazy_pattern(r"\.[A-Z][a-z]{3,9}\.[A-Z]|-[a-z]{3,10}-[a-z]{3,10}-[a-z]{3}")
 _TITLED: Final = r"[A-Z][a-z]{3,9}(?:\.[A-Z][a-z]{3,9}){2,4}"
-_ENDS: Final = r"(?=[\"'`]|[ \t\r]{0,60}(?:[|│┃<;,)\]}]|$))"
+_HYPHENED: Final = r"[a-z]{3,10}(?:-[a-z]{3,10}){3,7}"
+_PHRASE: Final = f"(?:{_TITLED}|{_HYPHENED})"
+_AHEAD: Final = (  # the capitals or hyphens of one, perhaps after another word with such
+    r"(?=[a-zA-Z]{0,6}+[^\w-](?:(?:[^A-Z]{0,30}+[A-Z][a-zA-Z_]{1,15}+(?!\.))?+[^A-Z]{0,30}+[A-Z][a-z]{3,9}\.[A-Z]"
+    r"|(?:[^-]{0,40}+-(?![a-z]{3,10}-[a-z]))?+[^-]{0,40}+(?<=[a-z]{3})-[a-z]{3,10}+-[a-z]{3,10}+-[a-z]))"
+)
+_ENDS: Final = r"(?=[\"'`]|[.;]?[ \t\r]{0,60}(?:[|│┃║<>;,)\]}]|$))"
 # Over the original text, since in lower case they look like names in code: `settings.database.password`. No name goes
 # on after the word, as `PasswordHasher` does, and the value ends its line or cell.
 RULES: Final = tuple(
     AnchoredRule(
         "password",
         anchor,
-        rf"{ends}(?![\w-])(?:(?:(?i:{BEFORE})|\.{{1,8}}:[ ]|={{)[\"'`]?{_TITLED}{_ENDS}"
-        rf"|(?i:{FLAGS}){LINE_BELOW}{_TITLED}{LINE_ENDS}){AT_END}",
-        r"(?=[a-zA-Z]{0,6}+[^\w-](?:[^A-Z]{0,30}+[A-Z][a-zA-Z_]{1,15}+(?!\.))?+[^A-Z]{0,30}+[A-Z][a-z]{3,9}\.[A-Z])",
+        rf"{ends}(?![\w-])(?:(?:(?i:{BEFORE}|{STATED})|\.{{1,8}}:[ ]|={{)[\"'`]?{_PHRASE}{_ENDS}"
+        rf"|(?i:{FLAGS}){LINE_BELOW}{_PHRASE}{LINE_ENDS}){AT_END}",
+        _AHEAD,
     )
     for anchor, ends in (
         ("pass", "(?:word|wd|phrase|(?<=[_-]pass))"),
@@ -37,7 +45,7 @@ RULES: Final = tuple(
 ANCHORS: Final = frozenset(rule.anchor.lower() for rule in RULES)
 # In a column of passwords, a value that has letters of both cases and a digit need not be random either.
 _PASSWORD: Final = lazy_pattern(
-    rf"{_TITLED}|[a-z]{{3,10}}(?:-[a-z]{{3,10}}){{3,7}}|[a-z]{{3,10}}(?:-[a-z]{{3,10}}){{1,3}}-[0-9]{{1,4}}"
+    rf"{_PHRASE}|[a-z]{{3,10}}(?:-[a-z]{{3,10}}){{1,3}}-[0-9]{{1,4}}"
     r"|(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])[\w!@#%^&*+=?.-]{8,40}"
 )
 
