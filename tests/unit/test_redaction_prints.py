@@ -130,11 +130,11 @@ def test_of_a_second_set_of_kinds_of_places_nearly_all_are_hidden(each: int) -> 
     rates = rates_of_hidden(redact_text, corpus=PRINTS_APART, each=each)
     assert rates["token", True] >= 0.97
     assert rates["password", True] >= 0.95
-    assert rates["phrase", True] >= 0.90
+    assert rates["phrase", True] >= 0.92
     assert rates["other", True] >= 0.95
     assert rates["token", False] >= 0.95
     assert rates["password", False] >= 0.90
-    assert rates["phrase", False] >= 0.86
+    assert rates["phrase", False] >= 0.87
     assert rates["other", False] >= 0.95
 
 
