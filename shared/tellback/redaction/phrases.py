@@ -12,8 +12,9 @@ from tellback.redaction.forms import STATED
 from tellback.redaction.layouts import BEFORE, FLAGS, LINE_BELOW, LINE_ENDS
 from tellback.redaction.values import AT_END, AnchoredRule
 
-# What a text has to have for `RULES`, and few have.
-MAY_BE: Final = lazy_pattern(r"\.[A-Z][a-z]{3,9}\.[A-Z]|-[a-z]{3,10}-[a-z]{3,10}-[a-z]{3}")
+# Two patterns, since `re` skips to a fixed sign seven times as fast as to one of two.
+_IN_TITLED: Final = lazy_pattern(r"\.[A-Z][a-z]{3,9}\.[A-Z]")
+_IN_HYPHENED: Final = lazy_pattern("-[a-z]{3,10}-[a-z]{3,10}-[a-z]{3}")
 _TITLED: Final = r"[A-Z][a-z]{3,9}(?:\.[A-Z][a-z]{3,9}){2,4}"
 _HYPHENED: Final = r"[a-z]{3,10}(?:-[a-z]{3,10}){3,7}"
 _PHRASE: Final = f"(?:{_TITLED}|{_HYPHENED})"
@@ -48,6 +49,11 @@ _PASSWORD: Final = lazy_pattern(
     rf"{_PHRASE}|[a-z]{{3,10}}(?:-[a-z]{{3,10}}){{1,3}}-[0-9]{{1,4}}"
     r"|(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])[\w!@#%^&*+=?.-]{8,40}"
 )
+
+
+def may_hold(text: str) -> bool:
+    """Return whether the text has what a phrase of `RULES` has; few texts do."""
+    return _IN_TITLED.search(text) is not None or _IN_HYPHENED.search(text) is not None
 
 
 def may_be_password(cell: str) -> bool:

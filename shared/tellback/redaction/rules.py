@@ -196,10 +196,11 @@ class ScanSet(NamedTuple):
         for scan in _present(self.plain, searchable(spaced)):
             yield from scan.find_all(spaced, text)
         within = searchable(folded)
-        present = _present(self.folded, within)
-        for scan in present:
+        of_passwords = False
+        for scan in _present(self.folded, within):
+            of_passwords = of_passwords or scan.anchor in phrases.ANCHORS
             yield from scan.find_all(folded, text)
-        if any(scan.anchor in phrases.ANCHORS for scan in present) and phrases.MAY_BE.search(spaced):
+        if of_passwords and phrases.may_hold(spaced):
             for scan in _present(self.phrases, searchable(spaced)):
                 yield from scan.find_all(spaced, text)
         if runs.named:
