@@ -164,6 +164,21 @@ def test_a_key_of_another_type_is_named_and_ends_no_command_with_a_traceback(
     database.command("DEL", key)
 
 
+@pytest.mark.parametrize("shards", ["many", "0", "-1", "5000"])
+def test_a_number_of_shards_that_no_team_can_have_is_wrong(
+    settings: Settings, database: Database, layout: Layout, shards: str
+) -> None:
+    """The other checks are made with the number of the settings."""
+    key = f"tb:{{{layout.team}.0}}:team"
+    database.command("HSET", key, "shards", shards)
+    findings = found(settings)
+    assert findings["team"].state == "wrong"
+    assert shards in findings["team"].found
+    assert key in findings["team"].advice
+    assert findings["dead letters"].state == "ok"
+    database.command("DEL", key)
+
+
 def test_a_redis_without_persistence_is_wrong(settings: Settings, database: Database) -> None:
     assert found(settings)["persistence"].state == "ok"
     with configured(database, "appendonly", "no"):

@@ -10,6 +10,9 @@ import pytest
 
 from tellback.doctor.alive import main
 from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.keys import Layout
+from tellback.state.presence import Presence, Worker
 from tests.support.redis_server import free_port
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers
@@ -52,3 +55,11 @@ def test_no_worker_is_killed_while_redis_is_away(start_workers: StartWorkers, mo
     monkeypatch.setenv("TELLBACK_REDIS_URL", f"redis://127.0.0.1:{free_port()}/0")
     assert [main(["--kill-after", "0", "worker", _node(workers)]) for _ in range(3)] == [1, 1, 1]
     assert workers.processes[0].poll() is None
+
+
+def test_a_worker_is_healthy_whatever_somebody_wrote_into_its_team_s_key(database: Database, layout: Layout) -> None:
+    key = layout.shard(0).key("team")
+    Presence(database, layout.team).announce(Worker(name="w@h", host="h", pid=1, queues=("turns",), version="1"))
+    database.command("SET", key, "by hand")
+    assert main(["worker", "w@h"]) == 0
+    database.command("DEL", key)

@@ -25,7 +25,7 @@ import msgspec
 import psutil
 
 from tellback import clock
-from tellback.doctor.infrastructure import DoctorFinding, check_beat, ok, open_team, wrong
+from tellback.doctor.infrastructure import DoctorFinding, check_beat, ok, wrong
 from tellback.errors import TellbackError
 from tellback.process_privacy import forbid_dumps
 from tellback.settings import load
@@ -57,8 +57,7 @@ def _check_worker(node: str | None = None) -> DoctorFinding:
         settings = load()
         settings = msgspec.structs.replace(settings, team=[*settings.served_teams, settings.team][0])
         with contextlib.closing(Database(settings.redis_url)) as database:
-            layout, _ = open_team(database, settings)
-            presence = Presence(database, layout.team)
+            presence = Presence(database, settings.team)
             if node is None:
                 return check_beat(presence, settings, database.now_ms())
             if node in {worker.name for worker in presence.workers()}:

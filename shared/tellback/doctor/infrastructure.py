@@ -20,7 +20,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError
 from tellback.connection_file import RunningSystem
 from tellback.doctor.vulnerabilities import Server, vulnerabilities_of
 from tellback.embedding.weights import ModelSource, check_fingerprint, find_source
-from tellback.errors import ConfigurationError
+from tellback.errors import ConfigurationError, InvalidInput
 from tellback.messaging import spool_file
 from tellback.names import Family
 from tellback.settings import Settings
@@ -29,6 +29,7 @@ from tellback.state.database import Database, NotPermitted
 from tellback.state.embeddings import EncoderState
 from tellback.state.keys import Layout
 from tellback.state.presence import MODEL_ADVICE, MODEL_MB, Presence, Worker
+from tellback.state.team import stored_layout
 from tellback.state.unavailable import CHECK_LOGIN
 from tellback.unknown_variables import unknown_variables
 from tellback.up.health import check_redis, flower_is_healthy
@@ -385,11 +386,18 @@ def check_flower(running: RunningSystem | None) -> DoctorFinding:
     return ok("flower", shown)
 
 
+SHARDS_CHANGED: Final = (
+    "somebody changed it by hand, and workers leave the team out until it is right: restore the field `shards` of {key}"
+)
+
+
 def open_team(database: Database, settings: Settings) -> tuple[Layout, DoctorFinding]:
     """Return the team's layout and a finding; unlike a client, don't create the team."""
-    stored = database.command("HGET", Layout(settings.team, 1).shard(0).key("team"), "shards")
-    if stored is None:
-        advice = "the first client or worker creates it"
-        return Layout(settings.team, settings.shards), note("team", f"{settings.team}: not used yet", advice)
-    layout = Layout(settings.team, int(stored))
+    unknown = Layout(settings.team, settings.shards)
+    try:
+        layout = stored_layout(database, settings.team)
+    except InvalidInput as error:
+        return unknown, wrong("team", str(error), SHARDS_CHANGED.format(key=unknown.shard(0).key("team")))
+    if layout is None:
+        return unknown, note("team", f"{settings.team}: not used yet", "the first client or worker creates it")
     return layout, ok("team", f"{settings.team}, {count_phrase(layout.shards, 'shard')}")

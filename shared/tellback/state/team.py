@@ -25,6 +25,17 @@ def open_layout(database: Database, team: str, shards: int) -> Layout:
     return _checked(team, _fixed(database, key, "shards", shards))
 
 
+def stored_layout(database: Database, team: str) -> Layout | None:
+    """Return the layout of a team; None if there is no such team.
+
+    Raises:
+        InvalidInput: the number of shards that is stored is none.
+        Unavailable: Redis does not answer.
+    """
+    stored = database.command("HGET", Layout(team, 1).shard(0).key("team"), "shards")
+    return None if stored is None else _checked(team, stored)
+
+
 def existing_layouts(database: Database, teams: Sequence[str]) -> list[Layout]:
     """Return the layouts of those of the teams that exist."""
     replies = read_each(database, [("HGET", Layout(team, 1).shard(0).key("team"), "shards") for team in teams])
