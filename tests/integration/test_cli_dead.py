@@ -10,9 +10,11 @@ from typer.testing import CliRunner
 
 from tellback import Settings
 from tellback.cli.app import app
+from tellback.contracts.limits import MAX_MESSAGE_BYTES
+from tellback.errors import InvalidInput, StateConflict
 from tellback.names import Family
 from tellback.state.database import Database
-from tellback.state.dead_letters import MAX_TOTAL_BYTES, DeadLetters
+from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake import Intake
 from tellback.state.intake_entry import RawEntry
 from tellback.state.keys import Layout, stream_of
@@ -70,14 +72,14 @@ def test_a_dropped_letter_is_gone(settings: Settings, letter: str) -> None:
 def test_all_that_a_reason_names_goes_back_at_once(
     settings: Settings, database: Database, layout: Layout, letter: str
 ) -> None:
-    """The order within a stream stays; letters that were cut, or that died for another reason, are left."""
+    """The order within a stream stays; truncated letters, and those that died for another reason, are left."""
     signals = stream_of(layout.shard(2), Family.SIGNALS)
     for number in range(45):
         add_letter(database, layout, signals, f'{{"n":{number}}}'.encode(), "failed 5 times: another model")
-    add_letter(database, layout, signals, b"x" * (MAX_TOTAL_BYTES + 1), "failed 5 times: another model")
+    add_letter(database, layout, signals, b"x" * (MAX_MESSAGE_BYTES + 1), "failed 5 times: another model")
     done = tool(settings, "dead", "replay", "--all", "--reason", "another model")
     assert (done.returncode, done.stdout) == (0, "replayed: 45\n")
-    assert done.stderr == "tellback: not replayed, because they were stored truncated: 1\n"
+    assert done.stderr == "tellback: not replayed, because they are truncated or of an unknown family: 1\n"
     reported = [json.loads(entry[1][1])["n"] for entry in database.command("XRANGE", signals, "-", "+")]
     assert reported == list(range(45))
     left = DeadLetters(database, layout).newest()
@@ -101,6 +103,21 @@ def add_letter(database: Database, layout: Layout, stream: str, raw: bytes, reas
     (entry,) = read_new(intake, lease, 1)
     dead.add(lease, RawEntry(entry.id, entry.raw, 1), reason)
     intake.release(lease)
+
+
+@pytest.mark.parametrize("id_", ["0:99999999999999999999-0", "0:٣-0", "99:1-0", "0:1", ""])
+def test_an_id_that_redis_cannot_read_is_wrong_input(database: Database, layout: Layout, id_: str) -> None:
+    with pytest.raises(InvalidInput, match="not the id of a dead letter"):
+        DeadLetters(database, layout).get(id_)
+
+
+def test_a_letter_of_a_family_that_a_newer_release_added_is_kept(database: Database, layout: Layout) -> None:
+    key = layout.shard(0).key("dead")
+    database.command("XADD", key, "1-1", "family", "dreams", "reason", "r", "bytes", "2", "raw", "{}")
+    database.command("PEXPIRE", key, 60_000)
+    with pytest.raises(StateConflict, match="'dreams', which this release does not know"):
+        DeadLetters(database, layout).replay("0:1-1")
+    assert database.command("XLEN", key) == 1
 
 
 def test_history_merges_the_shards_in_time_order(settings: Settings, database: Database, layout: Layout) -> None:

@@ -167,7 +167,7 @@ def test_ten_megabytes_in_one_field_become_a_dead_letter_that_says_so(
     (letter,) = dead.newest()
     assert letter.reason == "MessageTooLarge: 10485760 bytes; an entry holds at most 1048576"
     assert (letter.bytes, len(letter.raw)) == (10 << 20, 1 << 20)
-    with pytest.raises(StateConflict, match="was cut; it cannot be replayed"):
+    with pytest.raises(StateConflict, match="was truncated; it cannot be replayed"):
         dead.replay(letter.id)
 
 
@@ -175,7 +175,7 @@ def test_dead_letters_are_bounded_by_bytes_too(
     database: Database, shard: Shard, consumer: Consumer, dead: DeadLetters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A host that sends nothing but what is too large must not fill Redis: the oldest letters go."""
-    monkeypatch.setattr(dead_module, "MAX_READ_BYTES", 3 << 20)
+    monkeypatch.setattr(dead_module, "MAX_MEMORY", 3 << 20)
     for number in range(8):
         append(database, shard, b"%d" % number * (1 << 20))
     consumer.consume(shard, FAMILY)

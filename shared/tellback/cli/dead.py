@@ -9,7 +9,7 @@ import typer
 
 from tellback.cli.common import OPERATE, JsonOption, TeamOption, UrlOption, echo, existing_team, print_json, show_rows
 from tellback.cli.steering import ByOption, WhyOption
-from tellback.errors import InvalidInput, NotFound
+from tellback.errors import InvalidInput, NotFound, StateConflict
 
 if TYPE_CHECKING:
     from tellback.state.dead_letters import DeadLetters
@@ -64,25 +64,24 @@ def replay(
         if letter_id is not None:
             echo(f"replayed as {tb.dead.replay(letter_id, by=by, reason=why)}")
             return
-        replayed, cut = _replay_all(tb.dead, reason or "", by=by, why=why)
+        replayed, refused = _replay_all(tb.dead, reason or "", by=by, why=why)
         echo(f"replayed: {replayed}")
-        if cut:
-            echo(f"tellback: not replayed, because they were stored truncated: {cut}", err=True)
+        if refused:
+            echo(f"tellback: not replayed, because they are truncated or of an unknown family: {refused}", err=True)
 
 
 def _replay_all(dead: DeadLetters, reason: str, *, by: str, why: str) -> tuple[int, int]:
-    """Return the numbers of letters that were replayed, and of those that can't be because they are truncated."""
-    replayed = cut = 0
+    """Return the numbers of letters that were replayed, and of those that can't be."""
+    replayed = refused = 0
     for letter in dead.all_now():
-        if reason not in letter.reason:
-            continue
-        if not letter.is_complete:
-            cut += 1
-            continue
-        with suppress(NotFound):  # another process replayed or dropped it after we listed it
-            dead.replay(letter.id, by=by, reason=why)
-            replayed += 1
-    return replayed, cut
+        if reason in letter.reason:
+            with suppress(NotFound):  # another process replayed or dropped it after we listed it
+                try:
+                    dead.replay(letter.id, by=by, reason=why)
+                    replayed += 1
+                except StateConflict:
+                    refused += 1
+    return replayed, refused
 
 
 def drop(

@@ -5,6 +5,7 @@ An entry moves here in one script and moves back in another: it is always in its
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
@@ -22,12 +23,12 @@ from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.readable import readable
 from tellback.state.scripts import intake as scripts
 
-MAX_TOTAL_BYTES: Final = MAX_MESSAGE_BYTES  # so a letter within the limit is whole, and can be replayed
 READ_BATCH: Final = 20
 """Letters of one reply: 20 MiB at most."""
-MAX_READ_BYTES: Final = (
-    64 << 20
-)  # memory of a shard's dead letters: Redis must not fill up with entries that nobody reads
+MAX_MEMORY: Final = 64 << 20
+"""Bytes of a shard's dead letters: Redis must not fill up with entries that nobody reads."""
+_FAMILIES: Final = frozenset(Family)
+_ID: Final = re.compile(r"(\d{1,4}):(\d{1,19}-\d{1,19})", re.ASCII)  # Redis refuses an entry's number above 2^64
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,9 +69,9 @@ class DeadLetters:
             entries=msgspec.json.encode([entry.id]),
             family=lease.family,
             reason=reason,
-            raw=raw[:MAX_TOTAL_BYTES],
+            raw=raw[:MAX_MESSAGE_BYTES],
             size=len(raw),
-            memory=MAX_READ_BYTES,
+            memory=MAX_MEMORY,
         )
         committed(self._db.run(call))
 
@@ -118,11 +119,18 @@ class DeadLetters:
 
         Raises:
             InvalidInput, NotFound: as `get`.
-            StateConflict: the letter was truncated and is no longer what the host sent.
+            StateConflict: the letter was truncated and is no longer what the host sent, or its family is not known.
         """
         letter = self.get(letter_id)
         if not letter.is_complete:
-            raise StateConflict(f"dead letter {letter_id} had {letter.bytes} bytes and was cut; it cannot be replayed")
+            raise StateConflict(
+                f"dead letter {letter_id} had {letter.bytes} bytes and was truncated; it cannot be replayed"
+            )
+        if letter.family not in _FAMILIES:
+            raise StateConflict(
+                f"dead letter {letter_id} is of the family {letter.family!r}, which this release does not know: replay "
+                "it with the release that wrote it"
+            )
         shard, entry = self._locate(letter_id)
         stream = stream_of(shard, Family(letter.family))
         replay = scripts.replay_dead(
@@ -154,16 +162,10 @@ class DeadLetters:
         return sum(self._db.pipeline([("XLEN", shard.key("dead")) for shard in self._layout.all]))
 
     def _locate(self, letter_id: str) -> tuple[Shard, str]:
-        index, _, entry = letter_id.partition(":")
-        parts = entry.split("-")
-        if not (
-            index.isdecimal()
-            and int(index) < self._layout.shards
-            and len(parts) == 2
-            and all(map(str.isdecimal, parts))
-        ):
+        found = _ID.fullmatch(letter_id)
+        if found is None or int(found[1]) >= self._layout.shards:
             raise InvalidInput(f"{letter_id!r} is not the id of a dead letter; ids look like 0:1700000000000-0")
-        return self._layout.shard(int(index)), entry
+        return self._layout.shard(int(found[1])), found[2]
 
 
 def _letter(shard: Shard, item: Any) -> DeadLetter:
