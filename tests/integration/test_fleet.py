@@ -113,6 +113,21 @@ def test_only_active_sessions_are_listed_newest_first_and_no_more_than_asked(
     database.command("DEL", "elsewhere")
 
 
+def test_the_newest_of_many_idle_sessions_show_what_is_known_of_them(
+    tb: Tellback, consume: Callable[[], None], database: Database
+) -> None:
+    """More sessions have an open turn than are asked for, and none was active lately."""
+    names = [f"s{n}" for n in range(4)]
+    for name in names:
+        tb.prompt(name, "p").tool_invoked("Bash")
+        tb.flush()
+        consume()
+        database.command("ZADD", tb.context.layout.of(name).key("sessions"), 1, name)
+        opened(tb, session=name, conversation=name, message_id=name)
+    shown = active_sessions(tb.context, limit=2)
+    assert [(row.session, row.tool, row.calls) for row in shown] == [("s3", "Bash", 1), ("s2", "Bash", 1)]
+
+
 def test_the_index_has_a_cap(tb: Tellback, consume: Callable[[], None], database: Database) -> None:
     """The session that has been idle for longest leaves it."""
     shard = tb.context.layout.of("new")

@@ -66,11 +66,13 @@ def active_sessions(context: ClientContext, *, within: float = ACTIVE_SECONDS, l
     jobs: dict[str, list[ListedJob]] = {}
     for job in JobListing(database, layout).running():
         jobs.setdefault(job.session, []).append(job)
-    idle = sorted((turns.keys() | jobs.keys()) - found.keys())[:limit]
-    found |= {each.session: each for each in seen.named(idle)}
-    names = {*found, *turns, *jobs}
-    rows = [_active(name, found.get(name), turns.get(name), jobs.get(name, [])) for name in names]
-    rows = sorted(rows, key=_newest_first)[:limit]
+
+    def row_of(name: str) -> ActiveSession:
+        return _active(name, found.get(name), turns.get(name), jobs.get(name, []))
+
+    idle = sorted(map(row_of, (turns.keys() | jobs.keys()) - found.keys()), key=_newest_first)[:limit]
+    found |= {each.session: each for each in seen.named([row.session for row in idle])}
+    rows = sorted(map(row_of, {*found, *turns, *jobs}), key=_newest_first)[:limit]
     ran_on = Records(database, layout).newest_hosts(row.session for row in rows if not (row.host or row.command_host))
     return [msgspec.structs.replace(row, command_host=ran_on.get(row.session, row.command_host)) for row in rows]
 
