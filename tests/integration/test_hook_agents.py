@@ -12,7 +12,7 @@ from tellback import Tellback
 from tellback.settings import Settings
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
-from tests.support.hooks import context_of, run_hook, tool_event, troubles
+from tests.support.hooks import context_of, run_hook, start_hook, tool_event, troubles
 from tests.support.workers import StartWorkers
 
 PATIENT = "--wait=10"
@@ -71,6 +71,24 @@ def test_the_main_agent_reads_once_of_a_subagent_that_ended_failing_and_of_no_ot
     )
     assert b"Subagent" not in run_hook(settings, tool_event("t8"), PATIENT)
     assert troubles(settings) == ""
+
+
+@pytest.mark.usefixtures("tb")
+def test_a_note_that_the_main_agent_did_not_read_comes_with_its_next_call(
+    settings: Settings, start_workers: StartWorkers
+) -> None:
+    """The agent's program has closed the pipe."""
+    start_workers(1, queues="events")
+    for n in (1, 2):
+        run_hook(settings, failed_call(f"t{n}", "a1"), PATIENT, event="post-tool-use-failure")
+    run_hook(settings, ended("a1"), PATIENT, event="subagent-stop")
+    process = start_hook(settings, PATIENT)
+    assert process.stdout is not None
+    process.stdout.close()
+    process.stdout = None
+    process.communicate(json.dumps(tool_event("t3")).encode(), timeout=30)
+    assert "BrokenPipeError" in troubles(settings)
+    assert "its last 2 tool calls failed" in context_of(run_hook(settings, tool_event("t4"), PATIENT))
 
 
 @pytest.fixture

@@ -62,12 +62,11 @@ def _print_feedback(
 ) -> None:
     exchange.done.acquire(timeout=options.wait)
     exchange.guard.acquire()  # never released: what the thread finds from now on is left to a later event
-    left = list(exchange.unanswered)
+    left, notes = list(exchange.unanswered), _notes_for(options, event)
     try:
-        texts = [*exchange.texts, *_notes_for(options, event)]
-        if texts:
+        if texts := [*exchange.texts, *notes]:
             _print_texts(event.name, texts)
-            left = left if not exchange.texts else []
+            left, notes = left if not exchange.texts else [], []
     finally:
         try:
             if exchange.refused:
@@ -78,6 +77,8 @@ def _print_feedback(
         finally:
             if left:
                 unanswered.keep(left)
+            for note in notes:
+                _keep_note(options, event, note)
 
 
 def _decide(options: HookOptions, policy: str, event: HookEvent, prompt: str) -> None:
@@ -96,11 +97,17 @@ def _note_ending(options: HookOptions, event: HookEvent, prompt: str) -> None:
     if not event.agent or not read_config(options.config).subagents:
         return
     from tellback.hook.reading import view_of_agent  # noqa: PLC0415 - only the end of a subagent pays for it
-    from tellback.hook.subagents import SubagentNotes, ending_of  # noqa: PLC0415 - as above
+    from tellback.hook.subagents import ending_of  # noqa: PLC0415 - as above
 
     view = view_of_agent(options, event, prompt)
     if view is not None and (text := ending_of(event, view)):
-        SubagentNotes(options.data, event.session).keep(text)
+        _keep_note(options, event, text)
+
+
+def _keep_note(options: HookOptions, event: HookEvent, note: str) -> None:
+    from tellback.hook.subagents import SubagentNotes  # noqa: PLC0415 - as above
+
+    SubagentNotes(options.data, event.session).keep(note)
 
 
 def _notes_for(options: HookOptions, event: HookEvent) -> list[str]:
