@@ -12,7 +12,8 @@ import pytest
 
 import tellback
 from tellback import Settings, connect
-from tellback.errors import ConfigurationError, Unavailable
+from tellback.client.connection import connect_existing
+from tellback.errors import ConfigurationError, NotFound, Unavailable
 from tellback.state.database import Database
 from tests.support.busy_server import kept_busy
 from tests.support.redis_server import RedisServer
@@ -34,6 +35,15 @@ def test_a_host_that_starts_while_redis_is_away_knows_the_layout_of_last_time(tm
 def test_a_host_that_never_saw_redis_assumes_the_setting(settings: Settings) -> None:
     with connect(settings=msgspec.structs.replace(settings, redis_url="redis://127.0.0.1:1/0", shards=3)) as tb:
         assert tb.context.layout.shards == 3
+
+
+def test_a_client_that_finds_no_team_leaves_no_connection(database: Database) -> None:
+    before = database.command("CLIENT", "LIST").count(b"\n")
+    with pytest.raises(NotFound) as missing:
+        connect_existing(database.url, team="misspelt")
+    wait_until(
+        lambda: database.command("CLIENT", "LIST").count(b"\n") == before, f"it is closed after: {missing.value}"
+    )
 
 
 def test_the_team_given_to_connect_counts(settings: Settings, database: Database) -> None:

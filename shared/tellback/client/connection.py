@@ -373,7 +373,11 @@ def connect_existing(url: str | None = None, *, team: str | None = None, require
 def _open(settings: Settings, locate: Callable[[Database, Settings], tuple[Layout, SpoolLocation]]) -> Tellback:
     remember_passwords(settings.redis_url)
     database = Database(settings.redis_url, confirmation=Confirmation.of(settings))
-    layout, place = locate(database, settings)
+    try:
+        layout, place = locate(database, settings)
+    except BaseException:
+        database.close()
+        raise
     # A second pool, so that the short call deadline of `prompt.feedback` never cuts off a decision.
     quick = Database(settings.redis_url, call_deadline=settings.feedback_deadline)
     return Tellback(ClientContext(settings, database, quick, layout, Publisher(database, layout, settings, place)))
