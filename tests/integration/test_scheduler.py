@@ -20,6 +20,7 @@ from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.fleet import TeamVisits
+from tellback.state.gauges import TurnStats
 from tellback.state.intake import StreamRef
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.jobs import JobClaimant, Jobs
@@ -27,7 +28,6 @@ from tellback.state.keys import FLEET, Layout, Shard, stream_of
 from tellback.state.notifications import Notifications
 from tellback.state.presence import Presence
 from tellback.state.records import Records
-from tellback.state.turn_sweeps import lag_ms
 from tellback_workers import scheduler
 from tellback_workers.app import app
 from tellback_workers.runtime import Runtime
@@ -370,13 +370,14 @@ def test_a_full_redis_stops_no_visit(settings: Settings, own_redis: RedisServer)
 
 def test_the_lag_is_the_age_of_the_longest_overdue_turn(tb: Tellback, settings: Settings) -> None:
     database, layout = tb.context.database, tb.context.layout
-    assert lag_ms(database, layout) == 0
+    stats = TurnStats(database, layout)
+    assert stats.gauges().lag == 0
     opened(tb, conversation="later")
-    assert lag_ms(database, layout) == 0, "an open turn before its deadline is no lag"
+    assert stats.gauges().lag == 0, "an open turn before its deadline is no lag"
     assert examined(database, layout, settings).state == "ok"
     deadline_passes(tb, opened(tb))
-    age = database.now_ms() - 1
-    assert age - 60_000 < lag_ms(database, layout) <= age + 60_000
+    age = (database.now_ms() - 1) / 1000
+    assert age - 60 < stats.gauges().lag <= age + 60
     finding = examined(database, layout, settings)
     assert finding.state == "wrong"
     assert "past its deadline" in finding.found

@@ -17,7 +17,6 @@ from tellback.state.keys import FAMILIES, Layout, stream_of
 from tellback.state.presence import Worker
 from tellback.state.quarantine import quarantined_keys
 from tellback.state.stranded import stranded
-from tellback.state.turn_sweeps import lag_ms
 from tellback.state.unreadable import unreadable_jobs, unreadable_queues, unreadable_turns
 from tellback.urls import without_secrets
 from tellback.wording import count_phrase
@@ -148,7 +147,7 @@ def check_sweep(database: Database, layout: Layout, settings: Settings) -> Docto
     if keys := unreadable_turns(database, layout):
         found = f"{count_phrase(len(keys), 'open turn')} cannot be read: {', '.join(keys[:10])}"
         return wrong("sweep", found, UNREADABLE_TURNS)
-    seconds = lag_ms(database, layout) / 1000
+    seconds = TurnStats(database, layout).gauges().lag
     if not seconds:
         return ok("sweep", "no turn is overdue")
     found = f"the longest overdue turn is {seconds:.1f} s past its deadline"

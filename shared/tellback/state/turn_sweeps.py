@@ -1,4 +1,4 @@
-"""The sweep of overdue turns: which turns are overdue, and how late the sweep is.
+"""The sweep of overdue turns: which turns are overdue.
 
 A member of the due set that cannot be a turn of its shard is removed and logged.
 """
@@ -11,7 +11,7 @@ from typing import Final
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
 from tellback.state.readable import remove_strays
-from tellback.state.steady import GAP_MS, observe, steady_now
+from tellback.state.steady import GAP_MS, observe
 
 _ID: Final = re.compile(r"t(\d{1,4})-[0-9a-f]{24}", re.ASCII)
 
@@ -47,13 +47,3 @@ def overdue(database: Database, layout: Layout, limit: int, gap_ms: int = GAP_MS
             return [turn for _, turn in sorted(found)[:limit]]
         for shard, wrong in strays:
             remove_strays(database, shard.key("due"), wrong)
-
-
-def lag_ms(database: Database, layout: Layout) -> int:
-    """Return how long the longest overdue turn is past its deadline, in milliseconds; 0 if none is.
-
-    This reads only the head of each shard's due set, however many turns are open or due.
-    """
-    heads = database.pipeline([("ZRANGE", shard.key("due"), 0, 0, "WITHSCORES") for shard in layout.all])
-    found = zip(heads, steady_now(database, layout.all), strict=True)
-    return max([0, *(now - int(float(head[1])) for head, now in found if head)])
