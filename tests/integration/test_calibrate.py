@@ -163,7 +163,7 @@ def test_a_bank_of_another_model_is_left_alone(
     fresh = BankThreshold(tb.context.database, layout.of("files"), "files")
     assert fresh.set(0.7, model="angles", dimension=52, weights="one") is None
     assert fresh.set(0.6, model="angles", dimension=52) == 0.7
-    with pytest.raises(ConfigurationError, match=r"\(weights one\), and this threshold .* \(weights two\)"):
+    with pytest.raises(ConfigurationError, match=r"\(files one\) of \d+ dimensions, .* \(files two\)"):
         fresh.set(0.5, model="angles", dimension=52, weights="two")
     assert fresh.created_with() == ("angles", 0.6)
     done = run(pairs, "--bank", "b", "--model", "other", settings=settings)

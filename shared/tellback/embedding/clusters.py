@@ -34,6 +34,7 @@ from tellback.state.banks import BankInfo, BankStore, BankUpdates
 from tellback.state.database import Database
 from tellback.state.embeddings import Encoders, EncoderState
 from tellback.state.keys import Layout, Shard
+from tellback.state.stored_facts import describe_model
 
 # Bytes of vectors in this process. Beyond that, the least recently used bank is dropped, and loaded again when needed.
 MAX_MEMORY_BYTES: Final = 512 << 20
@@ -106,7 +107,7 @@ class BankClusters:
         same = bank.weights == encoder.weights if bank.weights and encoder.weights else bank.model == encoder.model
         if same and bank.dimension == encoder.dimension:
             return
-        theirs, ours = _describe_model(bank.model, bank.weights), _describe_model(encoder.model, encoder.weights)
+        theirs, ours = describe_model(bank.model, bank.weights), describe_model(encoder.model, encoder.weights)
         raise ModelMismatch(
             f"bank {self.store.bank!r} was begun with the model {theirs} of {bank.dimension} dimensions, and "
             f"this worker has {ours} of {encoder.dimension}: set TELLBACK_MODEL to the former on the workers, or give "
@@ -172,10 +173,6 @@ class ClusterCache:
                 is_mismatch=refuses,
             )
         )
-
-
-def _describe_model(model: str, weights: str) -> str:
-    return f"{model} (files {weights})" if weights else model
 
 
 Progress = Callable[[int, int], None]

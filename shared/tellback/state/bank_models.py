@@ -14,12 +14,12 @@ from functools import partial
 from typing import Final, TypedDict
 
 from tellback.errors import ConfigurationError
-from tellback.state.banks import BankInfo, bank_fields, bank_info
+from tellback.state.banks import BankInfo, bank_info, text_fields
 from tellback.state.database import Database
 from tellback.state.keys import Shard
 from tellback.state.script_calls import Arg, ScriptCall
 from tellback.state.scripts import signals as scripts
-from tellback.state.stored_facts import TEXT_BATCH, StoredFactsInfo, record_text, stored_facts_info
+from tellback.state.stored_facts import TEXT_BATCH, StoredFactsInfo, describe_model, record_text, stored_facts_info
 
 
 class BankThreshold:
@@ -68,14 +68,10 @@ class BankThreshold:
         if outcome == b"other":
             theirs, size, files = (part.decode() for part in found)
             raise ConfigurationError(
-                f"bank {self.bank!r} has the model {_describe_model(theirs, size, files)}, and this threshold is of "
-                f"{_describe_model(model, dimension, weights)}: a threshold belongs to its model"
+                f"bank {self.bank!r} has the model {describe_model(theirs, files)} of {size} dimensions, and this "
+                f"threshold is of {describe_model(model, weights)} of {dimension}: a threshold belongs to its model"
             )
         return float(found[0]) if outcome == b"set" else None
-
-
-def _describe_model(model: str, dimension: int | str, weights: str) -> str:
-    return f"{model} of {dimension} dimensions" + (f" (weights {weights})" if weights else "")
 
 
 EMBED_BATCH: Final = 256
@@ -167,7 +163,7 @@ class ModelSwitch:
             limit=EMBED_BATCH,
         )
         flat, since, upto, clusters, slots, texts = self._db.run(call)
-        info = bank_info(bank_fields(flat))
+        info = bank_info(text_fields(flat))
         done = info is None or self._has_target(info)
         by_slot = {int(slot): (text or b"").decode() for slot, text in zip(slots, texts, strict=True)}
         return PendingClusters(info, done, int(since), int(upto), int(clusters), by_slot)

@@ -16,7 +16,7 @@ from tellback.contracts.signals import BankDay, BankStats, FactScore, FactStats
 from tellback.errors import NotFound
 from tellback.signals.models import default_threshold
 from tellback.signals.ranking import clamp_score, decay_score
-from tellback.state.banks import bank_fields, bank_info, unpack_fact
+from tellback.state.banks import bank_info, text_fields, unpack_fact
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
 from tellback.state.readable import readable
@@ -96,7 +96,7 @@ class BankStatistics:
         )
         reply = self._db.run(call)
         now, flat, facts, clusters, spread, most, least, begun, held = reply
-        fields = bank_fields(flat)
+        fields = text_fields(flat)
         info, stored = bank_info(fields), stored_facts_info(begun)
         model = info or stored
         if model is None:

@@ -153,7 +153,7 @@ class BankStore:
         reply = self._db.run(call)
         flat, is_reset, latest, slots, vectors, aged, seen = reply
         return BankUpdates(
-            bank_info(bank_fields(flat)),
+            bank_info(text_fields(flat)),
             bool(is_reset),
             int(latest),
             tuple(map(int, slots)),
@@ -259,8 +259,8 @@ def bank_names(database: Database, layout: Layout) -> list[str]:
     return sorted(aged, key=lambda name: (-aged[name], name))
 
 
-def bank_fields(flat: Sequence[Any]) -> dict[str, str]:
-    """Decode a bank's hash from the reply of HGETALL."""
+def text_fields(flat: Sequence[Any]) -> dict[str, str]:
+    """Decode a hash of texts from the reply of HGETALL."""
     values = [value.decode() for value in flat]
     return dict(zip(values[::2], values[1::2], strict=True))
 

@@ -24,6 +24,7 @@ from tellback.state.keys import Shard
 _CALLS: Final = tuple(f"call:{n}" for n in range(RECENT_CALLS))
 
 STATE_FIELDS: Final = ("version", "state", "takes", "taken_at", *_CALLS)
+"""The fields that a load reads; those after `taken_at` are the lines that `decode_state` takes."""
 
 
 class EvaluationId(NamedTuple):
@@ -50,8 +51,6 @@ class LoadedEvaluation:
     checked_seen: bool = True
 
 
-"""The fields that a load reads; those after `taken_at` are the lines that `decode_state` takes."""
-
 _encode = msgspec.json.Encoder().encode
 
 _decode = msgspec.json.Decoder(EvaluationState).decode
@@ -72,7 +71,6 @@ def decode_state(raw: bytes, lines: Sequence[bytes | None]) -> tuple[EvaluationS
 
 def encode_state(state: EvaluationState) -> bytes:
     """Encode the state without its calls, which have fields of their own."""
-    # Swapped out while encoding: the calls have fields of their own.
     recent, state.recent = state.recent, []
     try:
         return _encode(state)

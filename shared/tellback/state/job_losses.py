@@ -75,8 +75,8 @@ def read_lost(shard: Shard, command_id: str, stored: Sequence[bytes | None]) -> 
     """
     spec, attempt, worker, host, cwd, session = stored
     submitted, is_readable = read_submitted(command_id, session, spec)
-    made = CommandAttempt(int(attempt or b""), _text(host), _text(worker))
-    return Lost(shard, submitted, made, _text(cwd), is_readable)
+    made = CommandAttempt(int(attempt or b""), text_or_none(host), text_or_none(worker))
+    return Lost(shard, submitted, made, text_or_none(cwd), is_readable)
 
 
 def read_submitted(command_id: str, session: bytes | None, spec: bytes | None) -> tuple[CommandSubmitted, bool]:
@@ -141,5 +141,6 @@ def losing(lost: Lost, record: CommandRecord, watch: float = 0.0, token: str = "
     )
 
 
-def _text(value: bytes | None) -> str | None:
+def text_or_none(value: bytes | None) -> str | None:
+    """Return a stored field as text; None if it is not there."""
     return value.decode() if value is not None else None

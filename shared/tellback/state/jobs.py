@@ -29,7 +29,7 @@ from tellback.names import Family
 from tellback.state.audit import MAX_PHRASE_CHARS, Author
 from tellback.state.database import Command, Database, decide, shorten_lifetime, small_write
 from tellback.state.job_keys import outcome_of, pool_of, queue_keys, record_keys, stored_record
-from tellback.state.job_losses import STORED_FIELDS, UNREADABLE_SECONDS, Lost, losing, read_lost
+from tellback.state.job_losses import STORED_FIELDS, UNREADABLE_SECONDS, Lost, losing, read_lost, text_or_none
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.readable import UNREADABLE, read_each, reply_of, without_errors
 from tellback.state.script_calls import ScriptCall
@@ -363,7 +363,7 @@ class Jobs:
     def next_attempt(self, submitted: CommandSubmitted, command_id: str) -> str | None:
         """Return the id of the attempt that was queued when this one was lost."""
         shard = self._layout.of(submitted.session)
-        return _text(self._db.command("HGET", shard.key("job", command_id), "next"))
+        return text_or_none(self._db.command("HGET", shard.key("job", command_id), "next"))
 
 
 def _renewing(lease: JobLease, seconds: float, cwd: str) -> ScriptCall:
@@ -394,7 +394,3 @@ def _finish_call(lease: JobLease, record: CommandRecord) -> ScriptCall:
 
 def _milliseconds(seconds: float) -> int:
     return max(1, round(seconds * 1000))
-
-
-def _text(value: Any) -> str | None:
-    return value.decode() if value is not None else None

@@ -16,6 +16,7 @@ from redis import exceptions
 
 from tellback.names import Family
 from tellback.signals.models import ModelMismatch
+from tellback.state.banks import text_fields
 from tellback.state.database import Command, Database, NotPermitted
 from tellback.state.intake_entry import IntakeEntry
 from tellback.state.intake_lease import Lease, committed
@@ -305,8 +306,7 @@ class FactBacklog:
 
 def stored_facts_info(flat: Sequence[bytes]) -> StoredFactsInfo | None:
     """Decode the model of a bank's facts from the reply of HGETALL; None if there are none."""
-    values = [value.decode() for value in flat]
-    fields = dict(zip(values[::2], values[1::2], strict=True))
+    fields = text_fields(flat)
     if "id" not in fields:
         return None
     kind: VectorStorage = "set" if fields["kind"] == "set" else "vectors"
