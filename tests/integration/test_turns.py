@@ -22,7 +22,7 @@ from tellback import (
 from tellback.client.turns import Turn
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.turns.fallback_text import feedback_text
+from tellback.turns.fallback_text import Words
 from tests.support.redis_server import RedisServer
 from tests.support.turns import HELLO, SENT, delivered_now, events, opened, overdue, sent, state, store, swept, view
 from tests.support.waiting import wait_until
@@ -89,7 +89,7 @@ def test_an_overdue_turn_gets_a_fallback_in_its_language_once(tb: Tellback) -> N
     assert swept(tb) == 1
     assert swept(tb) == 0
     assert state(turn) == "fallback"
-    assert sent(tb) == [(turn.id, "fallback", feedback_text("ru"))]
+    assert sent(tb) == [(turn.id, "fallback", Words().feedback("ru"))]
     assert events(tb) == ["opened", "fallback", "delivered"]
 
 
@@ -147,7 +147,7 @@ def test_a_failure_answers_in_the_turns_language_and_shows_no_code(tb: Tellback)
     turn = opened(tb, language="fr-CA")
     assert turn.fail(code="llm.timeout") == "accepted"
     assert state(turn) == "responded"
-    assert sent(tb) == [(turn.id, "answer", feedback_text("fr"))]
+    assert sent(tb) == [(turn.id, "answer", Words().feedback("fr"))]
     assert [entry["code"] for entry in tb.history("c1") if entry["event"] == "answered"] == ["llm.timeout"]
 
 
@@ -336,7 +336,7 @@ def test_an_answer_brings_back_a_turn_that_a_failover_lost(tb: Tellback, databas
     assert quiet.fail(code="x") == "closed"
     assert (state(turn), state(failed), state(quiet)) == ("responded", "responded", "no_reply")
     assert opened(tb, message_id=turn.message_id).duplicate
-    assert sorted(sent(tb)) == sorted([(turn.id, "answer", "hello"), (failed.id, "answer", feedback_text("de"))])
+    assert sorted(sent(tb)) == sorted([(turn.id, "answer", "hello"), (failed.id, "answer", Words().feedback("de"))])
     assert events(tb, "s1") == ["restored", "answered", "delivered"]
 
 

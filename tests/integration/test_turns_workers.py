@@ -16,7 +16,7 @@ from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import stream_of
-from tellback.turns.fallback_text import feedback_text
+from tellback.turns.fallback_text import Words
 from tests.support.redis_server import RedisServer
 from tests.support.turns import HELLO, delivered_now, opened, sent, state, store
 from tests.support.waiting import wait_until
@@ -89,7 +89,7 @@ def test_a_host_killed_in_the_middle_of_a_turn_gets_its_user_a_fallback(
     assert beat.poll() is None
     for _, turn in hosts:
         wait_until(lambda turn=turn: answered(tb, turn), "the sweep answers", timeout=2.0 + 2 * 0.5 + 5.0)  # type: ignore[misc]  # mypy cannot infer it
-    assert sorted(sent(tb)) == sorted((turn, "fallback", feedback_text("de")) for _, turn in hosts)
+    assert sorted(sent(tb)) == sorted((turn, "fallback", Words().feedback("de")) for _, turn in hosts)
     log = workers.log()
     assert log.count("[FeedbackGuarantee] Producing fallback OutgoingResponse ...") == 4
     for _, turn in hosts:
@@ -111,7 +111,7 @@ def test_answers_through_the_intake_are_applied_in_order(tb: Tellback, start_wor
     assert {item.kind for item in found} == {"answer"}
     texts = {item.turn_id: item.response.text for item in found}
     assert [texts[turn.id] for turn in turns] == [
-        feedback_text("ja") if number == 30 else f"answer {number}" for number in range(60)
+        Words().feedback("ja") if number == 30 else f"answer {number}" for number in range(60)
     ]
     for talk in range(3):
         order = [item.turn_id for item in found if item.conversation == f"c{talk}"]
@@ -138,7 +138,7 @@ def test_what_answers_no_turn_is_a_dead_letter_and_the_stream_goes_on(
     reasons = sorted(letter.reason.partition(":")[0] for letter in tb.dead.newest())
     expected = ["no such turn", "no such turn", "response.text", "the turn belongs to another conversation"]
     assert reasons == expected
-    assert sent(tb) == [(turn.id, "answer", feedback_text("en"))], "a blank answer is an error, never silence"
+    assert sent(tb) == [(turn.id, "answer", Words().feedback("en"))], "a blank answer is an error, never silence"
     assert state(other) == "open"
     stream = stream_of(tb.context.layout.of_turn("chat", "c1"), Family.TURNS)
     wait_until(lambda: database.command("XLEN", stream) == 0, "the stream is empty")
@@ -165,7 +165,7 @@ def test_answers_given_while_redis_is_away_are_spooled_and_applied(tmp_path: Pat
                 assert sent(tb) == [
                     (one.id, "answer", "hello"),
                     (two.id, "answer", "kept on disk"),
-                    (three.id, "answer", feedback_text("es")),
+                    (three.id, "answer", Words().feedback("es")),
                 ]
                 assert two.respond(HELLO) == "duplicate"
         finally:

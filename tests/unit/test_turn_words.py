@@ -80,6 +80,15 @@ def test_the_turns_language_comes_before_the_channels_and_that_before_the_defaul
     assert Words(default="xx").feedback() == BUILT_IN
 
 
+def test_the_shipped_languages_are_these() -> None:
+    assert tuple(sorted(folder.name for folder in OURS.iterdir())) == LANGUAGES
+
+
+@pytest.mark.parametrize("tag", ["../de", "de/../fr", "de\0", "e", "д", "a" * 10_000, "-", "de-", "LC_MESSAGES", "."])
+def test_what_is_no_language_tag_is_passed_over(tag: str) -> None:
+    assert Words(default="ja").feedback(tag) == shipped_catalogs()["ja"][FEEDBACK_KEY]
+
+
 def test_a_key_that_no_catalog_knows_is_never_shown() -> None:
     assert Words().say("system.error.of.tomorrow", "de") == shipped_catalogs()["de"][FEEDBACK_KEY]
     assert Words(default="xx").say("system.error.of.tomorrow") == BUILT_IN

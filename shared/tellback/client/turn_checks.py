@@ -40,11 +40,10 @@ from tellback.redaction import redact_text
 from tellback.settings import Settings
 from tellback.state.turn_answers import LostTurnOrigin
 from tellback.state.turn_view import TurnRef
+from tellback.turns.fallback_text import MAX_TAG
 from tellback.turns.pipeline.checks import clean_error, clean_failures, error_line
 from tellback.turns.pipeline.context import TurnAbout, TurnContext
 from tellback.turns.pipeline.runner import TurnPipeline
-
-MAX_LANGUAGE: Final = 35  # the buffer length that RFC 5646 asks for in section 4.4.1
 
 Struct = TypeVar("Struct", bound=msgspec.Struct)
 
@@ -80,8 +79,8 @@ def check_language(language: object) -> str:
     if language is None:
         return ""
     text = check_text("language", language, None)
-    if len(text) > MAX_LANGUAGE:
-        raise InvalidInput(f"language: a tag of at most {MAX_LANGUAGE} characters, like 'de' or 'pt-BR'")
+    if len(text) > MAX_TAG:
+        raise InvalidInput(f"language: a tag of at most {MAX_TAG} characters, like 'de' or 'pt-BR'")
     return text
 
 

@@ -18,7 +18,7 @@ from tellback.names import SWEEPS_QUEUE, Family
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
 from tellback.state.turns import Turns
-from tellback.turns.fallback_text import feedback_text
+from tellback.turns.fallback_text import Words
 from tellback.wording import count_phrase
 
 AGENT: Final = "tellback.demo.agent"
@@ -215,9 +215,7 @@ def play_abandoned_turn(scene: DemoScene) -> None:
     )
     stage.show_waiting(f"he waits {BEN_WAITS:g} s for an answer; the sweep looks every two seconds")
     text = scene.deliver_responses("ben", "fallback")
-    stage.check(
-        text == feedback_text(None, "en"), f"the sweep, on {scene.worker_of_queue(SWEEPS_QUEUE)}, has answered him"
-    )
+    stage.check(text == Words().feedback(), f"the sweep, on {scene.worker_of_queue(SWEEPS_QUEUE)}, has answered him")
 
 
 def print_summary(scene: DemoScene) -> None:

@@ -61,7 +61,7 @@ KEYS: Final = frozenset(
 
 BUILT_IN: Final = "Sorry, something went wrong and I could not answer your message. Please try again."
 
-MAX_TAG: Final = 35  # characters: the buffer size that RFC 5646 recommends
+MAX_TAG: Final = 35  # characters of a language tag: the buffer size that RFC 5646 recommends in section 4.4.1
 
 # Both separators: hosts send tags like de-AT, and gettext's folders are named like de_AT.
 _TAG: Final = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
@@ -142,21 +142,16 @@ def load_words(default: str, channels: str, folder: str) -> Words:
             own = _read_catalog_folder(Path(folder), prefer=".po")
         except (ConfigurationError, OSError) as error:
             raise ConfigurationError(f"TELLBACK_CATALOGS: {error}") from error
-    words = Words(default=default, channels=_channel_languages(channels), own=own)
-    for name, language in [("TELLBACK_FALLBACK_LANGUAGE", default), *_parse_channel_languages(channels)]:
+    of_channels = _channel_languages(channels)
+    words = Words(default=default, channels=of_channels, own=own)
+    named = [(f"TELLBACK_CHANNEL_LANGUAGES: {channel}", language) for channel, language in of_channels.items()]
+    for name, language in [("TELLBACK_FALLBACK_LANGUAGE", default), *named]:
         if not words.has(language):
             raise ConfigurationError(
                 f"{name}: no texts in the language {language!r}; use {', '.join(words.languages)}, and "
                 "TELLBACK_CATALOGS adds your own"
             )
     return words
-
-
-def _parse_channel_languages(channels: str) -> list[tuple[str, str]]:
-    return [
-        (f"TELLBACK_CHANNEL_LANGUAGES: {channel}", language)
-        for channel, language in _channel_languages(channels).items()
-    ]
 
 
 def _read_catalog_folder(folder: Path, *, prefer: str) -> dict[str, Mapping[str, str]]:
@@ -194,19 +189,6 @@ def _read_channel_file(path: Path) -> dict[str, str]:
     if not given or not all(isinstance(language, str) for language in given.values()):
         raise ConfigurationError(f"TELLBACK_CHANNEL_LANGUAGES: {path}: needs a table `channels` of texts")
     return given
-
-
-__all__ = ["BUILT_IN", "FEEDBACK_KEY", "feedback_text"]
-
-
-def feedback_text(*languages: str | None) -> str:
-    """Return the generic feedback in the first of `languages` that has a translation, otherwise in built-in English.
-
-    Each language is a tag like `pt`, `de-AT` or `de_AT`. A regional variant without texts uses those of its language.
-    Invalid tags are skipped.
-    """
-    tags = [tag for language in languages for tag in language_fallbacks(language or "")]
-    return next((shipped_catalogs()[tag][FEEDBACK_KEY] for tag in tags if tag in shipped_catalogs()), BUILT_IN)
 
 
 @lru_cache(maxsize=16)  # called for every turn, though a process has only one value of the setting
