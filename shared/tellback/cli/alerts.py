@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 from contextlib import ExitStack
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tellback.cli.common import OPERATE, JsonOption, TeamOption, UrlOption, echo, report_errors, show_rows
+from tellback.cli.common import OPERATE, JsonOption, TeamOption, UrlOption, echo, report_errors, show_rows, stop_event
 from tellback.errors import ConfigurationError, InvalidInput
 from tellback.wording import count_phrase
 
@@ -119,15 +117,9 @@ def _send_until_stopped(clients: list[Tellback], settings: AlertSettings) -> Non
     from tellback.client.fleet import team_status
     from tellback.state.notified_alerts import NotifiedAlerts
 
-    stop = threading.Event()
-
-    def request_stop(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
     receivers = _receivers(settings)
     logging.getLogger("tellback").setLevel(logging.WARNING)  # a service: its log is where failures are looked for
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, request_stop)
+    stop = stop_event()
     watchers = [
         AlertWatcher(
             sink,

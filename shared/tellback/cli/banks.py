@@ -119,7 +119,6 @@ def bank(
 
     Use --remember, --forget and --remembered to manage the facts that a bank stores for recalls without candidates.
     """
-    from tellback.cli.banks import FactOptions
     from tellback.state.banks import bank_names
 
     holding = FactOptions(remember=remember, text=text, forget=forget, listed=limit if remembered else None)

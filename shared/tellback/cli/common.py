@@ -6,7 +6,9 @@ Imports of msgspec, Rich and the client stay inside functions: `tellback --help`
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,6 +20,8 @@ from tellback.errors import ConfigurationError, InvalidInput, TellbackError
 from tellback.sanitize import ascii_json, terminal_json, terminal_line, terminal_text
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from rich.text import Text
 
     from tellback.client.connection import Tellback
@@ -130,6 +134,18 @@ def report_errors() -> Generator[None, None, None]:
             raise
         echo("tellback: a key in Redis has another type than Tellback stores; `tellback doctor` names it", err=True)
         raise typer.Exit(1) from error
+
+
+def stop_event() -> threading.Event:
+    """Return an event that SIGTERM and Ctrl-C set, for a command that runs until then."""
+    stop = threading.Event()
+
+    def request_stop(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, request_stop)
+    return stop
 
 
 def warn_of_models(tb: Tellback) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tellback.cli.common import OPERATE, TeamOption, UrlOption, client, echo, existing_team, report_errors
+from tellback.cli.common import OPERATE, TeamOption, UrlOption, client, echo, existing_team, report_errors, stop_event
 from tellback.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -58,18 +55,6 @@ def metrics(
             _serve_forever(tb, bind, serve)
 
 
-def _stop_event() -> threading.Event:
-    """Return an event that SIGTERM and Ctrl-C set."""
-    stop = threading.Event()
-
-    def request_stop(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, request_stop)
-    return stop
-
-
 def _export_forever(tb: Tellback, serve: int | None) -> None:
     if serve is not None:
         raise ConfigurationError("--otlp and --serve exclude each other: run one process for each")
@@ -80,7 +65,7 @@ def _export_forever(tb: Tellback, serve: int | None) -> None:
     from tellback.cli.metrics_collector import TellbackCollector
 
     echo("exporting metrics by OTLP", err=True)
-    export_until(_stop_event().wait, TellbackCollector(tb), period_of(os.environ))
+    export_until(stop_event().wait, TellbackCollector(tb), period_of(os.environ))
 
 
 def _serve_forever(tb: Tellback, address: str, port: int) -> None:
@@ -88,7 +73,7 @@ def _serve_forever(tb: Tellback, address: str, port: int) -> None:
 
     from tellback.cli.metrics_collector import build_registry
 
-    stop = _stop_event()
+    stop = stop_event()
     try:
         server, thread = start_http_server(port, address, build_registry(tb))
     except OSError as error:

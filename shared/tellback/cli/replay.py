@@ -102,8 +102,6 @@ def replay(
         _undo(redis_url, team)
         return
     if kill_hosts is not None:
-        from tellback.cli.replay import KillOptions, play_file_with_hosts
-
         with report_errors():
             if report or offline:
                 raise InvalidInput("--kill-hosts can't be combined with --report or --offline")
@@ -160,7 +158,7 @@ def _play_file(file: str, timeout: float, *, as_json: bool, redis_url: str | Non
         raise typer.Exit(1)
 
 
-def _result_dict(outcome: ReplayResult) -> dict[str, Any]:
+def _result_dict(outcome: ReplayResult | HostsResult) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {**asdict(outcome), "matches": outcome.is_match}
@@ -230,7 +228,7 @@ def play_file_with_hosts(
         echo("tellback: interrupted; played events stay in Redis, and the sweep answers open turns", err=True)
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
-        print_json(_hosts_result_dict(outcome))
+        print_json(_result_dict(outcome))
     else:
         _print_hosts_result(outcome)
     for turn in outcome.unanswered:
@@ -242,12 +240,6 @@ def play_file_with_hosts(
         raise typer.Exit(2)
     if not outcome.is_match:
         raise typer.Exit(1)
-
-
-def _hosts_result_dict(outcome: HostsResult) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {**asdict(outcome), "matches": outcome.is_match}
 
 
 def _print_hosts_result(outcome: HostsResult) -> None:
