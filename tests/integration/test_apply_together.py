@@ -55,7 +55,7 @@ class Streams:
         self.loop = GuidanceLoop(self.runtime)
         names = (f"s{n}" for n in range(1_000))
         self.sessions = {shard_of(name, layout.shards): name for name in names}
-        self.leases = [taken.lease for taken in self.intake.take_to_linger(layout.all, FAMILY, 5, 0)]
+        self.leases = [taken.lease for taken in self.intake.take_each(layout.all, FAMILY, 5, 0, linger=True)]
         self.entries = 0
 
     def begun(self, shard: int, *specs: ProviderSpec) -> IntakeEntry:
@@ -180,7 +180,7 @@ def test_under_a_new_lease_everything_is_loaded(streams: Streams, trips: list[in
     lease = streams.leases[0]
     streams.loop.apply_together({lease: [streams.call(0)]})
     streams.intake.release(lease)
-    ((lease, *_),) = streams.intake.take_to_linger([lease.shard], FAMILY, 5, 0)
+    ((lease, *_),) = streams.intake.take_each([lease.shard], FAMILY, 5, 0, linger=True)
     trips.clear()
     streams.loop.apply_together({lease: [streams.call(0)]})
     assert trips == [3, 1]
@@ -298,7 +298,7 @@ def test_a_lease_that_passed_on_loses_what_was_earned_and_what_was_not(streams: 
     for shard in range(4):
         streams.loop.apply(streams.leases[shard], [streams.begun(shard, REMINDER)])
     streams.intake.release(streams.leases[passed_on])
-    streams.intake.take_to_linger([streams.leases[passed_on].shard], FAMILY, 5, 0)
+    streams.intake.take_each([streams.leases[passed_on].shard], FAMILY, 5, 0, linger=True)
     entries = {lease: [streams.call(lease.shard.index)] for lease in streams.leases}
     silent = msgspec.structs.replace(streams.call(passed_on).message, evaluation="silent")
     entries[streams.leases[passed_on]].append(IntakeEntry("9-1", silent, 1))

@@ -192,7 +192,7 @@ def test_a_stream_without_new_entries_is_released_at_the_read(
 ) -> None:
     """An entry that comes after it has a wake-up of its own; one that came before it is read."""
     shard = layout.shard(0)
-    ((lease, *_),) = intake.take_to_linger([shard], FAMILY, 5, 0)
+    ((lease, *_),) = intake.take_each([shard], FAMILY, 5, 0, linger=True)
     append(database, shard, b"a")
     assert [entry.raw for entry in read_new(intake, lease, 10)] == [b"a"]
     assert mark_pending(database, [(shard, FAMILY)]) == ["lingering"]

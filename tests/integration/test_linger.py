@@ -164,16 +164,16 @@ def test_streams_that_notifications_name_are_taken_whatever_their_team(
 def test_a_stream_that_is_named_while_the_first_ones_are_taken_is_taken_too(
     bench: LingerBench, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    zoo, take = Runtime(settings).layout("zoo").shard(2), bench.intake.take_to_linger
+    zoo, take = Runtime(settings).layout("zoo").shard(2), bench.intake.take_each
 
-    def notified_meanwhile(*wanted: Any) -> Any:
+    def notified_meanwhile(*wanted: Any, linger: bool) -> Any:
         monkeypatch.undo()
-        taken = take(*wanted)
+        taken = take(*wanted, linger=linger)
         bench.append(zoo, "a")
         notify(bench.database, stream_of(zoo, FAMILY))
         return taken
 
-    monkeypatch.setattr(bench.intake, "take_to_linger", notified_meanwhile)
+    monkeypatch.setattr(bench.intake, "take_each", notified_meanwhile)
     with bench.lingering(news=NewStreams(Runtime(settings), FAMILY)):
         wait_until(lambda: bench.recorder.tools == ["a"], "it is applied")
 
@@ -374,7 +374,7 @@ def test_a_backlog_is_left_to_several_processes(bench: LingerBench, layout: Layo
 
 def test_a_stream_that_nobody_serves_is_found_when_a_lingerer_died(bench: LingerBench, layout: Layout) -> None:
     """Its marker and lease end with it; then a visit of its team finds the stream, as it finds any other."""
-    assert len(bench.intake.take_to_linger(layout.all, FAMILY, 0.2, 0)) == 4
+    assert len(bench.intake.take_each(layout.all, FAMILY, 0.2, 0, linger=True)) == 4
     bench.append(0, "a")
     assert idle_streams(bench.database, layout) == []
     wait_until(lambda: idle_streams(bench.database, layout) == [(layout.shard(0), FAMILY)], "the visit finds it")

@@ -5,7 +5,7 @@ The checks run as time passes, beside the tasks: they draw no decision and take 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +14,6 @@ from unittest import mock
 from tellback.names import Family
 from tellback.state.intake import Intake
 from tellback.state.intake_lease import Lease, Taken
-from tellback.state.keys import Shard
 from tellback.state.steady import steady_now
 from tellback_workers.lease_heartbeat import LeaseTimes
 from tests.simulation.scheduler import Process
@@ -41,8 +40,8 @@ class Leases:
             self.holders[lease.key, lease.fence] = task.process
 
     def _noting(self, take: Callable[..., list[Taken]]) -> Callable[..., list[Taken]]:
-        def taken(intake: Intake, shards: Sequence[Shard], family: Family, seconds: float, count: int) -> list[Taken]:
-            found = take(intake, shards, family, seconds, count)
+        def taken(intake: Intake, *wanted: Any, **options: Any) -> list[Taken]:
+            found = take(intake, *wanted, **options)
             for one in found:
                 self.note(one.lease)
             return found
@@ -56,12 +55,8 @@ class Leases:
         Raises:
             AssertionError: after the run, if a check failed in it.
         """
-        stand_ins: list[Any] = [
-            mock.patch.object(Intake, name, self._noting(getattr(Intake, name)))
-            for name in ("take_each", "take_to_linger")
-        ]
         self.world.checks.append(self.check)
-        with stand_ins[0], stand_ins[1]:
+        with mock.patch.object(Intake, "take_each", self._noting(Intake.take_each)):
             yield
         assert not self.problems, f"{len(self.problems)} leases or queues: {self.problems[0]}"
 

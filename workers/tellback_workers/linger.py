@@ -153,7 +153,7 @@ class Lingerer:
         missing = [shard for shard in self._wanted if shard not in leased]
         if not missing:
             return 0
-        taken = self._intake.take_to_linger(missing, family, self._lease_seconds, self._share(missing))
+        taken = self._intake.take_each(missing, family, self._lease_seconds, self._share(missing), linger=True)
         self._leases += [one.lease for one in taken]
         left_by_others = [one.lease for one in taken if one.pending]
         self._last_read |= self._intake.last_read(left_by_others) if left_by_others else {}

@@ -83,13 +83,13 @@ class Intake:
         """Lease a stream; return None while another consumer holds it."""
         return next((taken.lease for taken in self.take_each([shard], family, seconds, 0)), None)
 
-    def take_each(self, shards: Sequence[Shard], family: Family, seconds: float, count: int) -> list[Taken]:
-        """Lease streams of any teams and read at most `count` new entries of each; leave out what others hold."""
-        return self._take(shards, family, seconds, count)
-
-    def _take(
+    def take_each(
         self, shards: Sequence[Shard], family: Family, seconds: float, count: int, *, linger: bool = False
     ) -> list[Taken]:
+        """Lease streams of any teams and read at most `count` new entries of each; leave out what others hold.
+
+        With `linger`, no wake-ups are published for them until their release.
+        """
         calls = [_lease_call(shard, family, seconds, linger=linger, count=count) for shard in shards]
         unknown = [shard for shard in shards if shard not in self._behind]
         # The clocks in the same round trip: whoever reads an entry asks for its `read_at`.
@@ -97,10 +97,6 @@ class Intake:
         self._behind.update(zip(unknown, map(behind, replies[len(calls) :]), strict=True))
         taken = zip(shards, replies[: len(calls)], strict=True)
         return [_taken(shard, family, reply) for shard, reply in taken if reply is not None]
-
-    def take_to_linger(self, shards: Sequence[Shard], family: Family, seconds: float, count: int) -> list[Taken]:
-        """Lease and read streams as `take_each` does; until their release, no wake-ups are published for them."""
-        return self._take(shards, family, seconds, count, linger=True)
 
     def renew_lingering(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
         """Renew the leases of a lingering consumer for `seconds` from now; return those that it still holds."""
