@@ -33,11 +33,6 @@ LINUX = sys.platform.startswith("linux")
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def boottime() -> float:
-    """Return seconds since boot, including the time asleep if the system has such a clock."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
-
 def become_subreaper() -> None:
     """Adopt every descendant that loses its parent, on Linux; do nothing elsewhere."""
     if LINUX:

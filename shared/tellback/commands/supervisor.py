@@ -39,11 +39,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tellback.clock import since_boot
 from tellback.commands.exec_preparation import ExecPreparation
 from tellback.commands.process_tree import (
+    LIFE_CHECK,
     LINUX,
     become_subreaper,
-    boottime,
     descendants,
     freeze_tree,
     signal_tree,
@@ -57,8 +58,6 @@ TICK = 0.02  # seconds between checks of what is left of a command
 WATCH = 0.01  # seconds between checks of a limited command's usage, if a check is quick
 
 WATCH_SHARE = 4  # the pause after a check is four times its length, so checks take a fifth of the time at most
-
-LIFE_CHECK = 1.0  # seconds between checks that the runner is alive
 
 ASLEEP = 2.0  # seconds that a wait may end late; beyond that the machine slept, or this process was stopped
 
@@ -91,9 +90,9 @@ class CommandSupervisor:
         """Serve requests until the runner or the guardian is gone, then kill everything."""
         try:
             while os.getppid() == self.parent:
-                timeout, began = self._select_timeout(), boottime()
+                timeout, began = self._select_timeout(), since_boot()
                 readable, _, _ = select.select([self.runner, self.wake], [], [], timeout)
-                self._wake_up(boottime() - began - timeout)
+                self._wake_up(since_boot() - began - timeout)
                 if self.wake in readable and signal.SIGTERM in self.wake.recv(4096):
                     break
                 if self.runner in readable and not self._handle_request():
@@ -119,9 +118,9 @@ class CommandSupervisor:
     def _select_timeout(self) -> float:
         if not self.group:
             return LIFE_CHECK
-        due = min(self.alive_until, self.kill_at, self.next_watch) - boottime()
+        due = min(self.alive_until, self.kill_at, self.next_watch) - since_boot()
         if self.ended or due <= 0:
-            return min(TICK, max(0.0, self.next_watch - boottime()))
+            return min(TICK, max(0.0, self.next_watch - since_boot()))
         return min(LIFE_CHECK, due)
 
     def _handle_request(self) -> bool:
@@ -136,11 +135,11 @@ class CommandSupervisor:
             self.alive_until = max(self.alive_until, message["until"])
         elif message["op"] == "stop":
             self._signal(signal.SIGTERM)
-            self.kill_at = boottime() + message["grace"]
+            self.kill_at = since_boot() + message["grace"]
         return True
 
     def _start(self, message: dict[str, Any], descriptors: list[int]) -> None:
-        if boottime() >= _time(message["start_until"]):
+        if since_boot() >= _time(message["start_until"]):
             for descriptor in descriptors:
                 os.close(descriptor)
             _send_message(self.runner, {"late": True})
@@ -183,7 +182,7 @@ class CommandSupervisor:
         self.kill_at = float("inf")
         self.written_before = self.own_writes.count() if "written" in self.limits else 0
         watched = LINUX and not self.limits.keys().isdisjoint(("memory", "processes", "written"))
-        self.next_watch = boottime() if watched else float("inf")
+        self.next_watch = since_boot() if watched else float("inf")
         _send_message(self.runner, {"pid": self.group})
 
     def _tick(self) -> None:
@@ -195,28 +194,28 @@ class CommandSupervisor:
             self.ended = True
             self._report_limit(self._cgroup_limit_reached())
             took = round((time.monotonic() - self.started) * 1000)
-            overdue = boottime() >= self.alive_until
+            overdue = since_boot() >= self.alive_until
             _send_message(self.runner, {"status": status, "ms": took, "idle": not left, "overdue": overdue})
         elif self.ended and not left:
             self._report_limit(self._cgroup_limit_reached())
             _send_message(self.runner, {"idle": True})
         if self.ended and not left:
             self.group = 0
-        elif boottime() >= min(self.alive_until, self.kill_at):
+        elif since_boot() >= min(self.alive_until, self.kill_at):
             self.next_watch = float("inf")
             self._signal(signal.SIGKILL)
-        elif boottime() >= self.next_watch:
+        elif since_boot() >= self.next_watch:
             self._check_usage()
 
     def _check_usage(self) -> None:
         """Kill the command if it exceeds a limit."""
-        began = boottime()
+        began = since_boot()
         rule = self._cgroup_limit_reached() or self._exceeded_limit()
         if rule is not None:
             self.kill_at = began
             self._signal(signal.SIGKILL)
             self._report_limit(rule)
-        ended = boottime()
+        ended = since_boot()
         self.next_watch = float("inf") if rule else ended + max(WATCH, WATCH_SHARE * (ended - began))
 
     def _report_limit(self, rule: str | None) -> None:

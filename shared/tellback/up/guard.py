@@ -9,7 +9,6 @@ are killed at once.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import socket
@@ -20,7 +19,8 @@ from typing import Final
 
 import psutil
 
-PR_SET_CHILD_SUBREAPER: Final = 36
+from tellback.commands.process_tree import become_subreaper
+
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 Supervise = Callable[[socket.socket], int]
@@ -50,12 +50,6 @@ def run_guarded(supervise: Supervise) -> int:
         _kill_process_groups(ours)
     kill_descendants()
     return code if code >= 0 else 1
-
-
-def become_subreaper() -> None:
-    """On Linux, adopt orphaned descendants in place of init."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def kill_descendants() -> None:
