@@ -231,7 +231,7 @@ def test_the_doctor_and_stats_say_who_waits_for_what(
     bench.consume()
     assert said("stats", "--bank", "b") == ""
     [state] = [each for each in Encoders(tb.context.database, layout).all() if each.model == "wider"]
-    assert (state.state, "bank 'b'" in state.is_mismatch) == ("loaded", True)
+    assert (state.state, "bank 'b'" in state.mismatch) == ("loaded", True)
 
 
 def test_a_recall_of_ones_own_facts_waits_for_no_other_bank(

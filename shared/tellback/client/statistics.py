@@ -121,9 +121,9 @@ class ModelState(msgspec.Struct, frozen=True, kw_only=True):
             if host.state == "failed"
         ]
         refused = [
-            f"{waiting}, some of them for a worker with another model than that of {host.host}: {host.is_mismatch}"
+            f"{waiting}, some of them for a worker with another model than that of {host.host}: {host.mismatch}"
             for host in lately
-            if host.is_mismatch and self.waiting
+            if host.mismatch and self.waiting
         ]
         return [*failed, *refused]
 

@@ -364,8 +364,8 @@ def check_loaded_models(states: list[EncoderState], now_ms: int) -> list[DoctorF
 def _check_loaded_model(state: EncoderState, now_ms: int) -> DoctorFinding:
     check = f"model of {state.host}"
     seconds = max(0, now_ms - state.at) / 1000
-    if state.is_mismatch and seconds < _FORGOTTEN_SECONDS:
-        return note(check, f"{state.model}, loaded; {state.is_mismatch} (reported {seconds:.0f} s ago)", _OTHERS_MODEL)
+    if state.mismatch and seconds < _FORGOTTEN_SECONDS:
+        return note(check, f"{state.model}, loaded; {state.mismatch} (reported {seconds:.0f} s ago)", _OTHERS_MODEL)
     if state.state == "loaded":
         return ok(check, f"{state.model}, loaded")
     found = f"{state.model}: {state.reason} (reported {seconds:.0f} s ago)"

@@ -170,7 +170,7 @@ class ClusterCache:
                 state=state,
                 dimension=encoder.dimension,
                 reason=reason,
-                is_mismatch=refuses,
+                mismatch=refuses,
             )
         )
 

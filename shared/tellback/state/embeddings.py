@@ -50,7 +50,7 @@ def _field(text: str) -> bytes:
 class EncoderState(msgspec.Struct, frozen=True, kw_only=True):
     """A model on a host: loaded, or failed for a `reason`; `at` is milliseconds since the epoch, server time.
 
-    `is_mismatch` names the bank that has another model; its signals wait for a worker with that one.
+    `mismatch` names the bank that has another model; its signals wait for a worker with that one.
     """
 
     host: str
@@ -58,7 +58,7 @@ class EncoderState(msgspec.Struct, frozen=True, kw_only=True):
     state: Literal["loaded", "failed"]
     dimension: int = 0
     reason: str = ""
-    is_mismatch: str = ""
+    mismatch: str = msgspec.field(default="", name="is_mismatch")
     at: int = 0
 
 
