@@ -271,7 +271,7 @@ def test_a_process_remembers_a_bounded_number_of_embeddings(
     monkeypatch.setattr(embedder, "MAX_CACHED", 2)
     bench: Bench = request.getfixturevalue("bench")
     for text in ("a", "b", "a", "c", "d"):
-        vectors = bench.clusters.embedder.embed([text], layout.shard(0))
+        vectors, _ = bench.clusters.embedder.embed_each([text], layout.shard(0))
         assert (vectors[text] == encoder.encode([text])[0]).all()
     assert set(bench.clusters.embedder._known) == {"c", "d"}
 

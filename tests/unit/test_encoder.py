@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from tellback import clock
+from tellback import Settings, clock
 from tellback.embedding import encoder
-from tellback.embedding.encoder import SentenceEncoder, encoder_of
+from tellback.embedding.encoder import SentenceEncoder, encoder_for
 from tellback.embedding.weights import ModelSource
 from tellback.errors import Unavailable
 from tellback.signals.models import PACKAGED
@@ -40,7 +40,7 @@ def test_names_of_the_packaged_model() -> None:
     """A process has one copy, whichever name of the model a setting uses."""
     assert SentenceEncoder("").model == PACKAGED
     assert SentenceEncoder("sentence-transformers/all-MiniLM-L6-v2").model == PACKAGED
-    assert encoder_of("") is encoder_of("all-MiniLM-L6-v2")
+    assert encoder_for(Settings()) is encoder_for(Settings(), "all-MiniLM-L6-v2")
     assert SentenceEncoder("BAAI/bge-small-en").model == "BAAI/bge-small-en"
 
 

@@ -150,11 +150,11 @@ def publish_call(guide: PromptLike, call: CompletedCall) -> None:
         _log.exception("advice.failed", tool=call.tool)
 
 
-async def publish_call_async(guide: AnyPrompt, call: CompletedCall, in_thread: InThread = asyncio.to_thread) -> None:
+async def publish_call_async(guide: AnyPrompt, call: CompletedCall) -> None:
     """Publish like `publish_call`, without blocking the event loop."""
     try:
-        own = await _agents_prompt_async(guide, call, in_thread)
-        await call_or_await(own.observe, in_thread, **call.fields())
+        own = await _agents_prompt_async(guide, call, asyncio.to_thread)
+        await call_or_await(own.observe, asyncio.to_thread, **call.fields())
     except Exception:  # noqa: BLE001 - as above
         _log.exception("advice.failed", tool=call.tool)
 

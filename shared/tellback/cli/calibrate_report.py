@@ -70,9 +70,9 @@ def report_as_dict(found: CalibrationReport) -> dict[str, Any]:
     }
 
 
-def print_calibration(found: CalibrationReport, console: Console | None = None) -> None:
+def print_calibration(found: CalibrationReport) -> None:
     """Print the curves as a table with a plot, then the chosen threshold."""
-    console = console or Console()
+    console = Console()
     calibration = found.calibration
     console.print(
         plain_text(

@@ -76,8 +76,9 @@ def new_digest() -> Any:
     return hashlib.blake2b(digest_size=16)
 
 
-def read_lines(source: IO[bytes], number: int = 0, offset: int = 0) -> Iterator[SignalLine]:
-    """Yield the lines after line `number` at `offset`; memory is bounded however long a line is."""
+def read_lines(source: IO[bytes]) -> Iterator[SignalLine]:
+    """Yield the lines; memory is bounded however long a line is."""
+    number = offset = 0
     while stored := source.readline(MAX_LINE + 1):
         length, ended = len(stored), stored.endswith(b"\n")
         while not ended and (part := source.readline(MAX_LINE)):

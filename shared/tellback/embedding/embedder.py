@@ -50,27 +50,6 @@ class Embedder:
         """
         self._gathering.ready()
 
-    def embed(
-        self,
-        texts: Iterable[str],
-        shard: Shard,
-        *,
-        urgent: bool = False,
-        keep: Callable[[], None] | None = None,
-    ) -> dict[str, Vectors]:
-        """Return the vector of each distinct text; texts that no cache has share a call with those of other threads.
-
-        The options are those of `embed_each`.
-
-        Raises:
-            Unavailable: the model does not load, or Redis does not answer.
-            Exception: whatever the model raised at one of the texts.
-        """
-        vectors, failures = self.embed_each(texts, shard, urgent=urgent, keep=keep)
-        for failure in failures.values():
-            raise failure
-        return vectors
-
     def embed_each(
         self,
         texts: Iterable[str],

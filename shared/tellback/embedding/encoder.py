@@ -275,17 +275,9 @@ _encoders: dict[ModelSource, SentenceEncoder] = {}
 _guard = threading.Lock()
 
 
-def encoder_of(name: str) -> SentenceEncoder:
-    """Return this process's only encoder of a model, by name or path."""
-    return _shared_encoder(ModelSource(model_name(name)))
-
-
 def encoder_for(settings: Settings, model: str | None = None) -> SentenceEncoder:
-    """Return this process's encoder of the settings' model, or of another `model`, on the settings' device."""
-    return _shared_encoder(ModelSource.from_setting(settings, model))
-
-
-def _shared_encoder(source: ModelSource) -> SentenceEncoder:
+    """Return this process's only encoder of the settings' model, or of another `model`, on the settings' device."""
+    source = ModelSource.from_setting(settings, model)
     with _guard:
         return _encoders.setdefault(source, SentenceEncoder(source=source))
 

@@ -48,7 +48,7 @@ def plan_install(
     before, settings = _read_settings(path)
     original = _parse_json(before or b"")
     _remove_our_hooks(settings)
-    hooks = _mapping_at(settings, "hooks", path)
+    hooks = _hooks_in(settings, path)
     for event, command in agent.commands(program, arguments, policy=policy).items():
         entry: dict[str, Any] = {"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT}]}
         groups: Any = hooks.setdefault(event, [])
@@ -204,7 +204,7 @@ def _read_settings(path: Path) -> tuple[bytes | None, dict[str, Any]]:
     if not isinstance(found, dict):
         raise ConfigurationError(f"{path} holds no JSON object; nothing was changed")
     settings = cast("dict[str, Any]", found)
-    _mapping_at(settings, "hooks", path, add=False)
+    _hooks_in(settings, path, add=False)
     return before, settings
 
 
@@ -254,10 +254,10 @@ def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _mapping_at(settings: dict[str, Any], key: str, path: Path, *, add: bool = True) -> dict[str, Any]:
-    value: object = settings.setdefault(key, {}) if add else settings.get(key, {})
+def _hooks_in(settings: dict[str, Any], path: Path, *, add: bool = True) -> dict[str, Any]:
+    value: object = settings.setdefault("hooks", {}) if add else settings.get("hooks", {})
     if not isinstance(value, dict):
-        raise ConfigurationError(f"{path}: {key} is not an object; nothing was changed")
+        raise ConfigurationError(f"{path}: hooks is not an object; nothing was changed")
     return cast("dict[str, Any]", value)
 
 

@@ -99,7 +99,7 @@ class Spool:
         block = self._block(events, age)
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            if not (self._shared and self._append_shared(block, LOCK_SECONDS)):
+            if not (self._shared and self._append_shared(block)):
                 self._own = self._own or SpoolFile.create(self._folder)
                 first = clock.since_boot() - age
                 self._own_since = min(self._own_since, first) if self._own.pending else first
@@ -138,9 +138,9 @@ class Spool:
     def _not_writable(self, error: OSError) -> SpoolFull:
         return SpoolFull(f"the spool {self._folder} cannot be written: {error}")
 
-    def _append_shared(self, block: bytes, seconds: float) -> bool:
+    def _append_shared(self, block: bytes) -> bool:
         """Append to the shared file; return False if its lock was not free in time."""
-        end, pauses = clock.monotonic() + seconds, LOCK_BACKOFF.pauses()
+        end, pauses = clock.monotonic() + LOCK_SECONDS, LOCK_BACKOFF.pauses()
         while (file := SpoolFile.take(os.path.join(self._folder, SHARED), create=True)) is None:
             if clock.monotonic() >= end:
                 return False
@@ -291,7 +291,7 @@ class Spool:
         """Move the lines to the shared file; otherwise every short program in an outage would leave a file."""
         try:
             left = file.rest()
-            return len(left) <= FOLD_BYTES and self._append_shared(left, LOCK_SECONDS)
+            return len(left) <= FOLD_BYTES and self._append_shared(left)
         except OSError:  # no room for a second copy: the file stays
             return False
 
