@@ -160,7 +160,6 @@ _ERRORS: Final[tuple[type[Exception], ...]] = (
 BROKER_ERRORS: Final[tuple[type[Exception], ...]] = (*_ERRORS, *cast("Any", redis.Transport).channel_errors)
 
 on_rejected: Final[list[Callable[[], None]]] = []
-
 """Called for each rejected message, to count it."""
 
 _log = get_logger("tellback.broker")

@@ -30,7 +30,6 @@ FLUSH_EVERY: Final = 16  # chunks, so that a call of any length holds at most 8 
 _CACHED_TEXTS: Final = 1_000  # redacted texts of one call: a query comes again with each fact that was recalled for it
 
 Progress = Callable[[int, int], None]
-
 """A function that is called with the number of signals published so far, and the number of all."""
 
 

@@ -95,7 +95,6 @@ def _day_stats(day: Day) -> DayStats:
 
 
 RECENT_REPORT_MS: Final = 300_000
-
 """The age from which a host's report of a failing model is ignored. A host that still fails reports twice a minute."""
 
 

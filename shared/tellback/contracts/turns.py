@@ -31,12 +31,10 @@ AUTO_MODE: Final = "auto.mode"
 VOICE: Final = "voice"
 
 LoopLimit = Literal["tool_calls", "llm_calls", "time", "tokens"]
-
 """The limit that stopped a host's tool loop before it had an answer."""
 
 
 Reference = Annotated[str, Meta(max_length=MAX_REFERENCE_BYTES)]
-
 """An id or a name of a host's; the client counts its bytes."""
 
 
@@ -87,7 +85,6 @@ class TurnMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 HostMessage = TurnMessage | Mapping[str, Any]
-
 """A `TurnMessage`, or a host's own message: a mapping with `role` and perhaps `metadata`."""
 
 
@@ -111,12 +108,10 @@ def _field_of(message: object, name: str) -> Any:
 MAX_LATE: Final = 604_800  # seconds: as long as a turn is kept
 
 TurnState = Literal["open", "finishing", "auto", "responded", "fallback", "no_reply", "merged"]
-
 """`auto` is the turn of an auto-mode message: nobody waits for it, but it can still be answered or closed.
 `merged` is a turn that another one covers: that one's answer is the answer to both."""
 
 AnswerResult = Literal["accepted", "replaced", "late", "stale", "duplicate", "closed", "merged", "spooled"]
-
 """The result of an answer.
 
 accepted: the turn's first answer. replaced: it replaced a fallback that no transport had claimed yet.
@@ -130,7 +125,6 @@ spooled: Redis is unavailable; the workers will apply the answer later.
 DeliveryKind = Literal["answer", "fallback", "late"]
 
 Settlement = Literal["delivered", "retry", "ambiguous", "dead"]
-
 """The consequence of a transport's outcome for the outbox."""
 
 

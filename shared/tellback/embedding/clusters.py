@@ -176,7 +176,6 @@ class ClusterCache:
 
 
 Progress = Callable[[int, int], None]
-
 """Called with the number of clusters and stored facts embedded so far, and with their total."""
 
 

@@ -37,7 +37,6 @@ LARGEST: Final = 32  # texts of a pass: 16 to 64 are equally fast, and small par
 SMALLEST: Final = 16  # fewer texts are faster in one pass on all cores
 
 Places = npt.NDArray[np.intp]
-
 """The indexes of a part's texts in the given sequence."""
 
 

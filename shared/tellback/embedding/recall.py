@@ -158,7 +158,6 @@ def _by_cosine(found: tuple[str, float]) -> tuple[float, str]:
 MAX_ATTEMPTS: Final = 5
 
 MAX_CONSIDERED: Final = 100
-
 """Fewest stored facts to rank, even for a small limit: usefulness can lift a fact above nearer ones."""
 
 

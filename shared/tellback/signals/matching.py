@@ -48,7 +48,6 @@ class CosinePrefilter:
 
 
 Vectors = NDArray[np.float32]
-
 """Rows of unit length."""
 
 MARGIN: Final = 1e-5  # far above the rounding of a float32 product of unit vectors, far below what separates texts
@@ -225,7 +224,6 @@ class _VectorBlock:
 
 
 _Pairs = tuple[NDArray[np.intp], ...]
-
 """The query indexes and the row indexes of pairs."""
 
 

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from tellback.errors import InvalidInput
 
 SAME_FROM: Final = 4.0
-
 """Score from which a pair counts as the same, on the scale of 0 to 5 of the STS benchmark."""
 
 # Precision and recall of a threshold hardly change beyond some thousand pairs, and the model embeds two texts for each.
@@ -276,7 +275,6 @@ def _same_from(pairs: Sequence[Pair], given: float | None, name: str) -> float:
 
 
 MIN_PAIRS: Final = 100
-
 """With fewer pairs of either kind the threshold is rough."""
 
 _STEP: Final = 0.001  # thresholds have three decimals

@@ -51,7 +51,6 @@ def combined_score(semantic: float, usefulness: float, weight: float) -> float:
 
 
 FEW_SIGNALS: Final = 5
-
 """A fact with fewer signals is new: `exploration` reserves places for those."""
 
 
@@ -64,7 +63,6 @@ class Usefulness(msgspec.Struct, frozen=True):
 
 
 _Ranked = tuple[float, Candidate, float, Usefulness]
-
 """A candidate with its score before it and the usefulness that counted after it."""
 
 

@@ -134,15 +134,12 @@ def _rejected_mentions(marked: str) -> set[int]:
 
 
 CHUNK: Final = 50
-
 """Most words in a chunk."""
 
 LEAST: Final = 0.5
-
 """Jaccard index from which wording counts as repeated."""
 
 MOST_WINDOWS: Final = 400_000
-
 """Windows compared for one response, a second or two of work; beyond that, wording is not compared."""
 
 _BEFORE: Final = 4  # words before a window that are also searched for a negation

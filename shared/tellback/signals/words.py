@@ -16,11 +16,9 @@ from typing import Final
 import msgspec
 
 OPEN: Final = "\ue000"
-
 """Precedes the number of a mention in a marked text: a private-use character, which is first removed from the text."""
 
 CLOSE: Final = "\ue001"
-
 """Follows the number."""
 
 

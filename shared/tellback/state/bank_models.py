@@ -75,7 +75,6 @@ class BankThreshold:
 
 
 EMBED_BATCH: Final = 256
-
 """Clusters in one batch: a process that is killed repeats at most these."""
 
 

@@ -20,7 +20,6 @@ from tellback.state.readable import names_of, read_each, readable, reply_of, sco
 from tellback.state.steady import skews, steady_now
 
 OUTCOMES: Final = ("succeeded", "failed", "no_exit", "refused", "cancelled", "abandoned", "lost", "superseded")
-
 """no_exit: it ran and has no exit code, as after a timeout. abandoned: no worker served its host. lost: its worker
 crashed. superseded: a second record of one command, which is kept beside the first."""
 

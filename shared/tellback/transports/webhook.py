@@ -104,13 +104,11 @@ def _hmac_digest(body: bytes, secret: str, stamp: str) -> str:
 
 
 UNREACHABLE_STATUSES: Final = frozenset({401, 403, 404, 407, 421, 429, 503})
-
 """The receiver accepted nothing but may do so later: it isn't set up yet or asks to wait. No attempt is spent."""
 
 RETRY_STATUSES: Final = frozenset({408, 409, 425})
 
 GATEWAY_STATUSES: Final = frozenset({502, 504})
-
 """A gateway in front of the receiver answered; it may have passed the request on, so the delivery is ambiguous."""
 
 

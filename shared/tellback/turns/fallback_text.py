@@ -67,7 +67,6 @@ MAX_TAG: Final = 35  # characters of a language tag: the buffer size that RFC 56
 _TAG: Final = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 
 Catalogs = Mapping[str, Mapping[str, str]]
-
 """Language tag, in lower case with underscores, -> key -> text."""
 
 

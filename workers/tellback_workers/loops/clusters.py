@@ -29,11 +29,9 @@ def clusters_of(runtime: Runtime, team: str) -> ClusterCache:
 BY_LAYOUT.append(clusters_of.cache_clear)
 
 RECHECK_SECONDS: Final = 1.0
-
 """Seconds until the bank is checked again: `tellback bank reembed` may have given it our model."""
 
 TTL_SECONDS: Final = 60.0
-
 """Seconds without a mismatch after which the next one of that bank counts as the first."""
 
 _MAX_BANKS: Final = 1_000  # bounds the memory; an evicted bank costs one more check

@@ -49,7 +49,6 @@ class SystemStopped(TellbackError):
 
 
 SystemGuardCallable = Callable[[AgentSystem, Callable[[], None]], None]
-
 """Calls a custom system by calling the second argument; raises if it failed, hung or was not run."""
 
 _log = get_logger("tellback.turns")

@@ -184,7 +184,6 @@ RULES: Final = (
     ),
     ErrorRule(r"\btools?\b|tool.?(error|failed|execution)", TOOL_KEY),
 )
-
 """The first match counts, so specific rules precede general ones; the word "tool" is the most general."""
 
 
@@ -246,7 +245,6 @@ def _known_error_texts(context: TurnContext) -> Iterator[str]:
 
 
 SendResponse = Callable[[OutgoingResponse], RoutingOutcome]
-
 """Sends or queues a response and returns the outcome."""
 
 
