@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -330,3 +330,21 @@ def test_a_command_that_finds_a_full_queue_has_a_record(start_workers: StartWork
     assert record.error is not None
     assert "the queue of host 'nowhere' is full (TELLBACK_COMMAND_QUEUE_MAX is 2)" in record.error
     assert [each.command_id for each in tb.records("s1")] == [jobs[-1].command_id]
+
+
+NAMED: Final[dict[str, Callable[[Tellback, Any], object]]] = {
+    "last is": lambda tb, odd: tb.records("s1", last=odd),
+    "require is": lambda tb, odd: tb.gate("s1", require=odd),
+    "require holds .*: argv is": lambda tb, odd: tb.gate("s1", require=[odd]),
+    r"require holds .*: argv\[0\] is": lambda tb, odd: tb.gate("s1", require=[[odd]]),
+    "by is": lambda tb, odd: tb.waive("s1", "c1", reason="r", by=odd),
+    "reason is": lambda tb, odd: tb.waive("s1", "c1", reason=odd),
+    "observations is": lambda tb, odd: tb.prompt("s1", "p", observations=odd),
+}
+
+
+@pytest.mark.parametrize("named", NAMED)
+@pytest.mark.parametrize("odd", [b"x", 1.5, object()], ids=["bytes", "number", "object"])
+def test_an_argument_of_another_type_is_named(tb: Tellback, named: str, odd: Any) -> None:
+    with pytest.raises(tellback.InvalidInput, match=named):
+        NAMED[named](tb, odd)

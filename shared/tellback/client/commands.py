@@ -20,6 +20,7 @@ from tellback.backoff import retry
 from tellback.client.client_context import ClientContext
 from tellback.commands.checks import addressing_error, submission_error
 from tellback.commands.gate import evaluate_gate
+from tellback.commands.start_errors import command_error
 from tellback.contracts.commands import (
     DEFAULT_TIMEOUT,
     CommandRecord,
@@ -274,8 +275,9 @@ def _as_dict(name: str, given: Any) -> dict[object, object]:
 
 def records(context: ClientContext, session: str, last: int = 20) -> list[CommandRecord]:
     """Return the newest records of a session, oldest first. See `tellback.Tellback.records`."""
-    if not 1 <= last <= CAP:
-        raise InvalidInput(f"last is {last}; use 1 to {CAP}, which is what a session keeps")
+    given: Any = last
+    if not isinstance(given, int) or not 1 <= given <= CAP:
+        raise InvalidInput(f"last is {last!r}; use 1 to {CAP}, which is what a session keeps")
     return Records(context.database, context.layout).last(session, last)
 
 
@@ -290,9 +292,12 @@ def waive(context: ClientContext, session: str, command_id: str, reason: str, by
 
 def gate(context: ClientContext, session: str, require: Sequence[Sequence[str]] = ()) -> Verdict:
     """Check whether a session's records justify claiming success. See `tellback.Tellback.gate`."""
+    given: Any = require
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
+        raise InvalidInput(f"require is {type(given).__name__}; give a list of commands, each a list of arguments")
     for argv in require:
-        if isinstance(argv, str) or not argv:
-            raise InvalidInput(f"require holds {argv!r}; give each command as a list of arguments")
+        if reason := command_error(argv):
+            raise InvalidInput(f"require holds {argv!r}: {reason}")
     # Flushed first: a submission still in this process's buffer would look to the gate like a command that never ran.
     context.publisher.flush()
     kept, evicted = Records(context.database, context.layout).all(session)

@@ -112,9 +112,12 @@ def build_observer(
     """Return the observer of an evaluation.
 
     Raises:
-        InvalidInput: a tool, a suggester or a required tool is not of its type.
+        InvalidInput: `how`, a tool, a suggester or a required tool is not of its type.
         ConfigurationError: the templates or the language do not exist, or are wrong.
     """
+    given: Any = how
+    if not isinstance(given, Observations):
+        raise InvalidInput(f"observations is {type(given).__name__}; use tellback.Observations(...)")
     return ToolObserver(
         tools=tools,
         question=question,

@@ -50,15 +50,11 @@ class Author:
         """Return the author; without a name it is this process's user and host.
 
         Raises:
-            InvalidInput: a text is too long.
+            InvalidInput: one of them is no text, or is too long.
         """
-        # An argument of the command line that is not UTF-8 has surrogates, which JSON cannot hold.
-        texts = (text.encode("utf-8", "replace").decode() for text in (by or system_user(), reason))
-        by, reason = (redact_text(" ".join(text.split())) for text in texts)
-        for name, text, limit in (("by", by, MAX_NAME_CHARS), ("reason", reason, MAX_COMMAND_NOTE_CHARS)):
-            if len(text) > limit:
-                raise InvalidInput(f"{name} has {len(text)} characters; use at most {limit}")
-        return cls(by, reason)
+        return cls(
+            _one_line("by", by or system_user(), MAX_NAME_CHARS), _one_line("reason", reason, MAX_COMMAND_NOTE_CHARS)
+        )
 
     @property
     def phrase(self) -> str:
@@ -69,6 +65,16 @@ class Author:
         """Return the entry of one action as the scripts expect it: JSON without its first brace and time."""
         fields = {"act": act, "target": target, "by": self.by, "reason": self.reason, "session": session}
         return msgspec.json.encode(fields)[1:]
+
+
+def _one_line(name: str, given: object, limit: int) -> str:
+    if not isinstance(given, str):
+        raise InvalidInput(f"{name} is {given!r}; give a text")
+    # An argument of the command line that is not UTF-8 has surrogates, which JSON cannot hold.
+    text = redact_text(" ".join(given.encode("utf-8", "replace").decode().split()))
+    if len(text) > limit:
+        raise InvalidInput(f"{name} has {len(text)} characters; use at most {limit}")
+    return text
 
 
 def system_user() -> str:

@@ -202,7 +202,7 @@ def key_suffix(name: str, *parts: str) -> str:
         return family
     try:
         quoted = [_quote(part) for part in parts]
-    except AttributeError:
+    except (AttributeError, TypeError):
         raise _not_text(*parts) from None
     except UnicodeEncodeError:
         raise InvalidInput(f"{name} of {parts!r}: a name is not valid Unicode text") from None
