@@ -251,3 +251,23 @@ def test_the_search_agrees_with_a_recomputation_from_all_texts(tb: Tellback, ben
         exact = dict(zip(held, (rows @ query).tolist(), strict=True))
         assert [cosine for _, cosine in near] == pytest.approx(sorted(exact.values(), reverse=True)[:10], abs=1e-6)
         assert all(cosine == pytest.approx(exact[fact_id], abs=1e-6) for fact_id, cosine in near)
+
+
+def test_a_recall_waits_for_the_newest_fact_whichever_thread_remembered_it(
+    tb: Tellback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread's fact is accepted after this one's, before the call for this one goes on."""
+    bank, publish = tb.bank("b"), tb.context.publisher.publish
+
+    def interrupted(*given: Any, **options: Any) -> None:
+        publish(*given, **options)
+        monkeypatch.undo()
+        bank.remember("newer", "y")
+
+    monkeypatch.setattr(tb.context.publisher, "publish", interrupted)
+    bank.remember("older", "x")
+    tb.flush()
+    stream = stream_of(tb.context.layout.of("b"), Family.SIGNALS)
+    (_, (_, raw)), (_, (_, earlier)) = tb.context.database.command("XREVRANGE", stream, "+", "-")
+    assert b"older" in earlier
+    assert tb.context.reported["b"] == decode(raw, Family.SIGNALS).event_id

@@ -7,6 +7,7 @@ until the facts that this client published before it are applied, so each public
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from tellback.client.client_context import ClientContext
 from tellback.client.recall import RankingOptions, RecallClient, redact_and_truncate
@@ -55,9 +56,10 @@ class FactPublisher:
         self._publish(FactForgotten(event_id=new_event_id(), bank=self._bank, fact_id=check_id(fact_id, "fact_id")))
 
     def _publish(self, message: FactRemembered | FactForgotten) -> None:
-        self._context.publisher.publish(message)
-        # Noted after it: no recall may wait for an event that the publisher refused.
-        self._context.reported[self._bank] = message.event_id
+        # Noted once it is accepted, since no recall may wait for an event that the publisher refused; and in the order
+        # of the stream: if another thread noted an earlier event last, a recall would not wait for this one.
+        noted = partial(self._context.reported.update, {self._bank: message.event_id})
+        self._context.publisher.publish(message, accepted=noted)
 
 
 class Bank:

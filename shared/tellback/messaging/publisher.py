@@ -11,7 +11,7 @@ import atexit
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -80,8 +80,10 @@ class Publisher:
         self._begin()
         self._finalized = False
 
-    def publish(self, message: Message) -> None:
+    def publish(self, message: Message, accepted: Callable[[], None] = lambda: None) -> None:
         """Buffer an event; it is sent after the publish delay, or by `flush`.
+
+        `accepted` is called once it is buffered, in the order of the stream's events whichever threads publish them.
 
         Raises:
             InvalidInput: the message is larger than an entry may be, or has text that UTF-8 cannot encode.
@@ -98,6 +100,7 @@ class Publisher:
             if lane.full is not None:
                 raise lane.full
             lane.append(raw)
+            accepted()
             self._fresh += 1
             if self._fresh == 1 or len(lane) == self._settings.publish_batch:
                 self._wake()
