@@ -8,6 +8,7 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -25,7 +26,10 @@ from tellback.settings import Settings
 from tellback.state.audit import system_user
 from tellback.state.database import Database
 from tellback.state.followed_output import MAX_BYTES, MAX_PIECES, FollowedOutput, FollowedOutputs, FollowedPiece
+from tellback.state.job_keys import ANY_POOL
 from tellback.state.keys import Layout
+from tellback_workers.jobs import JobWorker
+from tellback_workers.runtime import Runtime
 from tests.support.commands import until
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
@@ -302,3 +306,23 @@ def test_a_terminal_is_not_handed_what_it_would_obey(submit: Submit) -> None:
     assert r"\x1b]0;title\x07\x1b[2Jgone" in seen.decode()
     assert r"tab \x9b2J" in seen.decode()
     assert ended(submit(*hostile))[1] == "\x1b]0;title\x07\x1b[2Jgone\ttab \x9b2J\n"
+
+
+def test_a_command_runs_where_no_thread_can_publish_its_output(
+    tb: Tellback, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system gives the worker no more threads; the reader gets the output of the record."""
+    start = threading.Thread.start
+
+    def refused(thread: threading.Thread) -> None:
+        if thread.name == "job-output":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    job = tb.submit([sys.executable, "-c", "print(42)"], session="s1", follow=True)
+    tb.flush()
+    shard, further = tb.context.layout.of("s1"), iter([True])
+    JobWorker(Runtime(settings), "default", "w@test", ANY_POOL).apply_and_run(shard, lambda: next(further, False))
+    assert job.wait(TIMEOUT).stdout_tail == "42"
+    assert [(piece.text, piece.recorded) for piece in job.follow(TIMEOUT)] == [("42\n", True)]

@@ -58,7 +58,12 @@ def output_tap(process: Runtime, team: str, lease: JobLease, redactor: Redactor)
         return
     tap = FollowTap(redactor)
     output = FollowedOutput(process.short_database, process.layout(team), submitted.session, submitted.command_id)
-    publishing = _OutputPublisher(tap, output)
+    try:
+        publishing = _OutputPublisher(tap, output)
+    except RuntimeError as error:  # the system gives no more threads; the record has the output's tails
+        _log.warning("follow.no_thread", command_id=submitted.command_id, reason=str(error))
+        yield None
+        return
     try:
         yield tap
     finally:
