@@ -256,3 +256,19 @@ def test_settings_in_a_log_show_no_secret(server: HttpServer, caplog: pytest.Log
         logging.getLogger("test").info("%r %s", made(server), made(server))
     assert "token-4711" not in caplog.text
     assert SECRET not in caplog.text
+
+
+def test_a_key_of_another_type_ends_no_watcher(
+    server: HttpServer, tb: Tellback, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its thread ended, and nobody heard of anything any more while the process went on."""
+    settings, key = made(server), tb.context.layout.shard(0).key("dead")
+    one = watcher(tb, settings)
+    late_turn(tb)
+    database.command("SET", key, "by hand")
+    assert one.step() == settings.period
+    assert "alerts.failed" in caplog.text
+    database.command("DEL", key)
+    one.step()
+    assert [request.json["alert"] for request in server.requests] == ["overdue-turns"]
+    clear_overdue(database, tb)

@@ -61,6 +61,9 @@ class AlertWatcher:
         except Unavailable as error:
             _log.warning("alerts.redis_unavailable", receiver=self._sink.name, reason=str(error))
             return self._settings.period
+        except Exception:  # noqa: BLE001 - a key that somebody changed by hand, perhaps: no thread may end for good
+            _log.exception("alerts.failed", receiver=self._sink.name)
+            return self._settings.period
         self._pauses = BACKOFF.pauses()
         return self._settings.period
 
