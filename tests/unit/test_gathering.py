@@ -200,3 +200,17 @@ def test_the_thread_ends_when_idle_and_begins_again(model: Slow, monkeypatch: py
         wait_until(lambda: gathering._thread is None, "the thread has ended")
     assert model.calls == [["a"], ["a"]]
     assert gathering.encode([]) == {}
+
+
+def test_a_model_that_gets_no_thread_is_away_until_it_gets_one(model: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any other error would count as a fault of the entry, which becomes a dead letter in the end."""
+
+    def refused(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    gathering = BatchedEncoder(model, delay=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refused)
+        with pytest.raises(Unavailable, match="slow has no thread: can't start new thread"):
+            gathering.encode(["a"])
+    assert set(gathering.encode(["a", "b"])) == {"a", "b"}

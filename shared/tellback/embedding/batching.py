@@ -127,7 +127,10 @@ class BatchedEncoder:
     def _start_thread(self) -> None:
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="tellback-encoder", daemon=True)
-            self._thread.start()
+            try:
+                self._thread.start()
+            except RuntimeError as error:  # the system gives no more threads, which is no entry's fault
+                raise Unavailable(f"the embedding model {self._encoder.model} has no thread: {error}") from error
 
     def _run(self) -> None:
         while (call := self._next_batch()) is not None:
