@@ -16,7 +16,7 @@ from tellback.errors import ConfigurationError
 from tellback.settings import load
 from tellback.up import child as children
 from tellback.up import guard as guards
-from tellback.up.child import ChildProcess, ChildProgram, last_line
+from tellback.up.child import ChildProcess, ChildProgram, last_line, rotate_log
 from tellback.up.redis_server import configuration, parse_version
 from tellback.up.system import DataDir
 from tests.support.waiting import wait_until
@@ -139,7 +139,7 @@ class TestChild:
         child.start()
         assert wait_until(child.exit_code, "it ends") == 1
         assert child.program.log.read_text() == "given\nlast\n"
-        assert child.last_log_line() == "last"
+        assert last_line(child.program.log) == "last"
         assert child.program.log.stat().st_mode & 0o777 == 0o600
 
     @pytest.mark.programs
@@ -178,17 +178,15 @@ class TestChild:
         left = int(child.program.log.read_text())
         wait_until(lambda: not Path(f"/proc/{left}").exists() or "Z" in _state(left), "what it left is gone")
 
-    def test_a_long_log_is_cut_and_its_predecessor_kept(
-        self, tmp_path: Path, reported: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_long_log_is_rotated(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(children, "LOG_BYTES", 10)
-        child = self.child(tmp_path, reported, "")
-        child.program.log.write_text("short\n")
-        child.trim_log()
-        assert child.program.log.read_text() == "short\n"
-        child.program.log.write_text("longer than that\n")
-        child.trim_log()
-        assert child.program.log.read_text() == ""
+        log = tmp_path / "c.log"
+        log.write_text("short\n")
+        rotate_log(log)
+        assert log.read_text() == "short\n"
+        log.write_text("longer than that\n")
+        rotate_log(log)
+        assert log.read_text() == ""
         assert (tmp_path / "c.log.1").read_text() == "longer than that\n"
 
     def test_the_last_line_of_no_log_is_empty(self, tmp_path: Path) -> None:

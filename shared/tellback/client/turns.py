@@ -43,11 +43,11 @@ from tellback.contracts.turns import (
     SystemFailure,
     TurnState,
 )
-from tellback.errors import InvalidInput, NotFound, StateConflict, Unavailable
+from tellback.errors import InvalidInput, StateConflict, Unavailable
 from tellback.redaction import redact_text
 from tellback.state.turn_answers import LostTurnOrigin, TurnAnswer, excerpt
 from tellback.state.turn_view import TurnRef, TurnView
-from tellback.state.turns import MAX_MERGED, NewTurn, Turns, turn_id
+from tellback.state.turns import MAX_MERGED, NewTurn, Turns, no_turn, turn_id
 from tellback.tracing import turn_span
 from tellback.turns.pipeline.checks import error_line
 from tellback.turns.pipeline.context import TurnAbout, TurnContext
@@ -84,7 +84,7 @@ class Turn:
         """
         found = self._store.load([self.id])[0]
         if found is None:
-            raise NotFound(f"turn {self.id}: no such turn; turns are kept for seven days")
+            raise no_turn(self.id)
         return found.state
 
     def respond(self, response: OutgoingResponse, *, late_within: float | None = None) -> AnswerResult:
@@ -326,7 +326,7 @@ def open_turn(
     )
 
 
-MAX_HANDED_OVER: Final = 100
+MAX_LISTED: Final = 100  # turns that were handed over to one host
 
 
 def join_turn(context: ClientContext, turn_id: str) -> Turn:
@@ -339,7 +339,7 @@ def join_turn(context: ClientContext, turn_id: str) -> Turn:
     """
     found = _turn_store(context).load([check_text("turn_id", turn_id, None)])[0]
     if found is None:
-        raise NotFound(f"turn {turn_id}: no such turn; turns are kept for seven days")
+        raise no_turn(turn_id)
     return _join_view(context, found)
 
 
@@ -351,7 +351,7 @@ def list_handed_over(context: ClientContext, to: str | None = None) -> list[Turn
         Unavailable: Redis does not answer.
     """
     host = check_name("to", context.settings.host_name if to is None else to)
-    return [_join_view(context, turn) for turn in _turn_store(context).handed_over_to(host, MAX_HANDED_OVER)]
+    return [_join_view(context, turn) for turn in _turn_store(context).handed_over_to(host, MAX_LISTED)]
 
 
 def merge_turns(context: ClientContext, turns: Iterable[Turn], *, into: Turn) -> None:

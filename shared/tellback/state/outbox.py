@@ -21,7 +21,7 @@ from tellback.contracts.turns import DeliveryKind, OutgoingResponse, RoutingOutc
 from tellback.errors import Unavailable
 from tellback.log import get_logger
 from tellback.state.database import Database, decide, small_write
-from tellback.state.keys import Layout, Shard, lifetime_ms
+from tellback.state.keys import FAMILIES, Layout, Shard, lifetime_ms
 from tellback.state.readable import UNREADABLE, names_of, read_each, readable, reply_of, scored_names, without_strays
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import common
@@ -36,7 +36,7 @@ RECONCILE_MAX_MS: Final = 30_000  # the same between questions to the platform a
 
 REFUSED_MAX_MS: Final = 3_600_000  # the longest pause granted to a platform that asks for one
 
-MAX_POLLED: Final = 1_000
+MAX_POLLED: Final = FAMILIES["polled"].cap or 0
 
 MAX_CLAIMS: Final = 2  # tries to claim one delivery
 

@@ -21,7 +21,7 @@ from tellback.state import turn_sweeps
 from tellback.state.database import Database, decide
 from tellback.state.intake_entry import IntakeEntry
 from tellback.state.intake_lease import Lease, committed
-from tellback.state.keys import Layout, Shard
+from tellback.state.keys import FAMILIES, Layout, Shard
 from tellback.state.limits import SUSPENDED, TOO_MANY_OPEN
 from tellback.state.outbox import NO_EVICTION, EvictionCandidate, eviction_candidate, with_eviction
 from tellback.state.readable import read_each, readable, remove_strays, reply_of
@@ -33,7 +33,7 @@ from tellback.state.turn_answers import LostTurnOrigin, RoutingReport, TurnAnswe
 from tellback.state.turn_view import TurnRef, TurnView, view_of
 
 MAX_MERGED: Final = 100
-MAX_HANDED_OVER: Final = 10_000  # of one host in one shard: a host that never reads its list must not grow it
+MAX_HANDED_OVER: Final = FAMILIES["handover"].cap or 0  # a host that never reads its list must not grow it
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,5 +357,10 @@ def _view(names: Sequence[str], stored: tuple[list[bytes | None] | Exception, in
 
 def _checked_state(ref: TurnRef, state: str) -> str:
     if state == "not_found":
-        raise NotFound(f"turn {ref.id}: no such turn; turns are kept for seven days")
+        raise no_turn(ref.id)
     return state
+
+
+def no_turn(turn: str) -> NotFound:
+    """Return the error for a turn that does not exist, or does not any more."""
+    return NotFound(f"turn {turn}: no such turn; turns are kept for seven days")

@@ -58,7 +58,7 @@ class ChildProcess:
     def start(self) -> None:
         """Start the program in a session of its own, so that a terminal's Ctrl-C reaches the supervisor alone."""
         program = self.program
-        _truncate_log(program.log)
+        rotate_log(program.log)
         with os.fdopen(os.open(program.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
             self.process = subprocess.Popen(  # noqa: S603 - the system's own programs
                 [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), *program.argv],
@@ -103,14 +103,6 @@ class ChildProcess:
             with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: EPERM for a group of zombies
                 os.killpg(self.process.pid, signal.SIGKILL)
 
-    def trim_log(self) -> None:
-        """Rotate the log at `LOG_BYTES`; the child appends, so it needn't reopen the truncated file."""
-        _truncate_log(self.program.log)
-
-    def last_log_line(self) -> str:
-        """Return the last line of the log that is not blank."""
-        return last_line(self.program.log)
-
 
 def last_line(log: Path) -> str:
     """Return the last line of a file that is not blank, or an empty string."""
@@ -130,7 +122,8 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     return process.poll() is not None
 
 
-def _truncate_log(log: Path) -> None:
+def rotate_log(log: Path) -> None:
+    """Rotate a log at `LOG_BYTES`; the child appends, so it needn't reopen the truncated file."""
     with contextlib.suppress(OSError):
         if log.stat().st_size > LOG_BYTES:
             shutil.copyfile(log, log.with_suffix(".log.1"))

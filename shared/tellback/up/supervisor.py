@@ -20,7 +20,7 @@ from tellback import clock
 from tellback.connection_file import RunningSystem, find_running, remove_connection_file, write_connection_file
 from tellback.errors import ConfigurationError, Timeout, Unavailable
 from tellback.settings import load
-from tellback.up.child import ChildProcess
+from tellback.up.child import ChildProcess, last_line, rotate_log
 from tellback.up.guard import STOP_SIGNALS, kill_descendants
 from tellback.up.health import RollCall, flower_is_healthy, redis_answers
 from tellback.up.system import SystemPlan
@@ -168,7 +168,7 @@ class SystemSupervisor:
 
     def _trim_logs(self) -> None:
         for child in self._children.values():
-            child.trim_log()
+            rotate_log(child.program.log)
         for folder in self._announced:
             if find_running(folder) is None:  # something deleted it, such as a temp cleaner; restarted workers need it
                 with contextlib.suppress(OSError):
@@ -187,7 +187,7 @@ class SystemSupervisor:
 
     def _give_up_if_unstartable(self, child: ChildProcess) -> None:
         """Raise if a service can't start, with the last line of its log as the reason."""
-        words = f"{child.last_log_line()} (log: {child.program.log})"
+        words = f"{last_line(child.program.log)} (log: {child.program.log})"
         if child.program is self._system.redis:
             raise ConfigurationError(f"Redis failed to start: {words}")
         if child.starts >= DEATHS_AT_START:
