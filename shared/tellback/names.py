@@ -12,6 +12,7 @@ from tellback.errors import InvalidInput
 # No colon, brace or dot: those separate the parts of a key, and a name with one could reach another team's keys.
 TEAM_PATTERN: Final = re.compile(r"[a-z0-9-]{1,64}")
 MAX_SHARDS: Final = 1024  # of a team
+TEAM_ID_PATTERN: Final = re.compile(r"[0-9A-Za-z]{1,64}")  # it names a folder of each host: no separators, no dots
 
 
 class Family(StrEnum):
@@ -53,6 +54,30 @@ def check_team(team: str) -> str:
     if not TEAM_PATTERN.fullmatch(team):
         raise InvalidInput(f"team {team[:100]!r}: use 1 to 64 of a-z, 0-9 and '-'")
     return team
+
+
+def stored_shards(team: str, stored: bytes) -> int:
+    """Return the number of shards of a team as stored. A host may store more: workers would list all of them.
+
+    Raises:
+        InvalidInput: it is none that a team can have.
+    """
+    shards = int(stored) if stored.isdigit() and len(stored) <= len(str(MAX_SHARDS)) else 0
+    if not 1 <= shards <= MAX_SHARDS:
+        raise InvalidInput(f"team {team} is stored with {stored[:20]!r} shards; a team has 1 to {MAX_SHARDS}")
+    return shards
+
+
+def stored_team_id(team: str, stored: bytes) -> str:
+    """Return a team's id as stored. Any host of the team can write it, and each host makes a folder of that name.
+
+    Raises:
+        InvalidInput: it is none that Tellback stores.
+    """
+    id_ = stored.decode("ascii", "replace")
+    if not TEAM_ID_PATTERN.fullmatch(id_):
+        raise InvalidInput(f"team {team} is stored with the id {stored[:80]!r}; an id has 1 to 64 letters and digits")
+    return id_
 
 
 def shard_of(routing: str, shards: int) -> int:

@@ -13,9 +13,11 @@ import pytest
 import tellback
 from tellback import Settings, connect
 from tellback.client.connection import connect_existing
-from tellback.errors import ConfigurationError, NotFound, Unavailable
+from tellback.errors import ConfigurationError, InvalidInput, NotFound, Unavailable
 from tellback.state.database import Database
+from tellback.state.keys import Layout
 from tests.support.busy_server import kept_busy
+from tests.support.hooks import run_hook, tool_event, troubles
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
@@ -44,6 +46,20 @@ def test_a_client_that_finds_no_team_leaves_no_connection(database: Database) ->
     wait_until(
         lambda: database.command("CLIENT", "LIST").count(b"\n") == before, f"it is closed after: {missing.value}"
     )
+
+
+@pytest.mark.parametrize("stored", [b"../../outside", b"/tmp/outside", b".", b"", b"\xff"])
+def test_an_id_that_would_be_a_folder_elsewhere_is_refused(
+    settings: Settings, database: Database, layout: Layout, stored: bytes
+) -> None:
+    """Any host of a team can write the team's key, and the id names the folder of the spool on all others."""
+    database.command("HSET", layout.shard(0).key("team"), "id", stored)
+    with pytest.raises(InvalidInput, match="team default is stored with the id") as refused:
+        connect(settings=settings)
+    assert repr(stored) in str(refused.value)
+    assert run_hook(settings, tool_event()) == b""
+    assert "InvalidInput: team default is stored with the id" in troubles(settings)
+    database.command("DEL", layout.shard(0).key("team"))
 
 
 def test_the_team_given_to_connect_counts(settings: Settings, database: Database) -> None:

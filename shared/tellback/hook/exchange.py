@@ -30,7 +30,7 @@ from tellback.messaging.append_call import (
     notification,
 )
 from tellback.messaging.team_cache import SpoolLocation, TeamCache, TeamIdentity, spool_name
-from tellback.names import Family, shard_of
+from tellback.names import Family, shard_of, stored_shards, stored_team_id
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import guidance, intake
@@ -198,11 +198,12 @@ class HookExchange:
                 ]
             )
             (shards, id_), exists = _raise_errors(replies)[2:]
-            if int(shards) == guess:
+            stored = stored_shards(self._options.team, shards)
+            if stored == guess:
                 break
-            guess = int(shards)
+            guess = stored
         with self.guard:
-            self._renew_team(guess, id_.decode())
+            self._renew_team(guess, stored_team_id(self._options.team, id_))
             self.begun = exists == 1
         return shard
 

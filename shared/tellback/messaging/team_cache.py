@@ -12,7 +12,7 @@ from _blake2 import blake2b  # what hashlib gives, without loading OpenSSL
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, cast
 
-from tellback.names import MAX_SHARDS
+from tellback.names import MAX_SHARDS, TEAM_ID_PATTERN
 from tellback.urls import without_secrets
 
 MAX_FORMER_IDS: Final = 5
@@ -133,4 +133,4 @@ def _sum(body: bytes) -> bytes:
 
 
 def _is_id(name: object) -> bool:
-    return isinstance(name, str) and name.isalnum()  # it becomes the name of a folder, so no separators
+    return isinstance(name, str) and TEAM_ID_PATTERN.fullmatch(name) is not None

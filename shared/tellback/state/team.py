@@ -6,8 +6,8 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from tellback.errors import InvalidInput, NotFound
-from tellback.names import MAX_SHARDS
+from tellback.errors import NotFound
+from tellback.names import stored_shards, stored_team_id
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.readable import read_each, readable
@@ -22,7 +22,7 @@ def open_layout(database: Database, team: str, shards: int) -> Layout:
         Unavailable: Redis does not answer.
     """
     key = Layout(team, 1).shard(0).key("team")
-    return _checked(team, _fixed(database, key, "shards", shards))
+    return Layout(team, stored_shards(team, _fixed(database, key, "shards", shards)))
 
 
 def stored_layout(database: Database, team: str) -> Layout | None:
@@ -33,7 +33,7 @@ def stored_layout(database: Database, team: str) -> Layout | None:
         Unavailable: Redis does not answer.
     """
     stored = database.command("HGET", Layout(team, 1).shard(0).key("team"), "shards")
-    return None if stored is None else _checked(team, stored)
+    return None if stored is None else Layout(team, stored_shards(team, stored))
 
 
 def existing_layouts(database: Database, teams: Sequence[str]) -> list[Layout]:
@@ -47,15 +47,7 @@ def _layout(stored: tuple[str, Any]) -> Layout:
     team, shards = stored
     if isinstance(shards, Exception):  # of `read_each`
         raise shards
-    return _checked(team, shards)
-
-
-def _checked(team: str, stored: bytes) -> Layout:
-    """Return a layout of as many shards as a team can have. A host may store more: workers would list all of them."""
-    shards = int(stored) if stored.isdigit() and len(stored) <= len(str(MAX_SHARDS)) else 0
-    if not 1 <= shards <= MAX_SHARDS:
-        raise InvalidInput(f"team {team} is stored with {stored[:20]!r} shards; a team has 1 to {MAX_SHARDS}")
-    return Layout(team, shards)
+    return Layout(team, stored_shards(team, shards))
 
 
 def no_team(team: str) -> NotFound:
@@ -69,11 +61,11 @@ def team_id(database: Database, team: str) -> str:
     """Return an id of the team that is unique to this Redis: events spooled for one Redis must not reach another.
 
     Raises:
-        InvalidInput: the team's name is not allowed.
+        InvalidInput: the team's name is not allowed, or the id that is stored is none.
         Unavailable: Redis does not answer.
     """
     key = Layout(team, 1).shard(0).key("team")
-    return str(_fixed(database, key, "id", secrets.token_hex(8)).decode())
+    return stored_team_id(team, _fixed(database, key, "id", secrets.token_hex(8)))
 
 
 def _fixed(database: Database, key: str, field: str, value: Arg) -> Any:
