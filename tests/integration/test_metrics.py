@@ -18,6 +18,7 @@ from tellback import OutgoingResponse, RoutingOutcome, Tellback, connect
 from tellback.cli.app import app
 from tellback.cli.metrics_collector import render_metrics
 from tellback.settings import Settings
+from tellback.state.guidance_stats import bucket, read_stats
 from tests.support.deliveries import answered, first
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.turns import HELLO, SENT, deadline_passes, delivered_now, opened, overdue, store, swept, view
@@ -62,6 +63,19 @@ def test_nothing_yet_is_zero_everywhere(tb: Tellback) -> None:
     assert value(found, "turns_open") == value(found, "turns_overdue") == value(found, "sweep_lag_seconds") == 0
     assert value(found, "turn_events_total", event="fallback") == 0
     assert value(found, "turn_first_answer_seconds_count", kind="answer") == 0
+
+
+@pytest.mark.parametrize("stored", [b"by hand", b"1.5", b"\xff"])
+def test_a_counter_that_is_no_number_hides_no_other(tb: Tellback, stored: bytes) -> None:
+    database, shards = tb.context.database, tb.context.layout.all
+    today = bucket(shards[0], database.now_ms())
+    for key, name in ((shards[0].key("cmdstats"), "failed"), (shards[0].key("sigstats"), "positive"), (today, "lines")):
+        database.command("HSET", key, name, stored)
+    database.command("HSET", today, b"\xff", 1, "since", stored)
+    database.command("HSET", shards[-1].key("cmdstats"), "failed", 2)
+    assert value(samples(tb), "command_records_total", outcome="failed") == 2
+    assert read_stats(database, tb.context.layout) == []
+    database.command("DEL", today)
 
 
 def test_turns_are_counted_by_what_became_of_them(tb: Tellback) -> None:

@@ -308,6 +308,21 @@ def test_limits_are_changed_one_by_one_and_shown(settings: Settings, tb: Tellbac
     assert store.read() == TeamLimits(open_turns=7)
 
 
+@pytest.mark.parametrize("stored", [b"by hand", b'{"open_turns": "many"}', b"\xff"])
+def test_limits_that_cannot_be_read_hide_no_other_team(settings: Settings, database: Database, stored: bytes) -> None:
+    """The team counts as one without limits, and can be limited, suspended and removed."""
+    for team in ("acme", "other"):
+        assert run(settings, "create", team, "--shards", "1")[0] == 0
+    database.command("HSET", Layout("acme", 1).shard(0).key("limits"), "team", stored)
+    code, output = run(settings, "list", "--json")
+    rows = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    assert (code, [row["team"] for row in rows]) == (0, ["acme", "other"])
+    assert run(settings, "limit", "acme", "--open-turns", "7")[1].endswith("acme: 7 open turns\n")
+    assert LimitStore(database, Layout("acme", 1)).read() == TeamLimits(open_turns=7)
+    database.command("HSET", Layout("acme", 1).shard(0).key("limits"), "team", stored)
+    assert run(settings, "remove", "acme", "--yes")[0] == 0
+
+
 @pytest.mark.parametrize("value", [3, 2], ids=["another value", "the same value"])
 def test_a_limit_whose_reply_was_lost_is_set_and_audited_once(
     database: Database, layout: Layout, redis_server: RedisServer, value: int

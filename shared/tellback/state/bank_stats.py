@@ -19,7 +19,7 @@ from tellback.signals.ranking import clamp_score, decay_score
 from tellback.state.banks import bank_info, text_fields, unpack_fact
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
-from tellback.state.readable import readable
+from tellback.state.readable import readable, summed_counts
 from tellback.state.scripts import signals as scripts
 from tellback.state.stored_facts import stored_facts_info
 
@@ -177,11 +177,7 @@ class BankStatistics:
 
 def signals_applied(database: Database, layout: Layout) -> dict[str, int]:
     """Return how many signals were ever applied to the team's banks, by type."""
-    totals: dict[str, int] = dict.fromkeys(KINDS, 0)
-    for counts in database.pipeline([("HMGET", shard.key("sigstats"), *KINDS) for shard in layout.all]):
-        for kind, applied in zip(KINDS, counts, strict=True):
-            totals[kind] += int(applied or 0)
-    return totals
+    return summed_counts(database, [shard.key("sigstats") for shard in layout.all], KINDS)
 
 
 def unpack_day(packed: bytes) -> tuple[float, ...]:

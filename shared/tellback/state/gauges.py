@@ -16,7 +16,7 @@ from tellback.state.database import Command, Database
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.keys import Layout, stream_of
 from tellback.state.outbox import Outbox, OutboxLimits
-from tellback.state.readable import names_of, read_each, readable, reply_of, scored_names
+from tellback.state.readable import counts_of, names_of, read_each, readable, reply_of, scored_names, summed_counts
 from tellback.state.steady import skews, steady_now
 
 OUTCOMES: Final = ("succeeded", "failed", "no_exit", "refused", "cancelled", "abandoned", "lost", "superseded")
@@ -75,11 +75,7 @@ def records_by_outcome(database: Database, layout: Layout) -> dict[str, int]:
     Raises:
         Unavailable: Redis is away.
     """
-    totals: dict[str, int] = dict.fromkeys(OUTCOMES, 0)
-    for counts in database.pipeline([("HMGET", shard.key("cmdstats"), *OUTCOMES) for shard in layout.all]):
-        for outcome, count in zip(OUTCOMES, counts, strict=True):
-            totals[outcome] += int(count or 0)
-    return totals
+    return summed_counts(database, [shard.key("cmdstats") for shard in layout.all], OUTCOMES)
 
 
 CHANNELS: Final = 100  # names come from outside: cap the labels of the metric
@@ -152,8 +148,7 @@ class TurnStats:
 
     def _counters(self) -> Iterable[tuple[str, int]]:
         for flat in self._db.pipeline([("HGETALL", shard.key("turnstats")) for shard in self._layout.all]):
-            pairs = zip(flat[::2], flat[1::2], strict=True)
-            yield from readable("counter", pairs, lambda pair: (pair[0].decode(), int(pair[1])))
+            yield from counts_of(zip(flat[::2], flat[1::2], strict=True))
 
     def gauges(self) -> TurnGauges:
         """Return the open and overdue turns at this moment."""

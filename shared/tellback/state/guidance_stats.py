@@ -14,10 +14,11 @@ from typing import Final
 
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
+from tellback.state.readable import counts_of
 
 DAYS: Final = 35
 DAY_MS: Final = 86_400_000
-_SERVICE: Final = (b"names:", b"name:", b"since")
+_NAMES: Final = (b"names:", b"name:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,12 @@ def read_stats(database: Database, layout: Layout, days: int = DAYS) -> list[Day
         since, counters = now, dict[str, int]()
         for _ in layout.all:
             flat = next(replies)
-            for name, value in zip(flat[::2], flat[1::2], strict=True):
-                if name == b"since":
-                    since = min(since, int(value))
-                elif not name.startswith(_SERVICE):
-                    counter = name.decode()
-                    counters[counter] = counters.get(counter, 0) + int(value)
+            pairs = zip(flat[::2], flat[1::2], strict=True)
+            for name, value in counts_of(pair for pair in pairs if not pair[0].startswith(_NAMES)):
+                if name == "since":
+                    since = min(since, value)
+                else:
+                    counters[name] = counters.get(name, 0) + value
         if counters:
             found.append(Day(day, since, counters))
     return found

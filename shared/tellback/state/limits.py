@@ -16,6 +16,7 @@ from tellback.errors import InvalidInput
 from tellback.state.audit import Act, Author
 from tellback.state.database import Database, decide
 from tellback.state.keys import Layout
+from tellback.state.readable import readable
 from tellback.state.scripts import common as scripts
 
 SUSPENDED: Final = "the team is suspended: an operator resumes it by `tellback teams resume`"
@@ -121,7 +122,9 @@ def _changed(limits: TeamLimits, values: Mapping[str, float]) -> TeamLimits:
 
 
 def _decoded(raw: bytes) -> TeamLimits:
-    return msgspec.json.decode(raw, type=TeamLimits) if raw else TeamLimits()
+    """Return stored limits. Unreadable ones count as none: a team is listed, suspended and removed all the same."""
+    found = readable("limits", [raw] if raw else [], msgspec.json.Decoder(TeamLimits).decode)
+    return found[0] if found else TeamLimits()
 
 
 def _fields(limits: TeamLimits, shards: int) -> list[str | bytes]:

@@ -49,6 +49,25 @@ def scored_names(what: str, flat: Sequence[bytes]) -> list[tuple[str, float]]:
     return readable(what, zip(flat[::2], flat[1::2], strict=True), lambda pair: (pair[0].decode(), float(pair[1])))
 
 
+def counts_of(pairs: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, int]]:
+    """Return the counters of a hash by name."""
+    return readable("counter", pairs, lambda pair: (pair[0].decode(), int(pair[1])))
+
+
+def summed_counts(database: Database, keys: Sequence[str], names: Sequence[str]) -> dict[str, int]:
+    """Return these counters, summed over the hashes at `keys`.
+
+    Raises:
+        Unavailable: Redis is away.
+    """
+    totals = dict.fromkeys(names, 0)
+    fields = [name.encode() for name in names]
+    for values in database.pipeline([("HMGET", key, *names) for key in keys]):
+        for name, count in counts_of(pair for pair in zip(fields, values, strict=True) if pair[1] is not None):
+            totals[name] += count
+    return totals
+
+
 def remove_strays(database: Database, index: str, members: Collection[bytes]) -> None:
     """Remove members that can be none of ours, and log them: at the head of an index they would hide all others."""
     # race: none; nothing of ours can ever have such a name
