@@ -45,6 +45,7 @@ from tellback.state.keys import FAMILIES, FLEET, NOTIFICATIONS, Layout, Shard, s
 from tellback.state.limits import LimitStore
 from tellback.state.quarantine import OF_A_SHARD
 from tellback.state.records import Records
+from tellback.state.sessions import Sessions
 from tellback_workers import scheduler, sweep_jobs, wakeups
 from tellback_workers.app import app
 from tellback_workers.decay import run_for
@@ -217,6 +218,20 @@ def test_a_member_that_is_none_of_ours_stops_nothing(
         assert team_status(place.tb.context).team == place.shard.team
         assert check_outbox(database, place.tb.context.layout).found == "deliveries waiting: 0"
     database.command("DEL", index)  # it has no lifetime if nothing of ours was in it
+
+
+@pytest.mark.parametrize("name", ["sessions", "polled"])
+def test_a_score_that_is_no_time_ends_no_listing(tb: Tellback, database: Database, layout: Layout, name: str) -> None:
+    """Hosts write these scores, and an infinite one cannot become a whole number."""
+    assert list(tb.outbox("chat")) == []
+    for shard in layout.all:
+        database.command("ZADD", shard.key("sessions"), 1_000, f"of {shard.index}")
+    database.command("ZADD", layout.shard(0).key(name), "+inf", "by hand")
+    listed = [found.session for found in Sessions(database, layout).newest(10)]
+    assert sorted(listed) == [f"of {shard.index}" for shard in layout.all]
+    assert "tellback_outbox" in render_metrics(tb)
+    for shard in layout.all:
+        database.command("DEL", shard.key("sessions"), shard.key("polled"))
 
 
 def test_members_that_are_none_of_ours_keep_no_command_from_its_worker(

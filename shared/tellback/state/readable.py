@@ -5,6 +5,7 @@ An unreadable value is skipped and logged; it never hides the others.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -46,7 +47,15 @@ def names_of(what: str, members: Iterable[bytes]) -> list[str]:
 
 def scored_names(what: str, flat: Sequence[bytes]) -> list[tuple[str, float]]:
     """Return name and score of each member in a reply WITHSCORES, without names that are not UTF-8."""
-    return readable(what, zip(flat[::2], flat[1::2], strict=True), lambda pair: (pair[0].decode(), float(pair[1])))
+    return readable(what, zip(flat[::2], flat[1::2], strict=True), lambda pair: (pair[0].decode(), finite(pair[1])))
+
+
+def finite(score: bytes) -> float:
+    """Return a score; ours are times and counts, and an infinite one would end whoever makes it a whole number."""
+    found = float(score)
+    if not math.isfinite(found):
+        raise ValueError(f"the score is {found}")
+    return found
 
 
 def counts_of(pairs: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, int]]:

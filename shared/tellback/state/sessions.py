@@ -14,7 +14,7 @@ from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
 from tellback.contracts.message import Message
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
-from tellback.state.readable import read_each, readable, reply_of
+from tellback.state.readable import read_each, readable, reply_of, scored_names
 
 _FIELDS = ("host", "tool", "status", "prompt", "calls", "nudges")
 
@@ -60,9 +60,9 @@ class Sessions:
         ]
         replies = self._db.pipeline(wanted)
         places = [
-            (int(float(at)), shard, name.decode(errors="replace"))
+            (int(at), shard, name)
             for shard, flat in zip(shards, replies, strict=True)
-            for name, at in zip(flat[::2], flat[1::2], strict=True)
+            for name, at in scored_names("session", flat)
         ]
         return self._read(sorted(places, key=lambda place: place[0], reverse=True)[:limit])
 
