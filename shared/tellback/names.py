@@ -76,7 +76,10 @@ def stored_team_id(team: str, stored: bytes) -> str:
     """
     id_ = stored.decode("ascii", "replace")
     if not TEAM_ID_PATTERN.fullmatch(id_):
-        raise InvalidInput(f"team {team} is stored with the id {stored[:80]!r}; an id has 1 to 64 letters and digits")
+        raise InvalidInput(
+            f"team {team} is stored with the id {stored[:80]!r}, and an id has 1 to 64 letters and digits: delete the "
+            "field `id` of the team's key `team` in Redis, and the next process stores a new one"
+        )
     return id_
 
 
