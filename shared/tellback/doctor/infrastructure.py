@@ -386,18 +386,14 @@ def check_flower(running: RunningSystem | None) -> DoctorFinding:
     return ok("flower", shown)
 
 
-SHARDS_CHANGED: Final = (
-    "somebody changed it by hand, and workers leave the team out until it is right: restore the field `shards` of {key}"
-)
-
-
 def open_team(database: Database, settings: Settings) -> tuple[Layout, DoctorFinding]:
     """Return the team's layout and a finding; unlike a client, don't create the team."""
     unknown = Layout(settings.team, settings.shards)
     try:
         layout = stored_layout(database, settings.team)
     except InvalidInput as error:
-        return unknown, wrong("team", str(error), SHARDS_CHANGED.format(key=unknown.shard(0).key("team")))
+        key = unknown.shard(0).key("team")
+        return unknown, wrong("team", str(error), f"workers leave the team out: restore the field `shards` of {key}")
     if layout is None:
         return unknown, note("team", f"{settings.team}: not used yet", "the first client or worker creates it")
     return layout, ok("team", f"{settings.team}, {count_phrase(layout.shards, 'shard')}")
