@@ -50,8 +50,9 @@ def test_what_may_change_a_service_makes_the_same_question_no_repeat(change: Mad
         made("weather", "12 degrees", city="Paris"),
         made("calculator", "42", expression="6 * 7"),
         made("order_details", "2 shirts", order="o1"),
+        made("wiki", "Ruby is a gem.", query="ruby"),
     ],
-    ids=["gh", "terraform", "weather", "calculator", "details"],
+    ids=["gh", "terraform", "weather", "calculator", "details", "wiki"],
 )
 def test_a_call_that_only_asks_a_service_changes_nothing(reader: MadeCall) -> None:
     asked = made("mcp__shop__get_cart", '{"total": 9}', cart="c1")

@@ -96,7 +96,8 @@ _VERBS: Final[dict[str, Effect]] = {
         "write create update delete edit insert send book cancel set add remove modify transfer submit exchange return",
         "apply patch click type fill press navigate scroll drag upload post put move rename commit push save restore",
         "go switch input overwrite append clear archive assign merge close reopen enable disable approve reject tap",
-        "start stop restart scale rollout rollback deploy terminate kill grant revoke",
+        "start stop restart scale rollout rollback deploy terminate kill grant revoke reply refund escalate handoff",
+        "reboot reset reschedule register login logout pay notify publish invite",
     ),
     **named("wait", "wait sleep poll"),
     **named("run", "run exec execute test build"),
@@ -164,9 +165,13 @@ def presses(tool: str, effect: Effect) -> bool:
     return effect == "write" and (name in _SCREENS or _PRESSES.search(name) is not None)
 
 
+def _words_of(tool: str) -> list[str]:
+    return [word.lower() for word in _WORDS.findall(tool.rpartition("__")[2])]
+
+
 @lru_cache(maxsize=1024)
 def _effect_of_verb(tool: str) -> Effect | None:
-    words = [word.lower() for word in _WORDS.findall(tool.rpartition("__")[2])]
+    words = _words_of(tool)
     found: list[Effect] = [table[word] for table in (_DECISIVE, _VERBS) for word in words if word in table]
     if words[:2] == ["api", "post"] and len(found) > 1:  # the method of its request: `API-post-search` of Notion
         return found[1]
@@ -214,5 +219,5 @@ def is_known(tool: str) -> bool:
 
 
 def says_nothing(tool: str) -> bool:
-    """Check whether neither the name of a tool nor a verb in it shows what a call does."""
-    return not is_known(tool) and _effect_of_verb(tool) is None
+    """Check whether a name of several words does not show what a call does; one word alone names what is asked."""
+    return len(_words_of(tool)) > 1 and not is_known(tool) and _effect_of_verb(tool) is None
