@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from tellback.embedding.clusters import BankClusters
-from tellback.embedding.encoder import encoder_of
+from tellback.embedding.encoder import SentenceEncoder
 from tellback.signals import matching
 from tellback.signals.matching import ClusterMatch, ClusterMatrix, Vectors, as_bytes
 from tellback.state.banks import BankStore
@@ -42,7 +42,7 @@ def real() -> Vectors:
         sys.exit("benchmarks.clusters: set TELLBACK_TEST_DATA to a folder with the STS benchmark's stsb_pairs.csv")
     with (Path(folder) / "stsb_pairs.csv").open(encoding="utf-8") as file:
         texts = dict.fromkeys(text for row in csv.reader(file) for text in row[:2])
-    return encoder_of("").encode(list(texts))
+    return SentenceEncoder().encode(list(texts))
 
 
 def mixed(seeds: Vectors, count: int, seed: int) -> Vectors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -110,11 +111,11 @@ def test_what_could_not_be_submitted_stays_and_counts_once(tb: Tellback, bench: 
     signals.add(*(item("f", "a") for _ in range(700)))
     publish, calls = tb.context.publisher.publish, list[int]()
 
-    def failing(message: Any) -> None:
+    def failing(message: Any, accepted: Callable[[], None] = lambda: None) -> None:
         calls.append(1)
         if len(calls) == 2:
             raise SpoolFull("no room")
-        publish(message)
+        publish(message, accepted)
 
     tb.context.publisher.publish = failing  # type: ignore[method-assign]  # the disk is full at the second batch
     with pytest.raises(SpoolFull), signals:
@@ -127,8 +128,8 @@ def test_what_could_not_be_submitted_stays_and_counts_once(tb: Tellback, bench: 
 
 
 def test_where_both_fail_the_blocks_error_is_raised_with_a_note(tb: Tellback, bench: Bench) -> None:
-    def full(message: Any) -> None:
-        del message
+    def full(message: Any, accepted: Callable[[], None] = lambda: None) -> None:
+        del message, accepted
         raise SpoolFull("no room")
 
     tb.context.publisher.publish = full  # type: ignore[method-assign]  # as above

@@ -74,7 +74,7 @@ def test_streams_of_a_process_share_one_call_and_are_applied_apart(
         tb.bank(bank).signal([item("f", "abcd"[number]), item("f", "shared"), item("f", "abcd"[number])])
     tb.flush()
     with ThreadPoolExecutor(5) as threads:
-        held = threads.submit(bench.clusters.embedder.embed, ["held"], layout.shard(0))
+        held = threads.submit(bench.clusters.embedder.embed_each, ["held"], layout.shard(0))
         wait_until(lambda: encoder.calls, "the model computes")
         consumed = [threads.submit(bench.consumer().consume, shard, Family.SIGNALS) for shard in layout.all]
         wanted = bench.clusters.embedder._gathering._wanted
