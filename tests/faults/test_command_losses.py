@@ -102,6 +102,7 @@ def test_a_frozen_worker_loses_its_command_and_is_superseded(tb: Tellback, worke
     assert tb.records("s1") == [record]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("beat")
 def test_a_worker_that_is_shut_down_ends_its_commands(
     tb: Tellback, start_workers: StartWorkers, tmp_path: Path

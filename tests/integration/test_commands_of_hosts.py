@@ -75,6 +75,7 @@ def test_a_worker_whose_policy_is_wrong_does_not_start(settings: Settings, tmp_p
     assert wrong in worker.stderr.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("beat")
 def test_an_unknown_host_is_a_clear_answer(
     tb: Tellback, start_workers: StartWorkers, database: Database, tmp_path: Path

@@ -83,6 +83,7 @@ def test_threads_of_a_forked_child_lose_no_event(
     assert tools(database, layout) == Counter(["parent", *expected])
 
 
+@pytest.mark.slow
 def test_threads_of_a_forked_child_keep_their_deadlines() -> None:
     """A call that another thread's fresh start forgets is bounded by nothing, and its connection is thrown away."""
     deadline = CallDeadline(5.0, open_socket)

@@ -8,10 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.pages import ROOT, blocks
 
 PAGE = "docs/operations/records.md"
 TOOL = [sys.executable, "-c", "from tellback.cli.app import main; main()"]
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_example_accumulates_as_the_page_shows(tmp_path: Path) -> None:

@@ -126,6 +126,7 @@ def test_the_history_of_a_conversation_is_that_of_its_session(tb: Tellback, star
     assert [kind for kind, _ in reported].count("tool_call") == 2
 
 
+@pytest.mark.slow
 def test_a_conversation_of_any_length_and_size_is_counted_exactly(tb: Tellback, start_workers: StartWorkers) -> None:
     """It exceeds what a history keeps, what an outbox holds for one conversation, and what one field may carry."""
     start_workers(queues="events")

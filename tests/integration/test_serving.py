@@ -208,6 +208,7 @@ def test_a_delivery_that_may_outlast_its_lease_is_refused(tb: Tellback) -> None:
         serve(tb, "chat", webhook, stop=threading.Event())
 
 
+@pytest.mark.slow
 def test_serving_goes_on_over_a_restart_of_redis_and_keeps_the_outcome(
     redis_server: RedisServer, tb: Tellback, settings: Settings
 ) -> None:

@@ -32,6 +32,7 @@ def _environ(settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: obje
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_hung_worker_is_killed_and_a_healthy_one_is_not(
     start_workers: StartWorkers, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -173,12 +173,12 @@ def _places(corpus: Path) -> Iterator[tuple[str, list[str]]]:
             yield from _sections(file).items()
 
 
-def places(*, corpus: Path = CONSOLES_APART, each: int = 4, seed: int = 0) -> Iterator[SamplePlace]:
-    """Yield each text with some values of each class that fits, in each wrapping."""
+def places(*, corpus: Path = CONSOLES_APART, seed: int = 0) -> Iterator[SamplePlace]:
+    """Yield each text with four values of each class that fits, in each wrapping."""
     for place, forms in _places(corpus):
         for form in forms:
             for of_class in _classes(form):
-                for number in range(each):
+                for number in range(4):
                     rng = random.Random(f"{seed}{number}{of_class}{form}")
                     text, secrets = _fill(form, of_class, rng, number + rng.randrange(2) * 4)
                     for wrapping in WRAPPINGS:
@@ -195,12 +195,10 @@ def look_alikes(*, corpus: Path = CONSOLES_APART, seed: int = 0) -> Iterator[Sam
                 yield SamplePlace(form, form, "clean", wrapping, _wrap(text, wrapping, rng), ())
 
 
-def rates_of_hidden(
-    redact: Callable[[str], str], *, corpus: Path = CONSOLES_APART, each: int = 4
-) -> dict[tuple[str, bool], float]:
+def rates_of_hidden(redact: Callable[[str], str], *, corpus: Path = CONSOLES_APART) -> dict[tuple[str, bool], float]:
     """Return the share of texts whose secrets are hidden, by class and by half, True for that which may be read."""
     hidden: dict[tuple[str, bool], list[bool]] = defaultdict(list)
-    for sample in places(corpus=corpus, each=each):
+    for sample in places(corpus=corpus):
         hidden[sample.of_class, in_tuning_half(sample.place)].append(not sample.leaks(redact(sample.text)))
     return {key: sum(values) / len(values) for key, values in hidden.items()}
 
