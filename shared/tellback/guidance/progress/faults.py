@@ -79,7 +79,7 @@ def shows_progress(features: CallFeatures) -> bool:
 
 
 MUTE: Final = "It failed without a word."
-"""What feedback quotes of a failure that nothing explains."""
+"""Feedback quotes this of a failure that nothing explains."""
 # Programs that say why they fail, unless their output is thrown away.
 _TALKERS: Final = words_in("cd ls cat head tail pwd echo printf true date whoami git mkdir cp mv rm exit")
 
