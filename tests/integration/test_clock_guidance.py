@@ -71,6 +71,26 @@ def test_what_time_makes_due_comes_in_its_time(
     assert fires(tb, runtime, prompt) == 1
 
 
+def test_feedback_taken_after_a_step_back_comes_again_a_whole_period_later(
+    tb: Tellback, runtime: Runtime, database: Database, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next timer was set by the server's own clock, an hour behind those of guidance, and so fired at once."""
+    clock = ServerClock(monkeypatch)
+    prompt = begun(tb, 60)
+    call_tool(tb, runtime, prompt)
+    observe(database, layout.all)
+    clock.step(-1_000 * HOUR)
+    observe(database, layout.all)
+    clock.passes(65)
+    assert fires(tb, runtime, prompt) == 1
+    clock.passes(100)
+    assert len(prompt.feedback()) == 1
+    clock.passes(50)
+    assert fires(tb, runtime, prompt) == 1
+    clock.passes(15)
+    assert fires(tb, runtime, prompt) == 2
+
+
 def test_a_refusal_after_a_step_back_cools_its_tool_down_for_its_time(
     tb: Tellback, runtime: Runtime, database: Database, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,6 @@ def take_feedback(
     mailbox: str, evaluation: str, guidestats: str, timers: str, member: str,
 ) -> DecisionCall:
     """Return and remove the waiting feedback of one evaluation."""
-    keys: list[str] = [mailbox, evaluation, guidestats, timers]
+    keys: list[str] = [mailbox, evaluation, guidestats, timers, clock_key(mailbox)]
     args: list[Arg] = [member]
     return _take_feedback.decision(keys, args)

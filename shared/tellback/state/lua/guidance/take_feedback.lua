@@ -3,12 +3,13 @@
 -- more than three calls have followed. Feedback of a timer is bound to none; taking it makes the evaluation due again
 -- after `every`, its period. `takes` counts the mailbox's generations and shows consumers that nothing of an earlier
 -- one is waiting. Atomic: two callers must not get the same feedback.
--- keys: operation, mailbox, evaluation, guidestats, timers
+-- keys: operation, mailbox, evaluation, guidestats, timers, clock
 -- args:
 --   member str: of timers
 -- returns: {"feedback": [JSON text, ...]}. An empty reply is not stored, because agents ask often.
 -- @include decision
 -- @include tally
+-- @include steady
 -- constants: TIMERS_LIFETIME
 local EXPIRES_AFTER = 3
 local replayed = replay()
@@ -45,9 +46,10 @@ if stored then
   if counts.expired > 0 then redis.call('HINCRBY', key_evaluation, 'expired', counts.expired) end
   redis.call('HINCRBY', key_evaluation, 'delivered', #taken)
   redis.call('HINCRBY', key_evaluation, 'takes', 1)
-  redis.call('HSET', key_evaluation, 'taken_at', now_ms())
+  local now = onward(now_ms()) -- the time of the events and timers, with which it is compared
+  redis.call('HSET', key_evaluation, 'taken_at', now)
   if every and every < math.huge then
-    redis.call('ZADD', key_timers, 'LT', string.format('%.0f', now_ms() + every), arg_member)
+    redis.call('ZADD', key_timers, 'LT', string.format('%.0f', now + every), arg_member)
     redis.call('PEXPIRE', key_timers, TIMERS_LIFETIME)
   end
 end
