@@ -9,18 +9,19 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import pytest
 
 from tellback import Settings, connect
 from tellback.contracts.limits import MAX_MESSAGE_BYTES
-from tellback.errors import InvalidInput, StateConflict, Unavailable
+from tellback.errors import ConfigurationError, InvalidInput, StateConflict, Unavailable
 from tellback.messaging.publisher import Publisher
 from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.keys import Layout, stream_of
+from tellback.state.script_calls import ScriptCall
 from tests.support.redis_server import RedisServer
 from tests.support.tool_calls import call, tools
 from tests.support.waiting import wait_until
@@ -252,3 +253,27 @@ def test_a_system_without_threads_left_costs_neither_the_call_nor_the_event(
         assert "tellback-call-deadline" in {thread.name for thread in set(threading.enumerate()) - others}
         stream = stream_of(layout.of("s1"), Family.EVENTS)
         wait_until(lambda: database.command("XLEN", stream) == 3, "the thread that starts later sends all", timeout=5)
+
+
+@pytest.mark.parametrize("refused", ["each call", "the connection"])
+def test_events_wait_on_disk_while_the_url_is_wrong_for_the_server(
+    database: Database, layout: Layout, publisher: Publisher, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    """A server that has become part of a cluster, or has fewer databases; no error of this ends the thread or a call."""
+    wrong = ConfigurationError("a Redis Cluster answers")
+
+    def refuse(calls: Sequence[ScriptCall], *_: object) -> list[Exception]:
+        if refused == "the connection":
+            raise wrong
+        return [wrong for _ in calls]
+
+    with monkeypatch.context() as moved:
+        moved.setattr(database, "run_each", refuse)
+        publisher.publish(call("one"))
+        publisher.flush()
+        publisher.publish(call("two"))
+        publisher.flush()
+        assert publisher.spooled
+    publisher.flush()
+    assert tools(database, layout) == ["one", "two"]
+    publisher.close()

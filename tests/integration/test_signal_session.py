@@ -12,6 +12,7 @@ import pytest
 
 from tellback import InvalidInput, Settings, SignalSession, SpoolFull, StateConflict, Tellback, aio, connect
 from tellback.client import signal_session
+from tellback.state.limits import LimitStore
 from tests.support.redis_server import RedisServer
 from tests.support.signals import Angles, Bench, counted, item
 
@@ -138,6 +139,17 @@ def test_where_both_fail_the_blocks_error_is_raised_with_a_note(tb: Tellback, be
     [noted] = raised.value.__notes__
     assert "not submitted: 1 signal of session s1: no room" in noted
     assert waiting(bench) == 0
+
+
+def test_a_team_at_its_limit_of_banks_does_not_hide_the_blocks_error(tb: Tellback) -> None:
+    layout = tb.context.layout
+    LimitStore(tb.context.database, layout).change(banks=1)
+    first, second = [tb.bank(name) for name in map(str, range(100)) if layout.of(name) == layout.of("0")][:2]
+    first.signal([item("f", "a")])
+    with pytest.raises(ZeroDivisionError) as raised:
+        fail_in(second.session("s1"))
+    [noted] = raised.value.__notes__
+    assert "the limit of banks is reached" in noted
 
 
 @pytest.mark.faults

@@ -19,7 +19,7 @@ from tellback.contracts.limits import MAX_BATCH_SIGNALS, MAX_CHUNK_BYTES
 from tellback.contracts.message import new_event_id, plain_builtin
 from tellback.contracts.signal_types import SignalType
 from tellback.contracts.signals import SignalBatch, SignalItem
-from tellback.errors import SpoolFull, StateConflict
+from tellback.errors import StateConflict, Unavailable
 from tellback.forks import run_in_child
 from tellback.messaging.publisher import Publisher
 from tellback.signals.validation import check_items, check_name
@@ -146,15 +146,16 @@ class SignalSession:
 
         Raises:
             SpoolFull: Redis is unavailable and the spool is full. The signals stay collected.
+            Unavailable: the team has as many banks as an operator allows.
         """
         self._ended = True
         try:
             self.submit()
-        except SpoolFull as full:
+        except Unavailable as refused:
             if error is None:
                 raise
             left = count_phrase(self.collected, "signal")
-            error.add_note(f"tellback: not submitted: {left} of session {self.session}: {full}")
+            error.add_note(f"tellback: not submitted: {left} of session {self.session}: {refused}")
 
     def used(self, *fact_ids: str, query: str, confidence: float = 1.0, context: str | None = None) -> None:
         """Signal that the agent's answer used these facts, recalled for `query`. Raises the same errors as `add`."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from redis import exceptions
 
-from tellback.errors import Unavailable
+from tellback.errors import TellbackError, Unavailable
 from tellback.messaging.append_call import Bounds, StreamFull, append_call, end_of_call, must_notify, notification
 from tellback.messaging.spool import SpooledEvent
 from tellback.names import Family
@@ -60,7 +60,7 @@ def append_all(
         try:
             replies = database.run_each(calls)
         # No reply does not mean no effect. The caller resends, and the writers' marks drop what was appended.
-        except (Unavailable, exceptions.RedisError) as error:
+        except (TellbackError, exceptions.RedisError) as error:
             for outcome, _ in running:
                 outcome.trouble = Unreachable(str(error))
             return

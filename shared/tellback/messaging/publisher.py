@@ -21,7 +21,7 @@ from tellback import clock
 from tellback.contracts.codec import encode
 from tellback.contracts.limits import MAX_MESSAGE_BYTES
 from tellback.contracts.message import Message
-from tellback.errors import InvalidInput, SpoolFull, StateConflict, Unavailable
+from tellback.errors import InvalidInput, SpoolFull, StateConflict, TellbackError
 from tellback.forks import run_in_child
 from tellback.log import get_logger
 from tellback.messaging.append_call import Bounds, StreamFull
@@ -312,7 +312,7 @@ class Publisher:
         recovering = lane.spooled
         try:
             lane.catch_up(self._send_spooled)
-        except (Unavailable, exceptions.RedisError, OSError) as trouble:  # OSError comes from the spool's files
+        except (TellbackError, exceptions.RedisError, OSError) as trouble:  # OSError comes from the spool's files
             self._keep(lane, self._emptied([lane])[0], trouble)
             return trouble if isinstance(trouble, Unreachable) else None
         if recovering:  # other processes may have died while Redis was away
