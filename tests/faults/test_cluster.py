@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis.exceptions import MovedError
 
 from tellback import Settings, Tellback, Turn, aio, connect
 from tellback.broker import broker_config
@@ -101,6 +102,19 @@ def test_a_slot_that_has_moved_is_found(cluster: RedisCluster, database: Databas
     assert database.blocking(0.01, "BLMOVE", KEYS[0], KEYS[0], "LEFT", "LEFT") == b"here"
     cluster.move(slot, other_than(cluster, cluster.owner(slot)))
     assert database.pipeline([("LRANGE", key, 0, -1) for key in KEYS]) == [[b"here"]] * len(KEYS)
+
+
+def test_a_redirection_hides_no_primary_from_who_asks_each(cluster: RedisCluster, database: Database) -> None:
+    """Another thread had a refusal and forgot which node has which slot; then this one's slot alone was known."""
+    connections: Any = database._connections
+    connections.drop_idle()
+    connections._redirected(MovedError(f"1 127.0.0.1:{cluster.primaries[0].port}"), ("127.0.0.1", 1))
+    assert len(connections.each_primary()) == len(cluster.primaries)
+
+
+def test_a_walk_over_the_keys_of_a_cluster_that_is_away_is_unavailable() -> None:
+    with closing(Database("redis+cluster://127.0.0.1:1")) as database, pytest.raises(Unavailable):
+        list(database.scan("*", 10))
 
 
 def test_keys_of_a_slot_that_is_moving_are_found_at_either_node(cluster: RedisCluster, database: Database) -> None:

@@ -7,6 +7,7 @@ import pytest
 from tellback import Tellback
 from tellback.contracts.commands import CommandRecord
 from tellback.doctor.backlog import check_running
+from tellback.errors import NotFound
 from tellback.names import host_queue
 from tellback.settings import Settings
 from tellback.state.absent_hosts import AbsentHosts
@@ -233,3 +234,14 @@ def test_a_record_that_cannot_be_read_counts_as_gone(
     assert ([record.command_id for record in kept], gone) == (["b"], 1)
     assert [record.command_id for record in records.follow(session, 0, [None])] == ["b"]
     assert any("1 older record is gone" in reason for reason in tb.gate(session).reasons)
+
+
+def test_who_waits_for_a_record_that_cannot_be_read_is_told_so(
+    database: Database, layout: Layout, queue: Queue, shard: Shard
+) -> None:
+    session = session_of(layout)
+    queue.put(session, "a", refusal="not allowed")
+    database.command("LSET", shard.key("done", "a"), 0, '{"of":"a newer release"}')
+    database.command("LSET", shard.key("records", session), 0, '{"of":"a newer release"}')
+    with pytest.raises(NotFound, match="command a"):
+        Records(database, layout).wait(session, "a", 5)

@@ -239,7 +239,8 @@ class ClusterConnections:
         named = cast("Any", redirection)  # redis-py leaves its attributes untyped
         # An empty host is that of the node which answered.
         address: NodeAddress = (str(named.host) or asked[0], int(named.port))
-        if isinstance(redirection, exceptions.MovedError):
+        # Not if another thread has forgotten all nodes: with one known, nobody would ask for the others again.
+        if isinstance(redirection, exceptions.MovedError) and self._primaries:
             self._primaries = {**self._primaries, int(named.slot_id): address}
         return address
 

@@ -252,7 +252,9 @@ class Database:
 
     def scan(self, pattern: str, count: int) -> Generator[list[bytes]]:
         """Yield all keys that match, about `count` looked at in each step."""
-        for server in self._connections.each_primary():
+        with _unavailable(self.url):
+            primaries = self._connections.each_primary()
+        for server in primaries:
             cursor = b"0"
             while True:
                 with _unavailable(self.url):

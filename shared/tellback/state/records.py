@@ -160,7 +160,7 @@ class Records:
         """Wait for the record of a command; return None if there is none after `seconds` (`math.inf`: no limit).
 
         Raises:
-            NotFound: the command has ended, and newer records of its session have evicted its own.
+            NotFound: the command has ended, and newer records have evicted its own, or it cannot be read.
             Unavailable: Redis has been away for `RETRY_SECONDS` seconds, or is away when the time is over.
         """
         end = clock.monotonic() + seconds
@@ -179,8 +179,8 @@ class Records:
         shard = self._layout.of(session)
         key = shard.key("done", command_id)
         raw = self._db.first_of(key, block)
-        if raw is not None:
-            return _decoder.decode(raw)
+        for record in _records([] if raw is None else [raw]):
+            return record
         if self._db.command("HGET", shard.key("job", command_id), "state") == b"done":
             return self._stored(session, command_id)
         return None
@@ -190,7 +190,10 @@ class Records:
         for record in reversed(self.last(session)):
             if record.command_id == command_id:
                 return record
-        raise NotFound(f"command {command_id} has ended, and {CAP} newer records of its session have replaced its own")
+        raise NotFound(
+            f"command {command_id} has ended, and {CAP} newer records of its session have replaced its own, or this "
+            "release cannot read it"
+        )
 
 
 def _records(raws: Iterable[bytes]) -> list[CommandRecord]:
