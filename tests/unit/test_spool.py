@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -218,3 +219,17 @@ def test_what_a_host_remembers_of_a_team_is_right_or_nothing(place: int, bits: i
         content[place % len(content)] ^= bits
         path.write_bytes(content)
         assert memory.read() is None
+
+
+def test_a_process_that_ends_reads_no_large_rest_into_memory(tmp_path: Path) -> None:
+    """It moves a small one to the shared file, and read all of 256 MiB to find that it was not small."""
+    ended, large = spool(tmp_path), [SpooledEvent(STREAM, b"x" * 1_000, "w", number) for number in range(700)]
+    ended.append(large)
+    tracemalloc.start()
+    try:
+        ended.close()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 256 << 10
+    assert sent_from(tmp_path) == large

@@ -88,7 +88,7 @@ class Spool:
     def pending(self) -> bool:
         """True if this process has events that were not sent."""
         own = self._own
-        return own is not None and own.pending
+        return own is not None and own.pending > 0
 
     def append(self, events: Sequence[SpooledEvent], age: float = 0.0) -> None:
         """Write events to disk, all or none; their horizon counts from `age` seconds ago.
@@ -290,8 +290,7 @@ class Spool:
     def _fold(self, file: SpoolFile) -> bool:
         """Move the lines to the shared file; otherwise every short program in an outage would leave a file."""
         try:
-            left = file.rest()
-            return len(left) <= FOLD_BYTES and self._append_shared(left)
+            return file.pending <= FOLD_BYTES and self._append_shared(file.rest())
         except OSError:  # no room for a second copy: the file stays
             return False
 

@@ -120,9 +120,9 @@ class SpoolFile:
         return os.fstat(self._file.fileno()).st_size
 
     @property
-    def pending(self) -> bool:
-        """True if there is anything after the mark."""
-        return self.size > self._sent
+    def pending(self) -> int:
+        """The bytes after the mark."""
+        return max(0, self.size - self._sent)
 
     def append(self, block: bytes) -> None:
         """Add whole lines, all or none.
@@ -182,7 +182,7 @@ class SpoolFile:
 
     def rest(self) -> bytes:
         """Return all bytes that were not sent."""
-        return os.pread(self._file.fileno(), self.size - self._sent, self._sent)
+        return os.pread(self._file.fileno(), self.pending, self._sent)
 
     def clear(self) -> None:
         """Truncate the file, including the mark, which frees its disk space."""
