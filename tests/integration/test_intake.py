@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
@@ -270,3 +272,22 @@ def test_a_wait_that_redis_refuses_is_an_error(layout: Layout, intake: Intake) -
     lease = lease_of(intake, layout.shard(0))
     with pytest.raises(ResponseError, match="Invalid stream ID"):
         intake.read_next({lease: b"no id"}, 10, 10)
+
+
+def test_threads_share_what_is_known_of_clocks(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threads of a pool removed the same outdated answers at once, and from then on each call raised KeyError."""
+    monkeypatch.setattr(module, "SET_BACK_SECONDS", 0.0001)
+    monkeypatch.setattr(module, "set_back", lambda _, shards: [0] * len(shards))  # as quick as threads can meet
+    layout = Layout("default", 64)
+    intake = Intake(database, layout)
+    interval = sys.getswitchinterval()
+
+    def ask(shards: Sequence[Shard]) -> int:
+        return sum(intake.read_at(shard) for _ in range(300) for shard in shards)
+
+    try:
+        sys.setswitchinterval(1e-6)
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(ask, [layout.all] * 4)) == [0] * 4
+    finally:
+        sys.setswitchinterval(interval)

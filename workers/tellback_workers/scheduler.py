@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Final
 
 import structlog
-from cachetools import LRUCache, TTLCache
+from cachetools import LRUCache
 from celery import Celery, current_app, shared_task
 from redis.exceptions import ResponseError
 
@@ -52,7 +52,7 @@ SCAN_SECONDS: Final = 5.0  # between two steps of the search for teams that nobo
 
 SCAN_COUNT: Final = 500
 
-KNOWN_SECONDS: Final = 60.0  # then a team is looked for again: Redis may have lost it, and its hosts go on
+KNOWN_SECONDS: Final = 60.0  # at most; then a team is looked for again: Redis may have lost it, and its hosts go on
 
 KEYS_SECONDS: Final = 300.0  # between two checks of an active team's keys; a duty that fails has them checked at once
 IDLE_KEYS_SECONDS: Final = 3_600.0  # also by which a team that needs a check is ahead of those that may need none
@@ -280,7 +280,8 @@ class TeamSearch:
         self._process = process
         self._fleet = TeamVisits(process.database)
         self._next_step = 0.0
-        self._known: TTLCache[str, bool] = TTLCache(20_000, KNOWN_SECONDS, clock.monotonic)
+        self._known: frozenset[str] = frozenset()
+        self._forget_at = 0.0
 
     def step(self, only: Collection[str]) -> None:
         """Look at some hundred keys more, unless that was done a moment ago.
@@ -294,8 +295,9 @@ class TeamSearch:
         self._next_step = now + SCAN_SECONDS
         found = [key for key in self._process.database.scan_step("tb:{*", SCAN_COUNT) if _KEY.match(key)]
         named = {key: _name_in(key) for key in found}
+        if now >= self._forget_at:
+            self._known, self._forget_at = frozenset(), now + KNOWN_SECONDS
         unseen = {name for name in named.values() if name not in self._known and (not only or name in only)}
-        self._known.update(dict.fromkeys(unseen, True))
         new = self._fleet.unknown(unseen)
         streams = [key for key, name in named.items() if name in new and b"}:in:" in key]
         types = self._process.database.pipeline([("TYPE", key) for key in streams])
@@ -303,6 +305,7 @@ class TeamSearch:
             if kind == b"stream":  # a team of plain XADD
                 self._fix_shards(named[key])
         self._fleet.notice(self._process.known_layouts(new))
+        self._known |= unseen
 
     def _fix_shards(self, team: str) -> None:
         try:

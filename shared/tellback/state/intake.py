@@ -6,10 +6,8 @@ acknowledges and deletes it. See docs/decisions/stream-as-ledger.md and docs/dec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
-
-from cachetools import TTLCache
 
 from tellback import clock
 from tellback.contracts.codec import AnyMessage
@@ -24,6 +22,7 @@ from tellback.state.steady import STEP_MS, behind, clock_read, set_back
 
 PENDING_MS: Final = 3_000
 SET_BACK_SECONDS: Final = 1.0  # how long the answer is cached: an agent may wait for an event's feedback meanwhile
+SET_BACK_SHARDS: Final = 4_096  # of which answers are cached; then all are forgotten
 NOTIFIED: Final = 100  # notifications with one read: who lingers takes some streams, and leaves the rest to others
 READ_BYTES: Final = 16 << 20  # of one read, by the stream's average entry size: bounds a consumer's memory
 FEW_STREAMS: Final = 8  # up to which a read asks all of them in one round trip
@@ -39,7 +38,8 @@ class Intake:
     def __init__(self, database: Database, layout: Layout) -> None:
         self._db = database
         self._layout = layout
-        self._behind: TTLCache[Shard, int] = TTLCache(4_096, SET_BACK_SECONDS, clock.monotonic)
+        # How far each shard's clock was set back, and until when that counts. No cache of cachetools: threads share it.
+        self._behind: dict[Shard, tuple[int, float]] = {}
 
     def shard_of(self, message: AnyMessage) -> Shard:
         """Return the shard of a message."""
@@ -51,15 +51,24 @@ class Intake:
 
     def read_at(self, shard: Shard) -> int:
         """Return the `read_at` of entries read now, in microseconds; 0 if stream ids show when they arrived."""
-        if shard not in self._behind:
-            self.note_clocks([shard])
-        late = self._behind.get(shard, 0)
+        self.note_clocks([shard])
+        late, _ = self._behind.get(shard, (0, 0.0))
         return 1000 * (self._db.now_ms() + late) if late > STEP_MS else 0
 
     def note_clocks(self, shards: Sequence[Shard]) -> None:
         """Prepare `read_at` for these shards, in one round trip for those that it does not know."""
-        if missing := [shard for shard in shards if shard not in self._behind]:
-            self._behind.update(zip(missing, set_back(self._db, missing), strict=True))
+        if missing := self._unknown(shards):
+            self._note_behind(missing, set_back(self._db, missing))
+
+    def _unknown(self, shards: Sequence[Shard]) -> list[Shard]:
+        now = clock.monotonic()
+        return [shard for shard in shards if self._behind.get(shard, (0, 0.0))[1] <= now]
+
+    def _note_behind(self, shards: Sequence[Shard], late: Iterable[int]) -> None:
+        if len(self._behind) > SET_BACK_SHARDS:
+            self._behind.clear()
+        until = clock.monotonic() + SET_BACK_SECONDS
+        self._behind.update((shard, (each, until)) for shard, each in zip(shards, late, strict=True))
 
     def try_mark_timers_pending(self, shard: Shard) -> bool:
         """Set the pending marker of a shard's due timers; publish a wake-up only if this returns True."""
@@ -91,10 +100,10 @@ class Intake:
         With `linger`, no wake-ups are published for them until their release.
         """
         calls = [_lease_call(shard, family, seconds, linger=linger, count=count) for shard in shards]
-        unknown = [shard for shard in shards if shard not in self._behind]
+        unknown = self._unknown(shards)
         # The clocks in the same round trip: whoever reads an entry asks for its `read_at`.
         replies = self._db.run_all(calls, [clock_read(shard) for shard in unknown])
-        self._behind.update(zip(unknown, map(behind, replies[len(calls) :]), strict=True))
+        self._note_behind(unknown, map(behind, replies[len(calls) :]))
         taken = zip(shards, replies[: len(calls)], strict=True)
         return [_taken(shard, family, reply) for shard, reply in taken if reply is not None]
 

@@ -14,12 +14,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import Any, Final, cast
 
 import msgspec
 import structlog
-from cachetools import LRUCache
 
 from tellback.contracts.guidance import ContextChanged, EvaluationBegun, ProviderSpec, ToolInvoked
 from tellback.contracts.limits import HOOK_ID
@@ -178,7 +177,7 @@ class GuidanceLoop:
         """
         self._runtime = runtime
         self.registry = runtime.registry
-        self._health: LRUCache[str, HealthReport] = LRUCache(TEAMS)
+        self._health_of = lru_cache(TEAMS)(partial(HealthReport, runtime))
         self.cache = EvaluationCache()
 
     def ready(self) -> None:
@@ -261,9 +260,7 @@ class GuidanceLoop:
         for batch, changes in evaluated:
             by_team.setdefault(batch.lease.shard.team, []).extend(changes)
         for team, changes in by_team.items():
-            if team not in self._health:
-                self._health[team] = HealthReport(self._runtime, team)
-            self._health[team].report(changes)
+            self._health_of(team).report(changes)
 
     def _load(self, batches: Sequence[_Batch]) -> list[Mapping[EvaluationId, LoadedEvaluation]]:
         """Load the evaluations of each batch, from the cache or from Redis."""
