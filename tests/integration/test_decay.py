@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from itertools import count, pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from kombu.exceptions import OperationalError
 
 from tellback import Tellback
 from tellback.names import SWEEPS_QUEUE, Task
@@ -280,12 +283,29 @@ def test_signals_between_the_calls_lose_nothing(
 class SentTasks:
     """In place of Celery's app: what a task sent."""
 
-    def __init__(self) -> None:
-        self.args: list[tuple[str, str]] = []
+    conf = SimpleNamespace(broker_url="")
 
-    def send_task(self, name: str, args: tuple[str, str], *, queue: str, ignore_result: bool) -> None:
+    def __init__(self, *, away: bool = False) -> None:
+        self.args: list[tuple[str, str]] = []
+        self._away = away
+
+    def send_task(self, name: str, args: tuple[str, str], *, queue: str, ignore_result: bool, **_: Any) -> None:
         assert (name, queue, ignore_result) == (Task.DECAY, SWEEPS_QUEUE, True)
+        if self._away:
+            raise OperationalError("the broker is away")
         self.args.append(args)
+
+
+def test_a_run_that_cannot_send_the_next_leaves_the_rest_to_the_scheduler(
+    database: Database, settings: Settings, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_bank(database, layout.of("b"), "b", facts=1_200, age_ms=30 * DAY_MS)
+    process = Runtime(settings)
+    monkeypatch.setattr(decay_task, "runtime", lambda: process)
+    monkeypatch.setattr(decay_task, "current_app", SentTasks(away=True))
+    monkeypatch.setattr(decay_task, "SECONDS", 0)
+    decay_task.decay("default")
+    assert decay_task.is_decay_due(process, layout)
 
 
 def test_a_run_that_is_not_through_sends_the_next(

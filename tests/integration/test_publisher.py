@@ -259,7 +259,7 @@ def test_a_system_without_threads_left_costs_neither_the_call_nor_the_event(
 def test_events_wait_on_disk_while_the_url_is_wrong_for_the_server(
     database: Database, layout: Layout, publisher: Publisher, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
-    """A server that has become part of a cluster, or has fewer databases; no error of this ends the thread or a call."""
+    """A server that joined a cluster, or has fewer databases: its error ends neither the thread nor a call."""
     wrong = ConfigurationError("a Redis Cluster answers")
 
     def refuse(calls: Sequence[ScriptCall], *_: object) -> list[Exception]:

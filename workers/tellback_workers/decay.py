@@ -19,6 +19,7 @@ from tellback.names import SWEEPS_QUEUE, Task
 from tellback.state.decay import Decay
 from tellback.state.keys import Layout
 from tellback_workers.runtime import Runtime, runtime
+from tellback_workers.wakeups import publish
 
 SECONDS: Final = 1.0  # of a run, behind which a fallback may wait
 
@@ -41,12 +42,10 @@ def decay(team: str, token: str = "") -> None:
     process = runtime()
     token = token or secrets.token_hex(8)
     try:
-        finished = run_for(Decay(process.database, process.layout(team)), token, SECONDS)
+        if not run_for(Decay(process.database, process.layout(team)), token, SECONDS):
+            publish(current_app, Task.DECAY, (team, token), SWEEPS_QUEUE)
     except Unavailable as away:
         _log.warning("decay.postponed", team=team, reason=str(away))
-        return
-    if not finished:
-        current_app.send_task(Task.DECAY, (team, token), queue=SWEEPS_QUEUE, ignore_result=True)
 
 
 def run_for(store: Decay, token: str, seconds: float) -> bool:

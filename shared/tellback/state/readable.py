@@ -99,10 +99,11 @@ def read_each(database: Database, commands: Sequence[Command]) -> list[Any]:
     Raises:
         Unavailable: Redis is away.
     """
-    try:
-        return database.pipeline(commands)
-    except exceptions.ResponseError:  # then each is read alone: it happens only when somebody changed keys by hand
-        return [_read(database, command) for command in commands]
+    replies = database.run_each([], commands)
+    for reply in replies:
+        if isinstance(reply, Exception) and not isinstance(reply, exceptions.ResponseError):
+            raise reply
+    return replies
 
 
 def reply_of(reply: T | Exception) -> T:
@@ -126,10 +127,3 @@ def without_errors(replies: Sequence[Any]) -> list[Any]:
             raise reply
         found.append(None if isinstance(reply, Exception) else reply)
     return found
-
-
-def _read(database: Database, command: Command) -> Any:
-    try:
-        return database.command(*command)
-    except exceptions.ResponseError as error:
-        return error
