@@ -88,6 +88,7 @@ def test_it_needs_the_standard_library_alone(project: Path) -> None:
         (["--note", "expect   3"], ["sh", "-c", "echo out; echo err >&2; exit 3"]),
         ([], ["sh", "-c", "seq 1000; seq 36 >&2"]),
         ([], ["sh", "-c", "kill -9 $$"]),
+        ([], ["sh", "-c", "kill -40 $$"]),
         ([], ["sh", "-c", "printf '\\377\\n10%%\\r20%%\\nlast'"]),
         ([], [sys.executable, "-c", "print('é' * 5000)"]),
         (

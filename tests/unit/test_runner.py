@@ -52,6 +52,12 @@ def test_a_command_leads_its_own_group_and_session() -> None:
     assert int(session) != os.getsid(0)
 
 
+def test_a_signal_without_a_name_of_its_own_ends_a_command_as_others_do() -> None:
+    """Of the real-time signals the system names the first and the last; for the others the run raised ValueError."""
+    outcome = execute("sh", "-c", "kill -40 $$")
+    assert (outcome.exit_code, outcome.signal, outcome.error) == (-40, "SIGRTMIN+6", None)
+
+
 def test_signals_are_not_inherited_as_ignored() -> None:
     """A command starts with the default handling of signals, whatever the runner's is."""
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)

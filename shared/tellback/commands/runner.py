@@ -335,7 +335,7 @@ class _CommandRun:
             stdout=self.streams[0].finish(),
             stderr=self.streams[1].finish(),
             exit_code=None if error else self.status,
-            signal=signal.Signals(-self.status).name if self.status is not None and self.status < 0 else None,
+            signal=start_errors.signal_name(self.status),
             error=error,
             started_at=self.started_at,
             duration_ms=took if self.started_at else 0,

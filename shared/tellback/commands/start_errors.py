@@ -1,4 +1,4 @@
-"""Messages for a command that cannot be started, which name the wrong argument, program or directory.
+"""Texts about a command's start and end: the wrong argument, program or directory, and the signal that ended it.
 
 The system reports one error number for several causes: ENOENT, for example, for a missing program, interpreter or
 directory. So these functions look at the file system again to tell them apart.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -43,6 +44,16 @@ def _argument_error(index: int, argument: object) -> str | None:
     if index == 0 and not argument:
         return "argv[0], the program, is empty"
     return f"argv[{index}] holds a NUL byte" if "\0" in argument else None
+
+
+def signal_name(exit_code: int | None) -> str | None:
+    """Return the name of the signal that ended a command, None if none did."""
+    if exit_code is None or exit_code >= 0:
+        return None
+    try:
+        return signal.Signals(-exit_code).name
+    except ValueError:  # of the real-time signals only the first and the last have a name of their own
+        return f"SIGRTMIN+{-exit_code - signal.SIGRTMIN}"
 
 
 def start_error(number: int | None, text: str, *, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> str:

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from tellback.commands.journal import RotatingJournal
-from tellback.commands.start_errors import command_error, start_error
+from tellback.commands.start_errors import command_error, signal_name, start_error
 
 # Your project's choices. Of each stream the first and last lines are kept, and of each line its beginning.
 HEAD_LINES = 5
@@ -164,7 +164,7 @@ def run(
         "stdout_tail": stdout,
         "stderr_tail": stderr,
         "exit_code": None if error else exit_code,
-        "signal": signal.Signals(-exit_code).name if exit_code is not None and exit_code < 0 else None,
+        "signal": signal_name(exit_code),
         "duration_ms": took or 0,
         "started_at": started.isoformat(timespec="milliseconds").replace("+00:00", "Z") if took is not None else None,
         "agent_note": None if note is None else redact(" ".join(note.split())),
