@@ -58,6 +58,16 @@ def test_a_text_is_a_message(tb: Tellback, api: HttpServer, bot: TelegramTranspo
     assert calls(api) == [("sendMessage", {"chat_id": "-100123", "text": "héllo <b>&"})]
 
 
+def test_an_attachment_that_is_no_url_keeps_no_text_from_counting_as_delivered(
+    tb: Tellback, api: HttpServer, bot: TelegramTransport
+) -> None:
+    """To look at its path raised ValueError after the text was sent, and the delivery ended as ambiguous."""
+    turn = opened(tb)
+    turn.respond(OutgoingResponse(text="hello", attachments=("http://[half/an/address.png",)))
+    assert round_of(tb, bot) == ["delivered"]
+    assert [method for method, _ in calls(api)] == ["sendMessage", "sendPhoto"]
+
+
 def test_a_long_text_goes_in_parts_and_refers_to_the_message_once(
     tb: Tellback, api: HttpServer, bot: TelegramTransport
 ) -> None:

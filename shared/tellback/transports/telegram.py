@@ -10,7 +10,6 @@ import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -178,7 +177,8 @@ class TelegramTransport:
             if piece.strip():
                 yield _MessageCall("text", "sendMessage", {"text": piece})
         for reference in response.attachments:
-            kind = "photo" if urlsplit(reference).path.lower().endswith(PHOTO_TYPES) else "document"
+            path = reference.partition("?")[0].partition("#")[0]  # not by `urlsplit`, which refuses some references
+            kind = "photo" if path.lower().endswith(PHOTO_TYPES) else "document"
             yield _MessageCall("attachment", f"send{kind.capitalize()}", {kind: reference})
         if speech is not None:
             yield _MessageCall("voice", "sendVoice", {}, ("voice", speech))
