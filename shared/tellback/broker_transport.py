@@ -29,6 +29,7 @@ from redis import exceptions
 from tellback.log import get_logger
 from tellback.names import Family, Task
 from tellback.redaction import redact_text
+from tellback.truncation import readable_prefix
 
 Short = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
@@ -167,7 +168,7 @@ _log = get_logger("tellback.broker")
 
 def rejected(queue: str, reason: object, raw: object) -> None:
     """Log a rejected message with the start of its content, and call `on_rejected`."""
-    _log.error("broker.rejected", queue=queue, reason=str(reason), head=redact_text(repr(raw)[:SHOWN]))
+    _log.error("broker.rejected", queue=queue, reason=str(reason), head=redact_text(readable_prefix(repr(raw)))[:SHOWN])
     for listener in on_rejected:
         listener()
 

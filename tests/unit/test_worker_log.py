@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 import structlog
 
+from tellback.broker_transport import rejected
+from tellback.guidance.provider import ProviderFailure
+from tellback_workers.isolation import call_within
 from tellback_workers.log import configure
 from tests.support.hostile import HOSTILE, hidden, marks_in_a_row
 
@@ -95,3 +98,24 @@ def test_a_line_has_nothing_hidden(written: io.StringIO, name: str) -> None:
     line = written.getvalue().removesuffix("\n")
     assert not hidden(line)
     assert marks_in_a_row(line) <= 8
+
+
+TOKEN = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"  # invented
+
+
+def test_a_rejected_message_is_redacted_before_it_is_cut(written: io.StringIO) -> None:
+    """Its first 200 characters were cut out first, and three quarters of a token at their end match no rule."""
+    rejected("events", "the body is not base64", {"body": f"{'x' * 160} {TOKEN}"})
+    assert "broker.rejected" in written.getvalue()
+    assert TOKEN[:20] not in written.getvalue()
+
+
+@pytest.mark.usefixtures("written")
+def test_an_error_of_custom_code_is_redacted_before_it_is_cut() -> None:
+    def fail() -> None:
+        raise ValueError(f"{'x' * 1_980} {TOKEN}")
+
+    with pytest.raises(ProviderFailure) as failed:
+        call_within(5, fail)
+    assert "ValueError" in str(failed.value)
+    assert TOKEN[:10] not in str(failed.value)

@@ -32,6 +32,7 @@ from tellback.redaction import redact_text, redact_value
 from tellback.settings import Settings
 from tellback.state.database import Database, small_write
 from tellback.state.keys import lifetime_ms
+from tellback.truncation import readable_prefix
 from tellback.turns.pipeline.context import AgentSystem
 from tellback.turns.pipeline.runner import SystemStopped, TurnPipeline, load_systems
 
@@ -142,7 +143,7 @@ def _limit_memory() -> tuple[int, int] | None:
 def _error_text(error: BaseException) -> str:
     """Return the redacted text of a custom exception, which may carry a secret or fail to render."""
     try:
-        return redact_text(str(error)[:MAX_ERROR_TEXT])
+        return redact_text(readable_prefix(str(error)))[:MAX_ERROR_TEXT]
     except Exception:  # noqa: BLE001 - a custom __str__ may raise anything
         return "(its text cannot be read)"
 
