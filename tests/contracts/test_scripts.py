@@ -94,8 +94,8 @@ EVERY: Final = """\
 -- flags: allow-oom
 -- Do what is asked, in
 -- one step. Atomic: it must be.
--- keys: a, b,
---   c?
+-- keys: a, +b,
+--   /c, d?
 -- args:
 --   first int: a number: not
 --     negative
@@ -110,7 +110,8 @@ return 1
 def test_a_header_is_read() -> None:
     header = header_of(EVERY)
     assert header.summary == "Do what is asked, in one step. Atomic: it must be."
-    assert [(entry.name, entry.optional) for entry in header.keys] == [("a", False), ("b", False), ("c", True)]
+    keys = [(entry.name, entry.sign, entry.optional) for entry in header.keys]
+    assert keys == [("a", "", False), ("b", "+", False), ("c", "/", False), ("d", "", True)]
     assert [(entry.name, entry.type, entry.repeated) for entry in header.args] == [
         ("first", "int", False),
         ("some", "str", True),

@@ -11,7 +11,6 @@ from redis import exceptions
 
 from tellback.access.actions import ACTIONS, KINDS, OWN, SCRIPT, Action
 from tellback.errors import Unavailable
-from tellback.messaging.append_call import intake_keys
 from tellback.names import Family
 from tellback.state.all_scripts import all_scripts
 from tellback.state.database import Database
@@ -84,7 +83,6 @@ def test_a_restart_loses_no_effect_of_a_script(deployment: AccessDeployment) -> 
         stream = stream_of(shard, Family.EVENTS)
         call = append_events(
             intake=stream,
-            **intake_keys(stream),
             mark=mark_of(stream, "w"),
             max_entries=9,
             max_bytes=1 << 20,

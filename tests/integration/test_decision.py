@@ -48,13 +48,8 @@ def add_letter(database: Database, layout: Layout) -> bytes:
 
 
 def replay(shard: Shard, letter: bytes) -> DecisionCall:
-    return scripts.replay_dead(
-        dead=shard.key("dead"),
-        intake=shard.key("in", "events"),
-        audit=shard.key("audit"),
-        letter=letter,
-        entry=AUTHOR.entry("replay", letter.decode()),
-    )
+    audited = AUTHOR.entry("replay", letter.decode())
+    return scripts.replay_dead(intake=shard.key("in", "events"), letter=letter, entry=audited)
 
 
 def test_a_decision_whose_reply_was_lost_is_retried_and_has_one_effect(

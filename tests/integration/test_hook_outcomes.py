@@ -13,7 +13,6 @@ from tellback import Tellback
 from tellback.cli.app import app
 from tellback.contracts.guidance import OutcomeCode
 from tellback.hook.event import read_event, tool_invoked
-from tellback.messaging.append_call import intake_keys
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
@@ -40,7 +39,6 @@ def applied(settings: Settings, layout: Layout, database: Database, tb: Tellback
             database.run(
                 scripts.append_events(
                     intake=stream,
-                    **intake_keys(stream),
                     max_entries=1_000,
                     max_bytes=1 << 20,
                     first=0,

@@ -274,10 +274,14 @@ def test_a_wait_that_redis_refuses_is_an_error(layout: Layout, intake: Intake) -
         intake.read_next({lease: b"no id"}, 10, 10)
 
 
+def no_steps(_: Database, shards: Sequence[Shard]) -> list[int]:
+    return [0] * len(shards)
+
+
 def test_threads_share_what_is_known_of_clocks(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """The threads of a pool removed the same outdated answers at once, and from then on each call raised KeyError."""
     monkeypatch.setattr(module, "SET_BACK_SECONDS", 0.0001)
-    monkeypatch.setattr(module, "set_back", lambda _, shards: [0] * len(shards))  # as quick as threads can meet
+    monkeypatch.setattr(module, "set_back", no_steps)  # as quick as threads can meet
     layout = Layout("default", 64)
     intake = Intake(database, layout)
     interval = sys.getswitchinterval()

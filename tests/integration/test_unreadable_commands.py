@@ -236,7 +236,7 @@ def test_a_record_that_cannot_be_read_counts_as_gone(
     assert any("1 older record is gone" in reason for reason in tb.gate(session).reasons)
 
 
-def test_who_waits_for_a_record_that_cannot_be_read_is_told_so(
+def test_a_wait_for_a_record_that_cannot_be_read_ends(
     database: Database, layout: Layout, queue: Queue, shard: Shard
 ) -> None:
     session = session_of(layout)

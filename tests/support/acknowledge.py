@@ -25,4 +25,4 @@ _acknowledge = _Acknowledge("acknowledge")
 def acknowledge(lease: Lease, entries: Sequence[IntakeEntry]) -> ScriptCall:
     """Build the call that takes these entries out of their stream."""
     parts = lease.commit_of(entries)
-    return _acknowledge.call([parts["intake"], parts["lease"]], [parts["fence"], parts["entries"]])
+    return _acknowledge.call([lease.stream, lease.key], [parts["fence"], parts["entries"]])

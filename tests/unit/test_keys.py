@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tellback.errors import InvalidInput
 from tellback.names import shard_of
 from tellback.state.keys import FAMILIES, Layout, lifetime_ms
-from tellback.state.scripts import intake as scripts
+from tellback.state.scripts import common as scripts
 
 TEAMS = st.from_regex(r"[a-z0-9-]{1,12}", fullmatch=True)
 
@@ -81,4 +81,4 @@ def test_a_script_is_refused_keys_of_two_shards() -> None:
     layout = Layout("acme", 2)
     keys = layout.shard(0).key("lease", "x"), layout.shard(1).key("wakeup", "x")
     with pytest.raises(AssertionError, match="is not in the shard of"):
-        scripts.release_lease(lease=keys[0], wakeup=keys[1], fence=1)
+        scripts.drop_gone(index=keys[0], key=keys[1], member="x")

@@ -25,7 +25,6 @@ from tellback.messaging.append_call import (
     StreamFull,
     append_call,
     end_of_call,
-    intake_keys,
     must_notify,
     notification,
 )
@@ -222,10 +221,8 @@ class HookExchange:
         """Return the replies of `commands`; take waiting feedback in the same round trip."""
         evaluation = self._key(shard, "eval")
         take = guidance.take_feedback(
-            mailbox=self._key(shard, "mailbox"),
             evaluation=evaluation,
             guidestats=shard.key("guidestats", clock.utc_day()),
-            timers=shard.key("timers"),
             member=evaluation.partition("}:eval:")[2],
         )
         takes = [take.named(shard.key("op", name)) for name in self._asked.operations]
@@ -296,7 +293,6 @@ def _append_commands(stream: str, bounds: Bounds, events: Sequence[bytes]) -> li
     return [
         intake.append_events(
             intake=stream,
-            **intake_keys(stream),
             max_entries=bounds.entries,
             max_bytes=bounds.bytes,
             first=0,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tellback.errors import Unavailable
 from tellback.state.keys import NOTIFICATIONS, mark_of
-from tellback.state.script_calls import Arg, IntakeKeys
+from tellback.state.script_calls import Arg
 from tellback.state.scripts import intake as scripts
 
 if TYPE_CHECKING:
@@ -75,17 +75,6 @@ def end_of_call(events: Sequence[SpooledEvent], start: int, most: int) -> int:
     return end
 
 
-def intake_keys(stream: str) -> IntakeKeys:
-    """Return the keys beside a stream that an append reads."""
-    shard, family = stream.split(":in:", 1)
-    return {
-        "lease": f"{shard}:lease:{family}",
-        "wakeup": f"{shard}:wakeup:{family}",
-        "limits": f"{shard}:limits",
-        "bucket": f"{shard}:bucket",
-    }
-
-
 def notification(about: str) -> Sequence[Arg]:
     """Build the command that notifies the dispatchers of a stream, by its key, or of a team, by its name."""
     # unconditional: it only adds, and dispatchers check what it says
@@ -102,7 +91,6 @@ def append_call(events: Sequence[SpooledEvent], bounds: Bounds) -> ScriptCall:
     stream, _, writer, number = events[0]
     return scripts.append_events(
         intake=stream,
-        **intake_keys(stream),
         mark=mark_of(stream, writer) if writer else None,
         max_entries=bounds.entries,
         max_bytes=bounds.bytes,

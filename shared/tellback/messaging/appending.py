@@ -17,7 +17,7 @@ from tellback.messaging.append_call import Bounds, StreamFull, append_call, end_
 from tellback.messaging.spool import SpooledEvent
 from tellback.names import Family
 from tellback.state.database import LOST, Database
-from tellback.state.script_calls import IntakeKeys, ScriptCall
+from tellback.state.script_calls import ScriptCall
 
 _CONFIRMED: Final = tuple(f":in:{family}" for family in (Family.COMMANDS, Family.TURNS))
 
@@ -95,7 +95,7 @@ def _unconfirmed(database: Database, call: ScriptCall) -> Exception | None:
     worth. The call itself is repeated: its writer's mark keeps it from a second effect, and a failover that lost the
     first one is made good by it.
     """
-    stream, numbered = call.keys[0], len(call.keys) > len(IntakeKeys.__annotations__) + 1
+    stream, numbered = call.keys[0], "}:writer:" in call.keys[-1]
     if not (database.confirms and numbered and stream.endswith(_CONFIRMED)):
         return None
     try:

@@ -11,7 +11,7 @@ from tellback.commands.record import record_without_run
 from tellback.contracts.commands import CommandSubmitted
 from tellback.log import get_logger
 from tellback.state.database import Database, small_write
-from tellback.state.job_keys import ANY_POOL, queue_keys, queue_of, record_keys, stored_record
+from tellback.state.job_keys import ANY_POOL, command_keys, queue_of, stored_record
 from tellback.state.job_losses import read_submitted
 from tellback.state.jobs import SWEEP_BATCH
 from tellback.state.keys import Layout, Shard, lifetime_ms
@@ -82,13 +82,11 @@ class AbsentHosts:
             command_id = submitted.command_id
             error = f"never started: no worker of host {pool} has been at work for {wait_seconds:g} s"
             abandoned = scripts.abandon_job(
-                **queue_keys(shard, pool),
-                **record_keys(shard, submitted),
+                **command_keys(shard, submitted),
                 **stored_record(record_without_run(submitted, error)),
-                job=shard.key("job", command_id),
+                jobs=shard.key("jobs", pool),
                 member=member,
                 pool=pool,
-                jobabsent=shard.key("jobabsent", pool),
                 since=since,
             )
             try:

@@ -27,7 +27,6 @@ def admit_call(shard: Shard, kind: Counted, name: str) -> ScriptCall:
     """Return the call that asks for a session or bank of this shard; `is_limited` reads its reply."""
     sessions = kind == "sessions"
     return scripts.admit(
-        limits=shard.key("limits"),
         names=shard.key(kind),
         others=shard.key("sessions" if sessions else "factbanks"),
         field=kind,

@@ -54,8 +54,6 @@ class BankThreshold:
         """
         call = scripts.set_threshold(
             bank=self._shard.key("bank", self.bank),
-            banks=self._shard.key("banks"),
-            clusterstamps=self._shard.key("clusterstamps", self.bank),
             bank_name=self.bank,
             bank_id=secrets.token_hex(8),
             new_stamp=secrets.token_hex(8),
@@ -155,10 +153,6 @@ class ModelSwitch:
         call = scripts.next_clusters(
             **self._target_args,
             bank=self._key("bank"),
-            clusterver=self._key("clusterver"),
-            clustertext=self._key("clustertext"),
-            nextmodel=self._key("next"),
-            nextvec=self._key("nextvec"),
             limit=EMBED_BATCH,
         )
         flat, since, upto, clusters, slots, texts = self._db.run(call)
@@ -172,11 +166,6 @@ class ModelSwitch:
         call = scripts.next_facts(
             **self._target_args,
             factinfo=self._key("factinfo"),
-            factver=self._key("factver"),
-            facttext=self._key("facttext"),
-            factnext=self._key("factnext"),
-            factnextvec=self._key("factnextvec"),
-            factnextset=self._key("factnextset"),
             limit=TEXT_BATCH,
         )
         flat, since, upto, facts, names_and_versions, records = self._db.run(call)
@@ -192,9 +181,6 @@ class ModelSwitch:
         flat: list[Arg] = [part for slot, vector in vectors.items() for part in (slot, vector)]
         call = scripts.put_reembedded_clusters(
             bank=self._key("bank"),
-            clusterstamps=self._key("clusterstamps"),
-            nextmodel=self._key("next"),
-            nextvec=self._key("nextvec"),
             bank_id=_bank_id(part.bank),
             stamp=_stamp(part.bank),
             model=target.model,
@@ -211,11 +197,6 @@ class ModelSwitch:
         put = partial(
             scripts.put_reembedded_fact,
             factinfo=self._key("factinfo"),
-            factstamps=self._key("factstamps"),
-            factnext=self._key("factnext"),
-            factver=self._key("factver"),
-            factnextvec=self._key("factnextvec"),
-            factnextset=self._key("factnextset"),
             facts_id=_bank_id(part.info),
             stamp=_stamp(part.info),
             model=self._target.model,
@@ -236,17 +217,6 @@ class ModelSwitch:
         call = scripts.switch_model(
             **self._target_args,
             bank=self._key("bank"),
-            clustervec=self._key("clustervec"),
-            nextmodel=self._key("next"),
-            nextvec=self._key("nextvec"),
-            lastvec=self._key("lastvec"),
-            factinfo=self._key("factinfo"),
-            facttext=self._key("facttext"),
-            factvec=self._key("factvec"),
-            factset=self._key("factset"),
-            factnext=self._key("factnext"),
-            factnextvec=self._key("factnextvec"),
-            factnextset=self._key("factnextset"),
             bank_id=_bank_id(part.bank),
             version=part.upto,
             facts_id=_bank_id(facts.info),

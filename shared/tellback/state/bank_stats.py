@@ -25,7 +25,6 @@ from tellback.state.stored_facts import stored_facts_info
 
 TOP: Final = 10
 PAGE: Final = 500
-BANDS: Final = 10
 
 _DAY: Final = Struct(f"<{2 + len(KINDS)}d")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC).date()
@@ -84,17 +83,7 @@ class BankStatistics:
         Raises:
             NotFound: no bank of this name has a signal or a stored fact.
         """
-        call = scripts.bank_stats(
-            bank=self._key("bank"),
-            factscore=self._key("factscore"),
-            factabove=self._key("factabove"),
-            factbelow=self._key("factbelow"),
-            clusterver=self._key("clusterver"),
-            factinfo=self._key("factinfo"),
-            facttext=self._key("facttext"),
-            top=TOP,
-        )
-        reply = self._db.run(call)
+        reply = self._db.run(scripts.bank_stats(bank=self._shard.key("bank", self.bank), top=TOP))
         now, flat, facts, clusters, spread, most, least, begun, held = reply
         fields = text_fields(flat)
         info, stored = bank_info(fields), stored_facts_info(begun)
@@ -151,13 +140,7 @@ class BankStatistics:
 
     def _lowest_scores(self, most: float) -> Iterator[FactScore]:
         """Yield facts up to this score, each once, lowest first; a signal during the read may hide one."""
-        page = partial(
-            scripts.rank_facts,
-            factscore=self._key("factscore"),
-            factabove=self._key("factabove"),
-            factbelow=self._key("factbelow"),
-            limit=PAGE,
-        )
+        page = partial(scripts.rank_facts, factscore=self._shard.key("factscore", self.bank), limit=PAGE)
         seen = set[str]()
         for start in count(0, PAGE):
             now, ranked, *flat = self._db.run(page(start=start))
@@ -170,9 +153,6 @@ class BankStatistics:
                     yield fact
             if ranked < PAGE:
                 return
-
-    def _key(self, name: str) -> str:
-        return self._shard.key(name, self.bank)
 
 
 def signals_applied(database: Database, layout: Layout) -> dict[str, int]:

@@ -121,6 +121,7 @@ class BankStore:
     def __init__(self, database: Database, shard: Shard, bank: str) -> None:
         self._db = database
         self._shard = shard
+        self._key = shard.key("bank", bank)
         self.bank = bank
 
     def load(
@@ -136,13 +137,7 @@ class BankStore:
             signal_ids: ids to check for having been applied before.
         """
         call = scripts.load_bank(
-            bank=self._key("bank"),
-            clustervec=self._key("clustervec"),
-            clusterver=self._key("clusterver"),
-            clusterstamps=self._key("clusterstamps"),
-            clusterrecent=self._key("clusterrecent"),
-            sigseen=self._key("sigseen"),
-            sigseen_old=self._key("sigseen-old"),
+            bank=self._key,
             bank_id=bank_id,
             version=version,
             stamp=stamp,
@@ -177,22 +172,7 @@ class BankStore:
         """
         call = scripts.apply_signals(
             **lease.commit_of(entries),
-            bank=self._key("bank"),
-            banks=self._shard.key("banks"),
-            factscore=self._key("factscore"),
-            factrecent=self._key("factrecent"),
-            clustervec=self._key("clustervec"),
-            clustertext=self._key("clustertext"),
-            clusterver=self._key("clusterver"),
-            clusterstamps=self._key("clusterstamps"),
-            clusterrecent=self._key("clusterrecent"),
-            sigseen=self._key("sigseen"),
-            sigseen_old=self._key("sigseen-old"),
-            siglog=self._key("siglog"),
-            factabove=self._key("factabove"),
-            factbelow=self._key("factbelow"),
-            bankdays=self._key("bankdays"),
-            sigstats=self._shard.key("sigstats"),
+            bank=self._key,
             clusters=[self._cluster_key(place.slot) for place in plan.clusters],
             hists=[self._shard.key("hist", session) for session in sessions],
             plan=msgspec.msgpack.encode(plan),
@@ -212,8 +192,7 @@ class BankStore:
         open_facts, open_slots = list(facts), list(slots)
         while open_facts:
             call = scripts.read_usefulness(
-                bank=self._key("bank"),
-                factscore=self._key("factscore"),
+                bank=self._key,
                 clusters=[self._cluster_key(slot) for slot in open_slots[:MATCH_BATCH]],
                 bank_id=bank_id,
                 stamp=stamp,
@@ -239,9 +218,6 @@ class BankStore:
         found = self.usefulness("", _ANY_VERSION, "", (), facts)
         assert found is not None, "no version was asked for"
         return found
-
-    def _key(self, name: str) -> str:
-        return self._shard.key(name, self.bank)
 
     def _cluster_key(self, slot: int) -> str:
         return self._shard.key("cluster", self.bank, str(slot))

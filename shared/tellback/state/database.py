@@ -255,13 +255,11 @@ class Database:
         with _unavailable(self.url):
             primaries = self._connections.each_primary()
         for server in primaries:
-            cursor = b"0"
-            while True:
+            cursor = b""
+            while cursor != b"0":
                 with _unavailable(self.url):
-                    cursor, keys = server.run(("SCAN", cursor, "MATCH", pattern, "COUNT", count))
+                    cursor, keys = server.run(("SCAN", cursor or b"0", "MATCH", pattern, "COUNT", count))
                 yield keys
-                if cursor == b"0":
-                    break
 
     @property
     def confirms(self) -> bool:

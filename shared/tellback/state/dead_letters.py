@@ -63,8 +63,6 @@ class DeadLetters:
         raw = entry.raw or b""
         call = scripts.add_dead_letter(
             intake=lease.stream,
-            lease=lease.key,
-            dead=lease.shard.key("dead"),
             fence=lease.fence,
             entries=msgspec.json.encode([entry.id]),
             family=lease.family,
@@ -132,14 +130,8 @@ class DeadLetters:
                 "it with the release that wrote it"
             )
         shard, entry = self._locate(letter_id)
-        stream = stream_of(shard, Family(letter.family))
-        replay = scripts.replay_dead(
-            dead=shard.key("dead"),
-            intake=stream,
-            audit=shard.key("audit"),
-            letter=entry,
-            entry=Author.of(by, reason).entry("replay", letter_id),
-        )
+        audited = Author.of(by, reason).entry("replay", letter_id)
+        replay = scripts.replay_dead(intake=stream_of(shard, Family(letter.family)), letter=entry, entry=audited)
         reply = decide(self._db, shard, replay)
         if not reply["entry"]:
             raise NotFound(f"no dead letter {letter_id}; somebody else replayed or dropped it")
@@ -153,8 +145,7 @@ class DeadLetters:
         """
         shard, entry = self._locate(letter_id)
         audited = Author.of(by, reason).entry("drop", letter_id)
-        keys = {"dead": shard.key("dead"), "audit": shard.key("audit")}
-        if not decide(self._db, shard, scripts.drop_dead(**keys, letter=entry, entry=audited))["dropped"]:
+        if not decide(self._db, shard, scripts.drop_dead(shard=shard, letter=entry, entry=audited))["dropped"]:
             raise NotFound(f"no dead letter {letter_id}; `tellback dead list` shows what there is")
 
     def count(self) -> int:

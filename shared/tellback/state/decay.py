@@ -76,9 +76,7 @@ class Decay:
         Returns:
             'held' if there is nothing to do or somebody else owns the pass, 'more' if `stop` ended the call.
         """
-        began = self._db.run(
-            scripts.begin_decay(decay=shard.key("decay"), banks=shard.key("banks"), token=token, lease_ms=LEASE_MS)
-        )
+        began = self._db.run(scripts.begin_decay(shard=shard, token=token, lease_ms=LEASE_MS))
         if began is None:
             return "held"
         try:
@@ -102,9 +100,8 @@ class Decay:
 
 
 class _PassOwner(TypedDict):
-    """The key and arguments of every script that continues a pass."""
+    """The arguments of every script that continues a pass."""
 
-    decay: str
     token: str
     lease_ms: int
 
@@ -115,7 +112,7 @@ class _DecayPass:
     def __init__(self, database: Database, shard: Shard, token: str) -> None:
         self._db = database
         self._shard = shard
-        self._held: _PassOwner = {"decay": shard.key("decay"), "token": token, "lease_ms": LEASE_MS}
+        self._held: _PassOwner = {"token": token, "lease_ms": LEASE_MS}
 
     def calls(self, bank: str, step: str, cursor: str, upto: str) -> Iterator[None]:
         """Decay all banks by name, from the pass's position; a bank that begins meanwhile has only fresh scores."""
@@ -129,9 +126,9 @@ class _DecayPass:
                     yield from self._decay_bank(name)
             except UNREADABLE as error:  # corrupt keys: skip this bank until next week
                 _log.error("decay.bank_failed", team=self._shard.team, bank=name, reason=str(error))
-            self._run(scripts.end_decay(**self._held, bank=name))
+            self._run(scripts.end_decay(**self._held, shard=self._shard, bank=name))
             yield
-        self._run(scripts.end_decay(**self._held, bank=""))
+        self._run(scripts.end_decay(**self._held, shard=self._shard, bank=""))
 
     def _banks(self) -> list[str]:
         names, cursor = set[str](), b"0"
@@ -144,7 +141,6 @@ class _DecayPass:
     def _decay_bank(self, bank: str) -> Iterator[None]:
         call = scripts.decay_facts(
             **self._held,
-            factscore=self._shard.key("factscore", bank),
             bank=self._shard.key("bank", bank),
             bank_name=bank,
             about=SCORE_BATCH,
@@ -165,6 +161,7 @@ class _DecayPass:
                 some = places[:count]
                 call = scripts.decay_clusters(
                     **self._held,
+                    shard=self._shard,
                     clusters=[self._shard.key("cluster", bank, slot) for slot, _ in some],
                     bank=bank,
                     most=SCORE_BATCH,

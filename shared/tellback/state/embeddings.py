@@ -39,7 +39,7 @@ class EmbeddingCache:
         """Cache embeddings, at most 600 at once: a generation then exceeds its cap by less than that."""
         if vectors:
             flat = [part for text, vector in vectors.items() for part in (_field(text), vector)]
-            self._db.run(scripts.put_embeddings(vec=self._key, vec_old=self._old_key, embeddings=flat))
+            self._db.run(scripts.put_embeddings(vec=self._key, embeddings=flat))
 
 
 def _field(text: str) -> bytes:

@@ -64,9 +64,6 @@ class _Keys(NamedTuple):
     seen_old: str
     mailbox: str
     hist: str
-    due: str
-    sessions: str
-    activity: str
 
 
 @lru_cache(maxsize=4096)
@@ -74,8 +71,7 @@ def _keys(shard: Shard, id_: EvaluationId) -> _Keys:
     """Return an evaluation's keys, cached: quoting its names for each batch costs more than applying an event."""
     names = ("eval", "seen", "seen-old", "mailbox")
     evaluation, seen, seen_old, mailbox = (shard.key(name, *id_) for name in names)
-    hist, activity = (shard.key(name, id_.session) for name in ("hist", "activity"))
-    return _Keys(evaluation, seen, seen_old, mailbox, hist, shard.key("timers"), shard.key("sessions"), activity)
+    return _Keys(evaluation, seen, seen_old, mailbox, shard.key("hist", id_.session))
 
 
 def timer_member(shard: Shard, id_: EvaluationId) -> str:
@@ -153,7 +149,7 @@ class Evaluations:
 
         Each comes with True if an earlier claim never committed: its providers may have killed the process.
         """
-        flat = self._db.run(scripts.claim_timers(timers=self._due, lease_ms=round(lease * 1000), limit=limit))
+        flat = self._db.run(scripts.claim_timers(shard=self._shard, lease_ms=round(lease * 1000), limit=limit))
         pairs = zip(flat[::2], flat[1::2], strict=True)
         return readable("due evaluation", pairs, lambda pair: (timer_id(pair[0].decode()), pair[1] == b"1"))
 
@@ -201,12 +197,9 @@ class Evaluations:
         return None if reply is None else _decode_taken(reply)
 
     def _take_call(self, id_: EvaluationId, operation: str) -> ScriptCall:
-        keys = _keys(self._shard, id_)
         decision = scripts.take_feedback(
-            mailbox=keys.mailbox,
-            evaluation=keys.eval,
+            evaluation=_keys(self._shard, id_).eval,
             guidestats=bucket(self._shard, int(clock.wall() * 1000)),
-            timers=keys.due,
             member=timer_member(self._shard, id_),
         )
         return decision.named(self._shard.key("op", operation))
@@ -223,16 +216,9 @@ class Evaluations:
         keys, (timer, next_timer) = _keys(self._shard, change.id), self._schedule(change.id, state)
         call = scripts.commit_evaluation(
             **lease.commit_of(change.entries),
-            wakeup=lease.keys["wakeup"],
             evaluation=keys.eval,
-            seen=keys.seen,
-            seen_old=keys.seen_old,
-            mailbox=keys.mailbox,
             hist=keys.hist,
-            timers=keys.due,
             guidestats=bucket(self._shard, change.entries[-1].at_ms),
-            sessions=keys.sessions,
-            activity=keys.activity,
             version=loaded.version,
             new_version=committed_as.version,
             state=written,
@@ -259,11 +245,8 @@ class Evaluations:
         timer, next_timer = self._schedule(evaluation.id, state)
         return scripts.commit_timer(
             evaluation=keys.eval,
-            mailbox=keys.mailbox,
             hist=keys.hist,
-            timers=keys.due,
             guidestats=bucket(self._shard, evaluation.at_ms),
-            activity=keys.activity,
             version=evaluation.loaded.version,
             new_version=new_version(),
             generation=evaluation.loaded.generation,

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from tellback.log import get_logger
 from tellback.names import TEAM_PATTERN, Family
 from tellback.state.database import Database
-from tellback.state.keys import FLEET, NOTIFICATIONS, Layout, Shard, key_suffix
+from tellback.state.keys import FLEET, Layout, Shard, key_suffix
 from tellback.state.readable import names_of, remove_strays, scored_names
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import fleet as scripts
@@ -36,7 +36,6 @@ NOTICES: Final = 1_000
 
 _FAMILIES: Final = tuple(Family)
 # Of the keys that a visit reads, formatted once: a burst of thousands of teams has as many visits in seconds.
-_SINGLE: Final = {name: key_suffix(name) for name in ("timers", "due", "turns", "running", "pools", "banks")}
 _STREAMS, _LEASES, _WAKEUPS = ([key_suffix(name, family) for family in Family] for name in ("in", "lease", "wakeup"))
 _PLACE: Final = re.compile(rf"{TEAM_PATTERN.pattern}(\.\d{{1,4}})?", re.ASCII)
 
@@ -90,8 +89,7 @@ class TeamVisits:
     def notice(self, places: Collection[str]) -> None:
         """Note that something is new at these places; unknown teams become known."""
         if places:
-            lists = {"teams": self._teams, "active": self._active, "noticed": self._noticed}
-            self._db.run(scripts.notice_places(**lists, places=list(places)))
+            self._db.run(scripts.notice_places(shard=FLEET, places=list(places)))
 
     def claim_visits(self, active_seconds: float, most: int, only: Sequence[str] = ()) -> Visits:
         """Note what notifications name, then claim the visits that are due, at most `most` of each kind.
@@ -99,16 +97,13 @@ class TeamVisits:
         `only` are the places to consider; none: all.
         """
         call = scripts.claim_visits(
-            teams=self._teams,
-            active=self._active,
+            shard=FLEET,
             active_ms=round(active_seconds * 1000),
             idle_ms=round(IDLE_SECONDS * 1000),
             whole_ms=round(WHOLE_SECONDS * 1000),
             quiet_ms=round(QUIET_SECONDS * 1000),
             most=most,
             only=only,
-            noticed=self._noticed,
-            notifications=NOTIFICATIONS,
             notices=NOTICES,
         )
         active, idle, more = self._db.run(call)
@@ -129,9 +124,7 @@ class TeamVisits:
         """End the frequent visits of places in which nothing waits; whole teams only a minute after they were named."""
         if places:
             quiet_ms = round(QUIET_SECONDS * 1000)
-            self._db.run(
-                scripts.rest_places(active=self._active, noticed=self._noticed, quiet_ms=quiet_ms, places=list(places))
-            )
+            self._db.run(scripts.rest_places(shard=FLEET, quiet_ms=quiet_ms, places=list(places)))
 
     def active(self) -> set[str]:
         """Return the teams of the active places."""
@@ -181,7 +174,7 @@ def _shard_work(shard: Shard, reply: Sequence[bytes | int]) -> ShardWork:
 def _work_call(shard: Shard, longest_lease: float) -> ScriptCall:
     prefix = shard.prefix
     return scripts.shard_work(
-        **{name: prefix + suffix for name, suffix in _SINGLE.items()},
+        shard=shard,
         streams=[prefix + suffix for suffix in _STREAMS],
         leases=[prefix + suffix for suffix in _LEASES],
         wakeups=[prefix + suffix for suffix in _WAKEUPS],

@@ -9,9 +9,11 @@ import re
 import sys
 import textwrap
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from tellback.state.keys import FAMILIES
 from tellback.state.lua_header import TYPES, Entry, Header, header_of
 from tellback.state.lua_text import FOLDER, read
 
@@ -45,10 +47,11 @@ def _module(folder: str) -> str:
     scripts = [name for name in script_names() if name.startswith(f"{folder}/")]
     functions = [_function(name, header_of(read(name))) for name in scripts]
     text = "\n".join(functions)
-    used = [
-        name for name in ("Arg", "DecisionCall", "Script", "ScriptCall", "clock_key") if re.search(rf"\b{name}\b", text)
-    ]
+    names = ("Arg", "DecisionCall", "Script", "ScriptCall", "beside", "of_shard")
+    used = [name for name in names if re.search(rf"\b{name}[(\]:]", text)]
     imports = [f"from tellback.state.script_calls import {', '.join(used)}"]
+    if ": Shard," in text:
+        imports.insert(0, "from tellback.state.keys import Shard")
     if "Sequence[" in text:
         imports.insert(0, "from collections.abc import Sequence\n")
     return "\n\n".join([_TOP.format(folder=folder, imports="\n".join(imports)), *functions])
@@ -56,13 +59,15 @@ def _module(folder: str) -> str:
 
 def _function(path: str, header: Header) -> str:
     name = path.partition("/")[2]
-    keys = [entry for entry in header.keys if entry.name not in {"operation", "clock"}]
-    is_decision = "operation" in {entry.name for entry in header.keys}
-    reply, method = ("DecisionCall", "decision") if is_decision else ("ScriptCall", "call")
-    sent = [_value(entry, keys[0].name) for entry in header.keys if entry.name != "operation"]
+    keys = [entry for entry in header.keys if entry.name != "operation"]
+    reply, method = ("ScriptCall", "call") if len(keys) == len(header.keys) else ("DecisionCall", "decision")
+    given = [entry for entry in keys if entry.sign not in {"+", "/"}]
+    first = next((entry.name for entry in given if not entry.repeated), "")
+    sent = _keys(keys, first)
     counts = [f"len({name.partition('_')[2]})" for name in header.counted]
-    args = [*counts, *(_value(entry, "") for entry in header.args)]
-    parameters = _filled([_parameter(entry) for entry in (*keys, *header.args)])
+    args = [*counts, *map(_value, header.args)]
+    of_shard = ["shard: Shard"] if not first and "/" in {entry.sign for entry in keys} else []
+    parameters = _filled([*of_shard, *map(_parameter, (*given, *header.args))])
     return (
         f'_{name} = Script("{path}")\n\n\n'
         f'def {name}(\n    *,\n{parameters}\n) -> {reply}:\n    """{_summary(name, header)}."""\n'
@@ -72,9 +77,25 @@ def _function(path: str, header: Header) -> str:
     )
 
 
+def _keys(keys: Sequence[Entry], first: str) -> list[str]:
+    """Return the expressions of the keys; `first` is the name of one that is given, if any is."""
+    found: list[str] = []
+    owner = ""
+    for sign, entries in groupby(keys, key=lambda entry: entry.sign):
+        run = list(entries)
+        if sign in {"+", "/"}:
+            families = ", ".join(f'"{FAMILIES[entry.name.replace("_", "-")].name}"' for entry in run)
+            call = f"beside({owner}" if sign == "+" else f"of_shard({first or 'shard.prefix'}"
+            found.append(f"*{call}, {families})")
+        else:
+            owner = run[-1].name
+            found += map(_value, run)
+    return found
+
+
 def _filled(parts: Sequence[str], indent: int = 4) -> str:
     """Return the parts, each with a comma, on lines as full as the width allows."""
-    whole = (f"{part},".replace(" ", "\0") for part in parts)
+    whole = (re.sub("(?<!,) ", "\0", f"{part},") for part in parts)  # a part is divided after its commas alone
     lines = textwrap.wrap(" ".join(whole), WIDTH - indent, break_long_words=False, break_on_hyphens=False)
     return "\n".join(f"{' ' * indent}{line}" for line in lines).replace("\0", " ")
 
@@ -100,9 +121,7 @@ def _parameter(entry: Entry) -> str:
     return f"{entry.name}: {kind} | None = None" if entry.optional else f"{entry.name}: {kind}"
 
 
-def _value(entry: Entry, first_key: str) -> str:
-    if entry.name == "clock" and entry.type == "str" and first_key:
-        return f"clock_key({first_key})"
+def _value(entry: Entry) -> str:
     if entry.repeated:
         return f"*{entry.name}"
     if entry.optional:

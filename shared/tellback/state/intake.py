@@ -110,7 +110,7 @@ class Intake:
     def renew_lingering(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
         """Renew the leases of a lingering consumer for `seconds` from now; return those that it still holds."""
         calls = [
-            scripts.extend_lease(**lease.keys, fence=lease.fence, lease_ms=int(seconds * 1000)) for lease in leases
+            scripts.extend_lease(lease=lease.key, fence=lease.fence, lease_ms=int(seconds * 1000)) for lease in leases
         ]
         return [lease for lease, ours in zip(leases, self._db.run_all(calls), strict=True) if ours]
 
@@ -125,7 +125,7 @@ class Intake:
 
     def release(self, *leases: Lease) -> None:
         """Release the leases."""
-        self._db.run_all([scripts.release_lease(**lease.keys, fence=lease.fence) for lease in leases])
+        self._db.run_all([scripts.release_lease(lease=lease.key, fence=lease.fence) for lease in leases])
 
     def with_new(self, leases: Sequence[Lease]) -> list[Lease]:
         """Return those whose stream has entries that no consumer has read."""
@@ -184,7 +184,6 @@ class Intake:
         bound = READ_BYTES // max(1, len(leases))
         calls = [
             scripts.read_stream(
-                **lease.keys,
                 intake=lease.stream,
                 fence=lease.fence,
                 consumer=_CONSUMER_NAME,
@@ -213,12 +212,7 @@ class Intake:
             Fenced: the lease has passed on.
         """
         call = scripts.read_pending(
-            intake=lease.stream,
-            lease=lease.key,
-            fence=lease.fence,
-            consumer=_CONSUMER_NAME,
-            after=after,
-            max_entries=count,
+            intake=lease.stream, fence=lease.fence, consumer=_CONSUMER_NAME, after=after, max_entries=count
         )
         reply = self._db.run(call)
         if reply == b"fenced":
@@ -240,9 +234,7 @@ class Intake:
         Raises:
             Fenced: the lease has passed on.
         """
-        call = scripts.claim_entries(
-            intake=lease.stream, lease=lease.key, fence=lease.fence, consumer=_CONSUMER_NAME, entries=ids
-        )
+        call = scripts.claim_entries(intake=lease.stream, fence=lease.fence, consumer=_CONSUMER_NAME, entries=ids)
         [reply] = self._db.run_once([call])  # as in `_read`
         if reply == b"fenced":
             raise Fenced
@@ -299,9 +291,6 @@ def _last_read(groups: Sequence[Sequence[Any]] | Exception) -> bytes:
 
 def _lease_call(shard: Shard, family: Family, seconds: float, *, linger: bool = False, count: int = 0) -> ScriptCall:
     return scripts.take_lease(
-        lease=shard.key("lease", family),
-        fence_counter=shard.key("fence", family),
-        wakeup=shard.key("wakeup", family),
         intake=stream_of(shard, family),
         lease_ms=int(seconds * 1000),
         linger=linger,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,7 +12,7 @@ from tellback.errors import TellbackError
 from tellback.names import Family
 from tellback.state.intake_entry import IntakeEntry, RawEntry
 from tellback.state.keys import Shard, stream_of
-from tellback.state.script_calls import CommitParts, LeaseKeys
+from tellback.state.script_calls import CommitParts
 
 
 class Fenced(TellbackError):
@@ -41,16 +40,10 @@ class Lease:
         """The key of the lease itself."""
         return self.shard.key("lease", self.family)
 
-    @property
-    def keys(self) -> LeaseKeys:
-        """The keys of the scripts on a lease."""
-        return {"lease": self.key, "wakeup": self.shard.key("wakeup", self.family)}
-
     def commit_of(self, entries: Sequence[IntakeEntry]) -> CommitParts:
-        """Return the keys and arguments of every commit, for entries that it takes out of the stream."""
-        stream, lease = _commit_keys(self.shard, self.family)
+        """Return the key and arguments of every commit, for entries that it takes out of the stream."""
         ids = msgspec.json.encode([entry.id for entry in entries])
-        return {"intake": stream, "lease": lease, "fence": self.fence, "entries": ids}
+        return {"intake": self.stream, "fence": self.fence, "entries": ids}
 
 
 class Taken(NamedTuple):
@@ -83,9 +76,3 @@ def committed(reply: Any) -> bool:
     if reply == b"fenced":
         raise Fenced
     return reply in (b"ok", b"released")
-
-
-@lru_cache(maxsize=1024)
-def _commit_keys(shard: Shard, family: Family) -> tuple[str, str]:
-    """Return the stream and lease keys, cached: every commit of a batch needs them."""
-    return (stream_of(shard, family), shard.key("lease", family))

@@ -1,4 +1,4 @@
-"""The pools of commands, the keys of each script that touches a job or its record, and the stored form of a record."""
+"""The pools of commands, the keys of a command, and the stored form of a record."""
 
 from __future__ import annotations
 
@@ -25,22 +25,11 @@ def queue_of(pool: str) -> str:
     return Family.COMMANDS.value if pool == ANY_POOL else host_queue(pool)
 
 
-class QueueKeys(TypedDict):
-    """The keys of a pool's queue."""
+class CommandKeys(TypedDict):
+    """The keys of a command, and of its session's records."""
 
-    jobs: str
-    joborder: str
-    pools: str
-
-
-class RecordKeys(TypedDict):
-    """The keys for storing a command's record."""
-
+    job: str
     records: str
-    recorded: str
-    done: str
-    hist: str
-    cmdstats: str
 
 
 class StoredRecord(TypedDict):
@@ -65,18 +54,6 @@ def outcome_of(record: CommandRecord) -> str:
     return "failed" if record.exit_code else "succeeded"
 
 
-def queue_keys(shard: Shard, pool: str) -> QueueKeys:
-    """Return the keys of a pool's queue."""
-    return {"jobs": shard.key("jobs", pool), "joborder": shard.key("joborder", pool), "pools": shard.key("pools")}
-
-
-def record_keys(shard: Shard, submitted: CommandSubmitted) -> RecordKeys:
-    """Return the keys for storing a command's record."""
-    session = submitted.session
-    return {
-        "records": shard.key("records", session),
-        "recorded": shard.key("recorded", session),
-        "done": shard.key("done", submitted.command_id),
-        "hist": shard.key("hist", session),
-        "cmdstats": shard.key("cmdstats"),
-    }
+def command_keys(shard: Shard, submitted: CommandSubmitted) -> CommandKeys:
+    """Return the keys of a command."""
+    return {"job": shard.key("job", submitted.command_id), "records": shard.key("records", submitted.session)}

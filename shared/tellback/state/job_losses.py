@@ -17,7 +17,7 @@ import msgspec
 from tellback.commands.record import CommandAttempt
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
 from tellback.log import get_logger
-from tellback.state.job_keys import PRIORITIES, pool_of, queue_keys, record_keys, stored_record
+from tellback.state.job_keys import PRIORITIES, command_keys, pool_of, stored_record
 from tellback.state.keys import Shard
 from tellback.state.readable import UNREADABLE
 from tellback.state.script_calls import ScriptCall
@@ -121,12 +121,9 @@ def losing(lost: Lost, record: CommandRecord, watch: float = 0.0, token: str = "
     next_id = again.command_id if again else ""
     pool = pool_of(submitted)
     return scripts.mark_job_lost(
-        **queue_keys(shard, pool),
-        **record_keys(shard, submitted),
+        **command_keys(shard, submitted),
         **stored_record(record),
-        job=shard.key("job", submitted.command_id),
-        running=shard.key("running"),
-        stop=shard.key("stop", submitted.command_id),
+        jobs=shard.key("jobs", pool),
         next_job=shard.key("job", next_id),
         command_id=submitted.command_id,
         next_id=next_id,

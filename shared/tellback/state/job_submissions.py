@@ -15,7 +15,7 @@ from tellback.contracts.commands import CommandSubmitted
 from tellback.state.database import Database
 from tellback.state.intake_entry import IntakeEntry
 from tellback.state.intake_lease import Lease, committed
-from tellback.state.job_keys import PRIORITIES, pool_of, queue_keys, record_keys, stored_record
+from tellback.state.job_keys import PRIORITIES, command_keys, pool_of, stored_record
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import commands as scripts
 
@@ -60,11 +60,8 @@ def enqueueing(
     refused = stored_record(record_without_run(submitted, refusal)) if refusal else None
     return scripts.enqueue_job(
         **lease.commit_of([entry]),
-        **queue_keys(shard, pool),
-        **record_keys(shard, submitted),
-        job=shard.key("job", submitted.command_id),
-        sessions=shard.key("sessions"),
-        activity=shard.key("activity", submitted.session),
+        **command_keys(shard, submitted),
+        jobs=shard.key("jobs", pool),
         command_id=submitted.command_id,
         session=submitted.session,
         pool=pool,

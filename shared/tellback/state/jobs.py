@@ -28,7 +28,7 @@ from tellback.log import get_logger
 from tellback.names import Family
 from tellback.state.audit import MAX_PHRASE_CHARS, Author
 from tellback.state.database import Command, Database, decide, shorten_lifetime, small_write
-from tellback.state.job_keys import outcome_of, pool_of, queue_keys, record_keys, stored_record
+from tellback.state.job_keys import command_keys, outcome_of, pool_of, stored_record
 from tellback.state.job_losses import STORED_FIELDS, UNREADABLE_SECONDS, Lost, losing, read_lost, text_or_none
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.readable import UNREADABLE, read_each, reply_of, without_errors
@@ -133,9 +133,7 @@ class Claim:
         self._shard, self._token = head.shard, secrets.token_hex(8)
         ids = [member.partition(b":")[2].decode(errors="replace") for member in head.members]
         self.call = scripts.lease_job(
-            **queue_keys(head.shard, claimant.pool),
-            jobabsent=head.shard.key("jobabsent", claimant.pool),
-            running=head.shard.key("running"),
+            jobs=head.shard.key("jobs", claimant.pool),
             candidates=[head.shard.key("job", id_) for id_ in ids],
             pool=claimant.pool,
             token=self._token,
@@ -267,7 +265,7 @@ class Jobs:
         names = [id_.decode(errors="replace") for id_ in ids]
         jobs = read_each(self._db, [("HMGET", shard.key("job", name), *STORED_FIELDS) for name in names])
         for id_, name, found in zip(ids, names, jobs, strict=True):
-            drop = common.drop_not_running(job=shard.key("job", name), running=shard.key("running"), command_id=id_)
+            drop = common.drop_not_running(job=shard.key("job", name), command_id=id_)
             try:
                 if reply_of(found)[0] is None and self._db.run(drop):  # its job key has expired, or it is done
                     continue
@@ -338,19 +336,14 @@ class Jobs:
 
         The state is unknown, queued, running or done.
         """
-        shard, id_ = self._layout.of(submitted.session), submitted.command_id
-        pool = pool_of(submitted)
+        shard, pool = self._layout.of(submitted.session), pool_of(submitted)
         decision = scripts.cancel_job(
-            **queue_keys(shard, pool),
-            **record_keys(shard, submitted),
+            **command_keys(shard, submitted),
             **stored_record(record_without_run(submitted, f"cancelled before it started {author.phrase}")),
-            job=shard.key("job", id_),
-            jobabsent=shard.key("jobabsent", pool),
-            stopped=shard.key("stop", id_),
-            audit=shard.key("audit"),
+            jobs=shard.key("jobs", pool),
             pool=pool,
-            entry=author.entry("cancel", id_, submitted.session),
-            stop=author.phrase,
+            entry=author.entry("cancel", submitted.command_id, submitted.session),
+            phrase=author.phrase,
         )
         reply = decide(self._db, shard, decision)
         return reply["state"], reply["next"] or None
@@ -369,7 +362,6 @@ class Jobs:
 def _renewing(lease: JobLease, seconds: float, cwd: str) -> ScriptCall:
     return scripts.renew_job(
         job=lease.shard.key("job", lease.command_id),
-        running=lease.shard.key("running"),
         command_id=lease.command_id,
         token=lease.token,
         lease_ms=round(seconds * 1000),
@@ -378,15 +370,10 @@ def _renewing(lease: JobLease, seconds: float, cwd: str) -> ScriptCall:
 
 
 def _finish_call(lease: JobLease, record: CommandRecord) -> ScriptCall:
-    shard, id_ = lease.shard, lease.command_id
     return scripts.finish_job(
-        **record_keys(shard, lease.submitted),
+        **command_keys(lease.shard, lease.submitted),
         **stored_record(record),
-        job=shard.key("job", id_),
-        running=shard.key("running"),
-        superseded=shard.key("superseded", lease.submitted.session),
-        stop=shard.key("stop", id_),
-        command_id=id_,
+        command_id=lease.command_id,
         token=lease.token,
         outcome=outcome_of(record),
     )

@@ -74,8 +74,7 @@ class LimitStore:
             before = self._stored()
             limits = _changed(_decoded(before), values)
             changing = scripts.change_limits(
-                limits=first.key("limits"),
-                audit=first.key("audit"),
+                shard=first,
                 before=before,
                 entry=entry,
                 fields=_fields(limits, self._layout.shards),
@@ -88,9 +87,7 @@ class LimitStore:
         """Write the limits of the first shard to the others, until nobody has changed them meanwhile."""
         while True:
             fields = _fields(limits, self._layout.shards)
-            self._db.run_all(
-                [scripts.copy_limits(limits=shard.key("limits"), fields=fields) for shard in self._layout.all[1:]]
-            )
+            self._db.run_all([scripts.copy_limits(shard=shard, fields=fields) for shard in self._layout.all[1:]])
             stored = _decoded(self._stored())
             if stored == limits:
                 return

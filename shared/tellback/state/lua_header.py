@@ -1,6 +1,6 @@
 """The declaration of a Lua script's keys and arguments, in the comment that opens its file.
 
-    -- keys: intake, mark?                     `?`: may be absent, and is then nil
+    -- keys: intake, +lease, /limits, mark?    `?`: may be absent, and is then nil
     -- args:
     --   max_bytes int                         a name and a type, then perhaps `: ` and a meaning
     --   *event text: JSON, without a gap      `*`: any number of them
@@ -8,8 +8,9 @@
 
 The script reads `key_intake`, `arg_max_bytes` and, as tables, `keys_NAME` and `args_event`; `prelude` is the Lua that
 declares these. An argument is a string there, as Redis passes it. Positions stand nowhere else: the functions of
-`scripts` are generated from the same declaration. Two keys are filled in: `operation`, which is first, by `decide`, and
-`clock`, the shard's steady clock. The hook parses headers at each call, so this module imports little.
+`scripts` are generated from the same declaration. Most keys are filled in: those with a `+` have the parts of the key
+before them (the lease of the same stream), those with a `/` belong to the whole shard, and `decide` adds `operation`,
+which is first. The hook parses headers at each call, so this module imports little.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ TYPES: Final = {
     "arg": "Arg",
 }
 
-_ENTRY: Final = re.compile(r"(\*?)([a-z][a-z0-9_]*)(\??)")
+_ENTRY: Final = re.compile(r"([*+/]?)([a-z][a-z0-9_]*)(\??)")
 _CODE: Final = re.compile(r"^(?!--)|^-- @include ", re.MULTILINE)
 _SLICE: Final = """\
 local function slice_of(list, first, last)
@@ -44,7 +45,12 @@ class Entry(NamedTuple):
     name: str
     type: str
     optional: bool
-    repeated: bool
+    sign: str
+
+    @property
+    def repeated(self) -> bool:
+        """True if there may be any number of them."""
+        return self.sign == "*"
 
 
 class Header(NamedTuple):
@@ -106,7 +112,7 @@ def _entry(text: str, kind: str) -> Entry:
     found = _ENTRY.fullmatch(text)
     if found is None or kind not in TYPES:
         raise ValueError(f"{text!r} of type {kind!r} declares nothing: write NAME, NAME? or *NAME")
-    return Entry(found[2], kind, optional=bool(found[3]), repeated=bool(found[1]))
+    return Entry(found[2], kind, bool(found[3]), found[1])
 
 
 def _checked(entries: list[Entry]) -> tuple[Entry, ...]:

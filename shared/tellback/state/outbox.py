@@ -92,8 +92,6 @@ class DeliveryParts(TypedDict):
     queue: str
     turn: str
     hist: str
-    ambiguous: str
-    turnstats: str
     channel: str
     conversation: str
     expected: str
@@ -129,8 +127,6 @@ class OutboxQueue:
             "queue": self.key,
             "turn": self.shard.key("turn", delivery.turn),
             "hist": self.shard.key("hist", delivery.session),
-            "ambiguous": self.ambiguous,
-            "turnstats": self.shard.key("turnstats"),
             "channel": self.channel,
             "conversation": self.conversation,
             "expected": delivery.key,

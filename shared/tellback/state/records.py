@@ -136,8 +136,6 @@ class Records:
             entry = {"command_id": command_id, "by": waiver.by, "reason": waiver.reason}
             waiving = scripts.waive_record(
                 records=shard.key("records", session),
-                hist=shard.key("hist", session),
-                audit=shard.key("audit"),
                 before=raw,
                 after=msgspec.json.encode(waived),
                 history=msgspec.json.encode(entry)[1:],

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypedDict, cast
 
 from tellback.state.lua_text import script_text
@@ -89,31 +90,23 @@ class DecisionCall(NamedTuple):
         return self.script.call([operation, *self.keys], self.args)
 
 
-def clock_key(key: str) -> str:
-    """Return the key of the steady clock in the shard of another key."""
-    return f"{key.partition('}')[0]}}}:clock"
+def of_shard(key: str, *families: str) -> Sequence[str]:
+    """Return the keys of families that have one in each shard, in the shard of another key."""
+    prefix = f"{key.partition('}')[0]}}}:"
+    return [prefix + family for family in families]
+
+
+@lru_cache(maxsize=4096)
+def beside(key: str, *families: str) -> tuple[str, ...]:
+    """Return the keys of families for the same parts as another key: the lease of a stream, the scores of a bank."""
+    shard, _, rest = key.partition("}:")
+    parts = rest.partition(":")[2]
+    return tuple([f"{shard}}}:{family}:{parts}" for family in families])
 
 
 class CommitParts(TypedDict):
     """The keys and arguments of every script that commits."""
 
     intake: str
-    lease: str
     fence: int
     entries: bytes
-
-
-class IntakeKeys(TypedDict):
-    """The keys beside a stream that the script that appends events reads."""
-
-    lease: str
-    wakeup: str
-    limits: str
-    bucket: str
-
-
-class LeaseKeys(TypedDict):
-    """The keys of the scripts on a consumer's lease alone."""
-
-    lease: str
-    wakeup: str

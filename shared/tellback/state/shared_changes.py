@@ -51,8 +51,6 @@ class SharedChanges:
         Raises:
             Fenced: the lease has passed on.
         """
-        # Ids of the whole session, not of one evaluation: a change is stored once for all of them.
-        seen, seen_old = (self._shard.key(name, session, "", "") for name in ("seen", "seen-old"))
         shared, lines = list[bytes](), list[bytes]()
         for entry, change in zip(entries, changes, strict=True):
             fields = {name: value for name in _LINE if (value := getattr(change, name))}
@@ -62,9 +60,8 @@ class SharedChanges:
         call = scripts.store_shared_changes(
             **lease.commit_of(entries),
             changes=self._shard.key("changes", session),
-            seen=seen,
-            seen_old=seen_old,
-            hist=self._shard.key("hist", session),
+            # Ids of the whole session, not of one evaluation: a change is stored once for all of them.
+            seen=self._shard.key("seen", session, "", ""),
             event_ids=[change.event_id for change in changes],
             orders=[entry.order for entry in entries],
             shared=shared,

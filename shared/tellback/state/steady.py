@@ -69,7 +69,7 @@ def observe(
 def _observe_call(shard: Shard, measured: tuple[str, int, int], gap_ms: int, *, stands_in: bool) -> ScriptCall:
     host, boot_ms, server_ms = measured
     return scripts.observe_clock(
-        observations=shard.key("clock"),
+        shard=shard,
         host=host,
         boot_ms=boot_ms,
         server_ms=server_ms,

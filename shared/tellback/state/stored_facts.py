@@ -10,7 +10,7 @@ import secrets
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, Literal
 
 from redis import exceptions
 
@@ -108,23 +108,6 @@ class FactModel:
     weights: str = ""
 
 
-class _FactKeys(TypedDict):
-    """The keys of the scripts that write stored facts."""
-
-    factinfo: str
-    facttext: str
-    factvec: str
-    factver: str
-    factstamps: str
-    factdeleted: str
-    factset: str
-    factseen: str
-    factseen_old: str
-    factnextvec: str
-    factnextset: str
-    factbanks: str
-
-
 class FactStore:
     """The stored facts of one bank."""
 
@@ -145,7 +128,7 @@ class FactStore:
         """Build the call that stores a fact and acknowledges its entry."""
         return scripts.remember_fact(
             **lease.commit_of([entry]),
-            **self._keys(),
+            factinfo=self._key("factinfo"),
             event_id=entry.message.event_id,
             new_stamp=secrets.token_hex(8),
             facts_id=secrets.token_hex(8),
@@ -165,7 +148,7 @@ class FactStore:
         """Build the call that deletes a fact and acknowledges its entry."""
         return scripts.forget_fact(
             **lease.commit_of([entry]),
-            **self._keys(),
+            factinfo=self._key("factinfo"),
             event_id=entry.message.event_id,
             new_stamp=secrets.token_hex(8),
             fact_id=fact_id,
@@ -176,10 +159,6 @@ class FactStore:
         """Load what is new since a version and stamp of facts `id_` ('', 0, '' for everything), of kind `vectors`."""
         call = scripts.load_facts(
             factinfo=self._key("factinfo"),
-            factvec=self._key("factvec"),
-            factver=self._key("factver"),
-            factstamps=self._key("factstamps"),
-            factdeleted=self._key("factdeleted"),
             facts_id=id_,
             version=version,
             stamp=stamp,
@@ -222,22 +201,6 @@ class FactStore:
             some = fact_ids[start : start + TEXT_BATCH]
             records = self._db.command("HMGET", self._key("facttext"), *some)
             yield from ((fact_id, record) for fact_id, record in zip(some, records, strict=True) if record)
-
-    def _keys(self) -> _FactKeys:
-        return {
-            "factinfo": self._key("factinfo"),
-            "facttext": self._key("facttext"),
-            "factvec": self._key("factvec"),
-            "factver": self._key("factver"),
-            "factstamps": self._key("factstamps"),
-            "factdeleted": self._key("factdeleted"),
-            "factset": self._key("factset"),
-            "factseen": self._key("factseen"),
-            "factseen_old": self._key("factseen-old"),
-            "factnextvec": self._key("factnextvec"),
-            "factnextset": self._key("factnextset"),
-            "factbanks": self._shard.key("factbanks"),
-        }
 
     def _key(self, name: str) -> str:
         return self._shard.key(name, self.bank)

@@ -85,7 +85,7 @@ class ToolHealth:
             by_shard.setdefault(self._layout.of(seen.tool), []).append(seen)
         calls = [
             scripts.note_tools(
-                health=shard.key("health"),
+                shard=shard,
                 cooldown_ms=round(cooldown * 1000),
                 sightings=_pack(group[start : start + MAX_SIGHTINGS]),
             )

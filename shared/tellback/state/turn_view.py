@@ -16,12 +16,9 @@ class TurnKeys(TypedDict):
     """The keys of every script on one turn."""
 
     turn: str
-    due: str
     out: str
     queue: str
-    channels: str
     hist: str
-    turnstats: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +34,9 @@ class TurnRef:
         """Return the turn's keys."""
         return {
             "turn": shard.key("turn", self.id),
-            "due": shard.key("due"),
             "out": shard.key("out", self.channel),
             "queue": shard.key("outq", self.channel, self.conversation),
-            "channels": shard.key("channels"),
             "hist": shard.key("hist", self.session),
-            "turnstats": shard.key("turnstats"),
         }
 
 

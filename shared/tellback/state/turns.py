@@ -102,8 +102,6 @@ class Turns:
         ref, shard = turn.ref, self.shard(turn.ref.id)
         decision = scripts.open_turn(
             **ref.keys(shard),
-            turns=shard.key("turns"),
-            limits=shard.key("limits"),
             turn_id=ref.id,
             channel=ref.channel,
             conversation=ref.conversation,
@@ -133,8 +131,7 @@ class Turns:
         shard = self.shard(ref.id)
 
         def run(crowd: EvictionCandidate) -> Any:
-            parts, turns = crowd.parts(shard), shard.key("turns")
-            decision = scripts.answer_turn(**ref.keys(shard), turns=turns, **parts, **given.args, **origin.args(ref))
+            decision = scripts.answer_turn(**ref.keys(shard), **crowd.parts(shard), **given.args, **origin.args(ref))
             return decide(self._db, shard, decision)
 
         return cast("AnswerResult", _checked_state(ref, with_eviction(run)["result"]))
@@ -148,8 +145,7 @@ class Turns:
             NotFound: there is no such turn, or it has expired.
         """
         shard = self.shard(ref.id)
-        restored, turns = origin_args(ref, origin), shard.key("turns")
-        decision = scripts.mark_finishing(**ref.keys(shard), turns=turns, grace_ms=grace_ms, **restored)
+        decision = scripts.mark_finishing(**ref.keys(shard), grace_ms=grace_ms, **origin_args(ref, origin))
         reply = decide(self._db, shard, decision)
         return cast("TurnState", _checked_state(ref, reply["state"]))
 
@@ -273,7 +269,6 @@ class Turns:
                 **crowd.parts(lease.shard),
                 **given.args,
                 **origin_args(ref, origin),
-                turns=lease.shard.key("turns"),
                 routed=story,
             )
             return self._db.run(call)

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tellback.state.script_calls import Arg, DecisionCall, Script, ScriptCall, clock_key
+from tellback.state.keys import Shard
+from tellback.state.script_calls import Arg, DecisionCall, Script, ScriptCall, of_shard
 
 _admit = Script("common/admit")
 
 
 def admit(
     *,
-    limits: str, names: str, others: str, field: str, name: str, within_ms: int,
+    names: str, others: str, field: str, name: str, within_ms: int,
 ) -> ScriptCall:
     """Let a host use a session or bank, if the team has it already or may have one more."""
-    keys: list[str] = [limits, names, others]
+    keys: list[str] = [names, others, *of_shard(names, "limits")]
     args: list[Arg] = [field, name, within_ms]
     return _admit.call(keys, args)
 
@@ -25,10 +26,10 @@ _change_limits = Script("common/change_limits")
 
 def change_limits(
     *,
-    limits: str, audit: str, before: str | bytes, entry: str | bytes, fields: Sequence[str | bytes],
+    shard: Shard, before: str | bytes, entry: str | bytes, fields: Sequence[str | bytes],
 ) -> DecisionCall:
     """Replace the limits of a team in its first shard, where they stand as a whole beside the audit log."""
-    keys: list[str] = [limits, audit]
+    keys: list[str] = [*of_shard(shard.prefix, "limits", "audit")]
     args: list[Arg] = [before, entry, *fields]
     return _change_limits.decision(keys, args)
 
@@ -38,10 +39,10 @@ _copy_limits = Script("common/copy_limits")
 
 def copy_limits(
     *,
-    limits: str, fields: Sequence[str | bytes],
+    shard: Shard, fields: Sequence[str | bytes],
 ) -> ScriptCall:
     """Replace the limits of a team in a shard that is not its first."""
-    keys: list[str] = [limits]
+    keys: list[str] = [*of_shard(shard.prefix, "limits")]
     args: list[Arg] = [*fields]
     return _copy_limits.call(keys, args)
 
@@ -64,10 +65,10 @@ _drop_not_running = Script("common/drop_not_running")
 
 def drop_not_running(
     *,
-    job: str, running: str, command_id: str | bytes,
+    job: str, command_id: str | bytes,
 ) -> ScriptCall:
     """Remove a command from the set of running ones unless it is running."""
-    keys: list[str] = [job, running]
+    keys: list[str] = [job, *of_shard(job, "running")]
     args: list[Arg] = [command_id]
     return _drop_not_running.call(keys, args)
 
@@ -90,11 +91,11 @@ _observe_clock = Script("common/observe_clock")
 
 def observe_clock(
     *,
-    observations: str, host: str, boot_ms: int, server_ms: int, fresh_ms: int, step_ms: int, gap_ms: int, hosts: int,
+    shard: Shard, host: str, boot_ms: int, server_ms: int, fresh_ms: int, step_ms: int, gap_ms: int, hosts: int,
     stands_in: bool,
 ) -> ScriptCall:
     """Compare the server's clock with that of an observing host that never steps."""
-    keys: list[str] = [observations]
+    keys: list[str] = [*of_shard(shard.prefix, "clock")]
     args: list[Arg] = [host, boot_ms, server_ms, fresh_ms, step_ms, gap_ms, hosts, int(stands_in)]
     return _observe_clock.call(keys, args)
 
@@ -107,7 +108,7 @@ def postpone(
     index: str, member: str, ms: int,
 ) -> ScriptCall:
     """Move a due member of an index to a later time."""
-    keys: list[str] = [index, clock_key(index)]
+    keys: list[str] = [index, *of_shard(index, "clock")]
     args: list[Arg] = [member, ms]
     return _postpone.call(keys, args)
 

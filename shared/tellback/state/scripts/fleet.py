@@ -5,18 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tellback.state.script_calls import Arg, Script, ScriptCall, clock_key
+from tellback.state.keys import Shard
+from tellback.state.script_calls import Arg, Script, ScriptCall, of_shard
 
 _claim_visits = Script("fleet/claim_visits")
 
 
 def claim_visits(
     *,
-    teams: str, active: str, noticed: str, notifications: str, active_ms: int, idle_ms: int, whole_ms: int,
-    quiet_ms: int, most: int, notices: int, only: Sequence[str],
+    shard: Shard, active_ms: int, idle_ms: int, whole_ms: int, quiet_ms: int, most: int, notices: int,
+    only: Sequence[str],
 ) -> ScriptCall:
     """Claim the visits that are due: active places not visited for one period, whole teams not for a longer one."""
-    keys: list[str] = [teams, active, noticed, notifications]
+    keys: list[str] = [*of_shard(shard.prefix, "teams", "active", "noticed", "notifications")]
     args: list[Arg] = [active_ms, idle_ms, whole_ms, quiet_ms, most, notices, *only]
     return _claim_visits.call(keys, args)
 
@@ -26,10 +27,10 @@ _notice_places = Script("fleet/notice_places")
 
 def notice_places(
     *,
-    teams: str, active: str, noticed: str, places: Sequence[str],
+    shard: Shard, places: Sequence[str],
 ) -> ScriptCall:
     """Note that something new happened at these places, teams or shards."""
-    keys: list[str] = [teams, active, noticed]
+    keys: list[str] = [*of_shard(shard.prefix, "teams", "active", "noticed")]
     args: list[Arg] = [*places]
     return _notice_places.call(keys, args)
 
@@ -52,10 +53,10 @@ _rest_places = Script("fleet/rest_places")
 
 def rest_places(
     *,
-    active: str, noticed: str, quiet_ms: int, places: Sequence[str],
+    shard: Shard, quiet_ms: int, places: Sequence[str],
 ) -> ScriptCall:
     """End the frequent visits of places in which nothing waits, unless something was new lately."""
-    keys: list[str] = [active, noticed]
+    keys: list[str] = [*of_shard(shard.prefix, "active", "noticed")]
     args: list[Arg] = [quiet_ms, *places]
     return _rest_places.call(keys, args)
 
@@ -65,10 +66,13 @@ _shard_work = Script("fleet/shard_work")
 
 def shard_work(
     *,
-    timers: str, due: str, turns: str, running: str, pools: str, banks: str, streams: Sequence[str],
-    leases: Sequence[str], wakeups: Sequence[str], longest_lease: int, observed_ms: int,
+    shard: Shard, streams: Sequence[str], leases: Sequence[str], wakeups: Sequence[str], longest_lease: int,
+    observed_ms: int,
 ) -> ScriptCall:
     """Look for what waits in one shard of a team, in one call, because the scheduler visits thousands of teams."""
-    keys: list[str] = [timers, due, turns, running, pools, banks, clock_key(timers), *streams, *leases, *wakeups]
+    keys: list[str] = [
+        *of_shard(shard.prefix, "timers", "due", "turns", "running", "pools", "banks", "clock"), *streams, *leases,
+        *wakeups,
+    ]
     args: list[Arg] = [len(streams), len(leases), longest_lease, observed_ms]
     return _shard_work.call(keys, args)

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tellback.state.script_calls import Arg, DecisionCall, Script, ScriptCall, clock_key
+from tellback.state.keys import Shard
+from tellback.state.script_calls import Arg, DecisionCall, Script, ScriptCall, beside, of_shard
 
 _claim_timers = Script("guidance/claim_timers")
 
 
 def claim_timers(
     *,
-    timers: str, lease_ms: int, limit: int,
+    shard: Shard, lease_ms: int, limit: int,
 ) -> ScriptCall:
     """Claim evaluations whose timers are due."""
-    keys: list[str] = [timers, clock_key(timers)]
+    keys: list[str] = [*of_shard(shard.prefix, "timers", "clock")]
     args: list[Arg] = [lease_ms, limit]
     return _claim_timers.call(keys, args)
 
@@ -25,8 +26,7 @@ _commit_evaluation = Script("guidance/commit_evaluation")
 
 def commit_evaluation(
     *,
-    intake: str, lease: str, wakeup: str, evaluation: str, seen: str, seen_old: str, mailbox: str, hist: str,
-    timers: str, guidestats: str, sessions: str, activity: str, fence: int, entries: str | bytes, version: str | bytes,
+    intake: str, evaluation: str, hist: str, guidestats: str, fence: int, entries: str | bytes, version: str | bytes,
     new_version: str | bytes, state: bytes, calls: int, check_seen: bool, timer: str, next_timer: str,
     session_name: str, at: int, new_calls: int, or_release: bool, outdated: str | bytes,
     newest_calls: Sequence[str | bytes], event_ids: Sequence[str], feedback: Sequence[str | bytes],
@@ -34,7 +34,8 @@ def commit_evaluation(
 ) -> ScriptCall:
     """Commit the effects of a batch of events on one evaluation."""
     keys: list[str] = [
-        intake, lease, wakeup, evaluation, seen, seen_old, mailbox, hist, timers, guidestats, sessions, activity,
+        intake, *beside(intake, "lease", "wakeup"), evaluation, *beside(evaluation, "seen", "seen-old", "mailbox"),
+        hist, *beside(hist, "activity"), guidestats, *of_shard(intake, "timers", "sessions"),
     ]
     args: list[Arg] = [
         len(newest_calls), len(event_ids), len(feedback), len(counts), len(lines), fence, entries, version, new_version,
@@ -49,13 +50,15 @@ _commit_timer = Script("guidance/commit_timer")
 
 def commit_timer(
     *,
-    evaluation: str, mailbox: str, hist: str, timers: str, guidestats: str, activity: str, version: str | bytes,
-    new_version: str | bytes, generation: int, state: bytes, calls: int, timer: str, next_timer: str,
-    newest_calls: Sequence[str | bytes], feedback: Sequence[str | bytes], counts: Sequence[Arg],
-    lines: Sequence[str | bytes],
+    evaluation: str, hist: str, guidestats: str, version: str | bytes, new_version: str | bytes, generation: int,
+    state: bytes, calls: int, timer: str, next_timer: str, newest_calls: Sequence[str | bytes],
+    feedback: Sequence[str | bytes], counts: Sequence[Arg], lines: Sequence[str | bytes],
 ) -> ScriptCall:
     """Commit the effects of a timer on one evaluation."""
-    keys: list[str] = [evaluation, mailbox, hist, timers, guidestats, activity]
+    keys: list[str] = [
+        evaluation, *beside(evaluation, "mailbox"), hist, *beside(hist, "activity"), guidestats, *of_shard(evaluation,
+        "timers"),
+    ]
     args: list[Arg] = [
         len(newest_calls), len(feedback), len(counts), version, new_version, generation, state, calls, timer,
         next_timer, *newest_calls, *feedback, *counts, *lines,
@@ -68,10 +71,10 @@ _note_tools = Script("guidance/note_tools")
 
 def note_tools(
     *,
-    health: str, cooldown_ms: int, sightings: str | bytes,
+    shard: Shard, cooldown_ms: int, sightings: str | bytes,
 ) -> ScriptCall:
     """Merge what calls observed about their tools."""
-    keys: list[str] = [health]
+    keys: list[str] = [*of_shard(shard.prefix, "health")]
     args: list[Arg] = [cooldown_ms, sightings]
     return _note_tools.call(keys, args)
 
@@ -81,11 +84,13 @@ _store_shared_changes = Script("guidance/store_shared_changes")
 
 def store_shared_changes(
     *,
-    intake: str, lease: str, changes: str, seen: str, seen_old: str, hist: str, fence: int, entries: str | bytes,
-    event_ids: Sequence[str], orders: Sequence[int], shared: Sequence[str | bytes], lines: Sequence[str | bytes],
+    intake: str, changes: str, seen: str, fence: int, entries: str | bytes, event_ids: Sequence[str],
+    orders: Sequence[int], shared: Sequence[str | bytes], lines: Sequence[str | bytes],
 ) -> ScriptCall:
     """Store changes that were published to a whole session, and acknowledge their entries."""
-    keys: list[str] = [intake, lease, changes, seen, seen_old, hist]
+    keys: list[str] = [
+        intake, *beside(intake, "lease"), changes, *beside(changes, "hist"), seen, *beside(seen, "seen-old"),
+    ]
     args: list[Arg] = [len(event_ids), len(orders), len(shared), fence, entries, *event_ids, *orders, *shared, *lines]
     return _store_shared_changes.call(keys, args)
 
@@ -95,9 +100,11 @@ _take_feedback = Script("guidance/take_feedback")
 
 def take_feedback(
     *,
-    mailbox: str, evaluation: str, guidestats: str, timers: str, member: str,
+    evaluation: str, guidestats: str, member: str,
 ) -> DecisionCall:
     """Return and remove the waiting feedback of one evaluation."""
-    keys: list[str] = [mailbox, evaluation, guidestats, timers, clock_key(mailbox)]
+    keys: list[str] = [
+        evaluation, *beside(evaluation, "mailbox"), guidestats, *of_shard(evaluation, "timers", "clock"),
+    ]
     args: list[Arg] = [member]
     return _take_feedback.decision(keys, args)

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tellback.state.script_calls import Arg, Script, ScriptCall
+from tellback.state.keys import Shard
+from tellback.state.script_calls import Arg, Script, ScriptCall, beside, of_shard
 
 _answer_recalls = Script("signals/answer_recalls")
 
 
 def answer_recalls(
     *,
-    intake: str, lease: str, mailboxes: Sequence[str], fence: int, entries: str | bytes, replies: Sequence[str | bytes],
+    intake: str, mailboxes: Sequence[str], fence: int, entries: str | bytes, replies: Sequence[str | bytes],
 ) -> ScriptCall:
     """Put the replies of recalls into their mailboxes and acknowledge the requests."""
-    keys: list[str] = [intake, lease, *mailboxes]
+    keys: list[str] = [intake, *beside(intake, "lease"), *mailboxes]
     args: list[Arg] = [fence, entries, *replies]
     return _answer_recalls.call(keys, args)
 
@@ -25,15 +26,14 @@ _apply_signals = Script("signals/apply_signals")
 
 def apply_signals(
     *,
-    intake: str, lease: str, bank: str, banks: str, factscore: str, factrecent: str, clustervec: str, clustertext: str,
-    clusterver: str, clusterstamps: str, clusterrecent: str, sigseen: str, sigseen_old: str, siglog: str,
-    factabove: str, factbelow: str, bankdays: str, sigstats: str, clusters: Sequence[str], hists: Sequence[str],
-    fence: int, entries: str | bytes, plan: bytes, vectors: Sequence[bytes],
+    intake: str, bank: str, clusters: Sequence[str], hists: Sequence[str], fence: int, entries: str | bytes,
+    plan: bytes, vectors: Sequence[bytes],
 ) -> ScriptCall:
     """Apply whole batches of signals of one bank, in order."""
     keys: list[str] = [
-        intake, lease, bank, banks, factscore, factrecent, clustervec, clustertext, clusterver, clusterstamps,
-        clusterrecent, sigseen, sigseen_old, siglog, factabove, factbelow, bankdays, sigstats, *clusters, *hists,
+        intake, *beside(intake, "lease"), bank, *beside(bank, "factscore", "factrecent", "clustervec", "clustertext",
+        "clusterver", "clusterstamps", "clusterrecent", "sigseen", "sigseen-old", "siglog", "factabove", "factbelow",
+        "bankdays"), *of_shard(intake, "banks", "sigstats"), *clusters, *hists,
     ]
     args: list[Arg] = [len(clusters), fence, entries, plan, *vectors]
     return _apply_signals.call(keys, args)
@@ -44,10 +44,12 @@ _bank_stats = Script("signals/bank_stats")
 
 def bank_stats(
     *,
-    bank: str, factscore: str, factabove: str, factbelow: str, clusterver: str, factinfo: str, facttext: str, top: int,
+    bank: str, top: int,
 ) -> ScriptCall:
     """Summarize a bank: its size, the present distribution of its scores, and its most and least useful facts."""
-    keys: list[str] = [bank, factscore, factabove, factbelow, clusterver, factinfo, facttext]
+    keys: list[str] = [
+        bank, *beside(bank, "factscore", "factabove", "factbelow", "clusterver", "factinfo", "facttext"),
+    ]
     args: list[Arg] = [top]
     return _bank_stats.call(keys, args)
 
@@ -57,10 +59,10 @@ _begin_decay = Script("signals/begin_decay")
 
 def begin_decay(
     *,
-    decay: str, banks: str, token: str, lease_ms: int,
+    shard: Shard, token: str, lease_ms: int,
 ) -> ScriptCall:
     """Claim the shard's weekly decay if it is due and nobody works at it."""
-    keys: list[str] = [decay, banks]
+    keys: list[str] = [*of_shard(shard.prefix, "decay", "banks")]
     args: list[Arg] = [token, lease_ms]
     return _begin_decay.call(keys, args)
 
@@ -70,10 +72,10 @@ _decay_clusters = Script("signals/decay_clusters")
 
 def decay_clusters(
     *,
-    decay: str, clusters: Sequence[str], token: str, lease_ms: int, bank: str, most: int, versions: Sequence[int],
+    shard: Shard, clusters: Sequence[str], token: str, lease_ms: int, bank: str, most: int, versions: Sequence[int],
 ) -> ScriptCall:
     """Decay the scores of some query clusters, in the order of their versions, until enough scores are done."""
-    keys: list[str] = [decay, *clusters]
+    keys: list[str] = [*of_shard(shard.prefix, "decay"), *clusters]
     args: list[Arg] = [token, lease_ms, bank, most, *versions]
     return _decay_clusters.call(keys, args)
 
@@ -83,10 +85,10 @@ _decay_facts = Script("signals/decay_facts")
 
 def decay_facts(
     *,
-    decay: str, factscore: str, bank: str, token: str, lease_ms: int, bank_name: str, about: int,
+    bank: str, token: str, lease_ms: int, bank_name: str, about: int,
 ) -> ScriptCall:
     """Decay some of a bank's global scores and store where to continue."""
-    keys: list[str] = [decay, factscore, bank]
+    keys: list[str] = [bank, *beside(bank, "factscore"), *of_shard(bank, "decay")]
     args: list[Arg] = [token, lease_ms, bank_name, about]
     return _decay_facts.call(keys, args)
 
@@ -96,10 +98,10 @@ _end_decay = Script("signals/end_decay")
 
 def end_decay(
     *,
-    decay: str, token: str, lease_ms: int, bank: str,
+    shard: Shard, token: str, lease_ms: int, bank: str,
 ) -> ScriptCall:
     """Mark one bank, or the shard's whole week, as decayed; the latter also releases the pass."""
-    keys: list[str] = [decay]
+    keys: list[str] = [*of_shard(shard.prefix, "decay")]
     args: list[Arg] = [token, lease_ms, bank]
     return _end_decay.call(keys, args)
 
@@ -109,14 +111,14 @@ _forget_fact = Script("signals/forget_fact")
 
 def forget_fact(
     *,
-    intake: str, lease: str, factinfo: str, facttext: str, factvec: str, factver: str, factstamps: str,
-    factdeleted: str, factset: str, factseen: str, factseen_old: str, factnextvec: str, factnextset: str,
-    factbanks: str, fence: int, entries: str | bytes, event_id: str, new_stamp: str, fact_id: str, bank: str,
+    intake: str, factinfo: str, fence: int, entries: str | bytes, event_id: str, new_stamp: str, fact_id: str,
+    bank: str,
 ) -> ScriptCall:
     """Delete one stored fact of a bank: its text and its vector."""
     keys: list[str] = [
-        intake, lease, factinfo, facttext, factvec, factver, factstamps, factdeleted, factset, factseen, factseen_old,
-        factnextvec, factnextset, factbanks,
+        intake, *beside(intake, "lease"), factinfo, *beside(factinfo, "facttext", "factvec", "factver", "factstamps",
+        "factdeleted", "factset", "factseen", "factseen-old", "factnextvec", "factnextset"), *of_shard(intake,
+        "factbanks"),
     ]
     args: list[Arg] = [fence, entries, event_id, new_stamp, fact_id, bank]
     return _forget_fact.call(keys, args)
@@ -127,11 +129,12 @@ _load_bank = Script("signals/load_bank")
 
 def load_bank(
     *,
-    bank: str, clustervec: str, clusterver: str, clusterstamps: str, clusterrecent: str, sigseen: str, sigseen_old: str,
-    bank_id: str, version: int, stamp: str, limit: int, oldest: int, signal_ids: Sequence[str],
+    bank: str, bank_id: str, version: int, stamp: str, limit: int, oldest: int, signal_ids: Sequence[str],
 ) -> ScriptCall:
     """Load what a worker needs before it matches queries of a bank."""
-    keys: list[str] = [bank, clustervec, clusterver, clusterstamps, clusterrecent, sigseen, sigseen_old]
+    keys: list[str] = [
+        bank, *beside(bank, "clustervec", "clusterver", "clusterstamps", "clusterrecent", "sigseen", "sigseen-old"),
+    ]
     args: list[Arg] = [bank_id, version, stamp, limit, oldest, *signal_ids]
     return _load_bank.call(keys, args)
 
@@ -141,11 +144,10 @@ _load_facts = Script("signals/load_facts")
 
 def load_facts(
     *,
-    factinfo: str, factvec: str, factver: str, factstamps: str, factdeleted: str, facts_id: str, version: int,
-    stamp: str, limit: int,
+    factinfo: str, facts_id: str, version: int, stamp: str, limit: int,
 ) -> ScriptCall:
     """Load the changes of a bank's stored facts, for a process that caches their vectors."""
-    keys: list[str] = [factinfo, factvec, factver, factstamps, factdeleted]
+    keys: list[str] = [factinfo, *beside(factinfo, "factvec", "factver", "factstamps", "factdeleted")]
     args: list[Arg] = [facts_id, version, stamp, limit]
     return _load_facts.call(keys, args)
 
@@ -155,11 +157,10 @@ _next_clusters = Script("signals/next_clusters")
 
 def next_clusters(
     *,
-    bank: str, clusterver: str, clustertext: str, nextmodel: str, nextvec: str, model: str, weights: str,
-    dimension: int, limit: int,
+    bank: str, model: str, weights: str, dimension: int, limit: int,
 ) -> ScriptCall:
     """Return the clusters of a bank that its next model has not embedded yet: those written since the last batch."""
-    keys: list[str] = [bank, clusterver, clustertext, nextmodel, nextvec]
+    keys: list[str] = [bank, *beside(bank, "clusterver", "clustertext", "next", "nextvec")]
     args: list[Arg] = [model, weights, dimension, limit]
     return _next_clusters.call(keys, args)
 
@@ -169,11 +170,10 @@ _next_facts = Script("signals/next_facts")
 
 def next_facts(
     *,
-    factinfo: str, factver: str, facttext: str, factnext: str, factnextvec: str, factnextset: str, model: str,
-    weights: str, dimension: int, limit: int,
+    factinfo: str, model: str, weights: str, dimension: int, limit: int,
 ) -> ScriptCall:
     """Return the stored facts of a bank that its next model has not embedded yet: those stored since the last batch."""
-    keys: list[str] = [factinfo, factver, facttext, factnext, factnextvec, factnextset]
+    keys: list[str] = [factinfo, *beside(factinfo, "factver", "facttext", "factnext", "factnextvec", "factnextset")]
     args: list[Arg] = [model, weights, dimension, limit]
     return _next_facts.call(keys, args)
 
@@ -183,10 +183,10 @@ _put_embeddings = Script("signals/put_embeddings")
 
 def put_embeddings(
     *,
-    vec: str, vec_old: str, embeddings: Sequence[bytes],
+    vec: str, embeddings: Sequence[bytes],
 ) -> ScriptCall:
     """Cache embeddings of queries; a full generation becomes the old one."""
-    keys: list[str] = [vec, vec_old]
+    keys: list[str] = [vec, *beside(vec, "vec-old")]
     args: list[Arg] = [*embeddings]
     return _put_embeddings.call(keys, args)
 
@@ -196,11 +196,10 @@ _put_reembedded_clusters = Script("signals/put_reembedded_clusters")
 
 def put_reembedded_clusters(
     *,
-    bank: str, clusterstamps: str, nextmodel: str, nextvec: str, bank_id: str, stamp: str, model: str, weights: str,
-    since: int, upto: int, vectors: Sequence[Arg],
+    bank: str, bank_id: str, stamp: str, model: str, weights: str, since: int, upto: int, vectors: Sequence[Arg],
 ) -> ScriptCall:
     """Store cluster vectors of a bank's next model."""
-    keys: list[str] = [bank, clusterstamps, nextmodel, nextvec]
+    keys: list[str] = [bank, *beside(bank, "clusterstamps", "next", "nextvec")]
     args: list[Arg] = [bank_id, stamp, model, weights, since, upto, *vectors]
     return _put_reembedded_clusters.call(keys, args)
 
@@ -210,12 +209,11 @@ _put_reembedded_fact = Script("signals/put_reembedded_fact")
 
 def put_reembedded_fact(
     *,
-    factinfo: str, factstamps: str, factnext: str, factver: str, factnextvec: str, factnextset: str, facts_id: str,
-    stamp: str, model: str, weights: str, since: int, upto: int, kind: str, fact_id: str | None = None,
-    vector: bytes | None = None,
+    factinfo: str, facts_id: str, stamp: str, model: str, weights: str, since: int, upto: int, kind: str,
+    fact_id: str | None = None, vector: bytes | None = None,
 ) -> ScriptCall:
     """Store the vector of one stored fact in its bank's next model."""
-    keys: list[str] = [factinfo, factstamps, factnext, factver, factnextvec, factnextset]
+    keys: list[str] = [factinfo, *beside(factinfo, "factstamps", "factnext", "factver", "factnextvec", "factnextset")]
     args: list[Arg] = [
         facts_id, stamp, model, weights, since, upto, kind, *(() if fact_id is None else (fact_id,)),
         *(() if vector is None else (vector,)),
@@ -228,10 +226,10 @@ _rank_facts = Script("signals/rank_facts")
 
 def rank_facts(
     *,
-    factscore: str, factabove: str, factbelow: str, start: int, limit: int,
+    factscore: str, start: int, limit: int,
 ) -> ScriptCall:
     """Return a page of a bank's facts, the least useful first."""
-    keys: list[str] = [factscore, factabove, factbelow]
+    keys: list[str] = [factscore, *beside(factscore, "factabove", "factbelow")]
     args: list[Arg] = [start, limit]
     return _rank_facts.call(keys, args)
 
@@ -241,11 +239,10 @@ _read_usefulness = Script("signals/read_usefulness")
 
 def read_usefulness(
     *,
-    bank: str, factscore: str, clusters: Sequence[str], bank_id: str, stamp: str, version: int, most: int,
-    fact_ids: Sequence[str],
+    bank: str, clusters: Sequence[str], bank_id: str, stamp: str, version: int, most: int, fact_ids: Sequence[str],
 ) -> ScriptCall:
     """Return scores of facts for a query."""
-    keys: list[str] = [bank, factscore, *clusters]
+    keys: list[str] = [bank, *beside(bank, "factscore"), *clusters]
     args: list[Arg] = [bank_id, stamp, version, most, *fact_ids]
     return _read_usefulness.call(keys, args)
 
@@ -255,16 +252,15 @@ _remember_fact = Script("signals/remember_fact")
 
 def remember_fact(
     *,
-    intake: str, lease: str, factinfo: str, facttext: str, factvec: str, factver: str, factstamps: str,
-    factdeleted: str, factset: str, factseen: str, factseen_old: str, factnextvec: str, factnextset: str,
-    factbanks: str, fence: int, entries: str | bytes, event_id: str, new_stamp: str, facts_id: str, kind: str,
-    model: str, dimension: int, max_facts: int, max_bytes: int, fact_id: str, text: str, vector: bytes, weights: str,
-    bank: str,
+    intake: str, factinfo: str, fence: int, entries: str | bytes, event_id: str, new_stamp: str, facts_id: str,
+    kind: str, model: str, dimension: int, max_facts: int, max_bytes: int, fact_id: str, text: str, vector: bytes,
+    weights: str, bank: str,
 ) -> ScriptCall:
     """Store one fact of a bank, its text and vector, in place of its former ones."""
     keys: list[str] = [
-        intake, lease, factinfo, facttext, factvec, factver, factstamps, factdeleted, factset, factseen, factseen_old,
-        factnextvec, factnextset, factbanks,
+        intake, *beside(intake, "lease"), factinfo, *beside(factinfo, "facttext", "factvec", "factver", "factstamps",
+        "factdeleted", "factset", "factseen", "factseen-old", "factnextvec", "factnextset"), *of_shard(intake,
+        "factbanks"),
     ]
     args: list[Arg] = [
         fence, entries, event_id, new_stamp, facts_id, kind, model, dimension, max_facts, max_bytes, fact_id, text,
@@ -291,11 +287,10 @@ _set_threshold = Script("signals/set_threshold")
 
 def set_threshold(
     *,
-    bank: str, banks: str, clusterstamps: str, bank_name: str, bank_id: str, new_stamp: str, model: str, dimension: int,
-    threshold: str, weights: str,
+    bank: str, bank_name: str, bank_id: str, new_stamp: str, model: str, dimension: int, threshold: str, weights: str,
 ) -> ScriptCall:
     """Set the cosine from which two queries of a bank share a cluster; a bank that does not exist begins with it."""
-    keys: list[str] = [bank, banks, clusterstamps]
+    keys: list[str] = [bank, *beside(bank, "clusterstamps"), *of_shard(bank, "banks")]
     args: list[Arg] = [bank_name, bank_id, new_stamp, model, dimension, threshold, weights]
     return _set_threshold.call(keys, args)
 
@@ -305,14 +300,13 @@ _switch_model = Script("signals/switch_model")
 
 def switch_model(
     *,
-    bank: str, clustervec: str, nextmodel: str, nextvec: str, lastvec: str, factinfo: str, facttext: str, factvec: str,
-    factset: str, factnext: str, factnextvec: str, factnextset: str, bank_id: str, version: int, facts_id: str,
-    facts_version: int, new_id: str, model: str, weights: str, dimension: int, threshold: str,
+    bank: str, bank_id: str, version: int, facts_id: str, facts_version: int, new_id: str, model: str, weights: str,
+    dimension: int, threshold: str,
 ) -> ScriptCall:
     """Switch a bank to another model."""
     keys: list[str] = [
-        bank, clustervec, nextmodel, nextvec, lastvec, factinfo, facttext, factvec, factset, factnext, factnextvec,
-        factnextset,
+        bank, *beside(bank, "clustervec", "next", "nextvec", "lastvec", "factinfo", "facttext", "factvec", "factset",
+        "factnext", "factnextvec", "factnextset"),
     ]
     args: list[Arg] = [bank_id, version, facts_id, facts_version, new_id, model, weights, dimension, threshold]
     return _switch_model.call(keys, args)

@@ -2,7 +2,7 @@
 -- Store the record of a queued command that no worker serves, unless it was leased or cancelled meanwhile. Nor if the
 -- host came back: the caller may have stood still since it looked. Atomic: a worker could lease the command between the
 -- check and the record, and it would end in two records.
--- keys: job, jobs, joborder, pools, jobabsent, records, recorded, done, hist, cmdstats, clock
+-- keys: job, +done, jobs, +joborder, +jobabsent, records, +recorded, +hist, /pools, /cmdstats, /clock
 -- args:
 --   member str: of the queue
 --   pool str

@@ -2,14 +2,14 @@
 -- Cancel a command in any state. One that waits, in a queue or for its submission to be applied, gets its record here,
 -- and the worker of a running one is asked to stop it. Atomic: between the check of the state and its effect a worker
 -- could lease the command.
--- keys: operation, job, jobs, joborder, pools, jobabsent, records, recorded, done, hist, stopped, cmdstats, audit,
---   clock
+-- keys: operation, job, +done, +stop, jobs, +joborder, +jobabsent, records, +recorded, +hist, /pools, /cmdstats,
+--   /audit, /clock
 -- args:
 --   pool str
 --   record text: of a command that never ran, JSON
 --   history text: its history entry, JSON without its first brace
 --   entry text: the audit entry, JSON without its first brace
---   stop text: for the worker of a running command: who cancelled it and why
+--   phrase text: for the worker of a running command: who cancelled it and why
 -- returns: {"state": before the call, "unknown" | "queued" | "running" | "done", "next": id of a further attempt, or
 --   ""}.
 -- @include decision
@@ -37,8 +37,8 @@ end
 if job[1] == 'queued' then
   dequeue(keys, job[2], arg_pool)
   store_record(keys, arg_record, arg_history, 'cancelled')
-elseif job[1] == 'running' and redis.call('EXISTS', key_stopped) == 0 then
-  redis.call('RPUSH', key_stopped, arg_stop)
-  redis.call('PEXPIRE', key_stopped, STOP_LIFETIME)
+elseif job[1] == 'running' and redis.call('EXISTS', key_stop) == 0 then
+  redis.call('RPUSH', key_stop, arg_phrase)
+  redis.call('PEXPIRE', key_stop, STOP_LIFETIME)
 end
 return answer({ state = job[1], next = job[3] or '' })

@@ -2,7 +2,8 @@
 -- Apply CommandSubmitted: queue the command, or store its record at once if it cannot run or was cancelled. Atomic:
 -- the entry leaves the intake exactly when the command is queued or has its record. If the queue is full, nothing
 -- changes: the caller refuses the command in a second call, so that no other call carries one more record.
--- keys: intake, lease, job, jobs, joborder, pools, records, recorded, done, hist, cmdstats, sessions, activity, clock
+-- keys: intake, +lease, job, +done, jobs, +joborder, records, +recorded, +hist, +activity, /pools, /cmdstats,
+--   /sessions, /clock
 -- args:
 --   fence int
 --   entries text: JSON array of the ids that leave the stream

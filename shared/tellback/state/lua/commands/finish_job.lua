@@ -2,7 +2,7 @@
 -- Store the record of a command that a worker ran. If the command was declared lost meanwhile and has a record, this
 -- one is kept as superseded. Atomic: each command ends in exactly one record, even if a sweep declares it lost at the
 -- same moment.
--- keys: job, running, records, recorded, done, hist, superseded, stop, cmdstats
+-- keys: job, +done, +stop, records, +recorded, +hist, +superseded, /running, /cmdstats
 -- args:
 --   command_id str
 --   token str: of the lease

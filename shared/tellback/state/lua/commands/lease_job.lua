@@ -2,7 +2,7 @@
 -- Lease the first of some candidate commands that is still queued. A retry with the same token gets the same command,
 -- in case the reply was lost. A worker that asks ends the absence of its host. Atomic: of two workers only one gets the
 -- command.
--- keys: jobs, joborder, pools, jobabsent, running, clock, *candidates
+-- keys: jobs, +joborder, +jobabsent, /pools, /running, /clock, *candidates
 -- args:
 --   pool str
 --   token str: of the lease

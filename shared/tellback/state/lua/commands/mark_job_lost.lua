@@ -2,7 +2,7 @@
 -- Declare a running command lost if its lease has expired: store that record and, if there is to be another attempt,
 -- queue it under an id of its own. Atomic: a worker must not renew or finish the command in between, and no crash
 -- leaves the record without the next attempt.
--- keys: job, running, records, recorded, done, hist, stop, next_job, jobs, joborder, pools, cmdstats, clock
+-- keys: job, +done, +stop, next_job, jobs, +joborder, records, +recorded, +hist, /running, /pools, /cmdstats, /clock
 -- args:
 --   command_id str
 --   record text: JSON

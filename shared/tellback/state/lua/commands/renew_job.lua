@@ -1,7 +1,7 @@
 -- flags: allow-oom
 -- Renew the lease of a running command, even an expired one, unless it was declared lost. Atomic: a sweep must not
 -- declare it lost between the check and the renewal.
--- keys: job, running, clock
+-- keys: job, /running, /clock
 -- args:
 --   command_id str
 --   token str: of the lease

@@ -1,6 +1,6 @@
 -- Put a waiver into the record of a failed command. Atomic: the record is replaced only if it is still the one that the
 -- caller read, so two waivers at once leave one, and the audit log names exactly those that were stored.
--- keys: operation, records, hist, audit
+-- keys: operation, records, +hist, /audit
 -- args:
 --   before text: the record as the caller read it, JSON
 --   after text: the same record with its waiver, JSON

@@ -1,6 +1,6 @@
 -- Let a host use a session or bank, if the team has it already or may have one more. Atomic: of hosts that bring new
 -- ones at the same time, as many are let in as there is room for. What is let in is listed at once, and so counts.
--- keys: limits, names, others
+-- keys: names, others, /limits
 -- args:
 --   field str: the limit, 'sessions' or 'banks'
 --   name str

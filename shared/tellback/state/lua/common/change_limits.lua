@@ -2,7 +2,7 @@
 -- Replace the limits of a team in its first shard, where they stand as a whole beside the audit log. Atomic: no call
 -- meets the shard without its limits, no act goes without its entry in the audit log, and of two operators who change
 -- other limits at once neither undoes the other's.
--- keys: operation, limits, audit
+-- keys: operation, /limits, /audit
 -- args:
 --   before text: those that the caller read there, as JSON; '' for none
 --   entry text: the audit entry, JSON without its first brace

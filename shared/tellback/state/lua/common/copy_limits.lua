@@ -1,6 +1,6 @@
 -- flags: allow-oom
 -- Replace the limits of a team in a shard that is not its first. Atomic: no call meets the shard without its limits.
--- keys: limits
+-- keys: /limits
 -- args:
 --   *fields text: names and values
 -- returns: 1.

@@ -1,7 +1,7 @@
 -- flags: allow-oom
 -- Remove a command from the set of running ones unless it is running. Atomic: a worker may have leased it since the
 -- caller found nothing about it, and nobody would notice if it were lost later.
--- keys: job, running
+-- keys: job, /running
 -- args:
 --   command_id text
 -- returns: 1, or 0 if the command is running.

@@ -9,7 +9,7 @@
 -- `standstills` keeps the last of those in which the steady clock stood after a step back: the time at which it stood,
 -- the skew and the steady time after it, and the number of the observation that counted it. What was set meanwhile is
 -- moved forward by these (see lib/steady), whatever steps follow.
--- keys: observations
+-- keys: /clock
 -- args:
 --   host str: field of the observing host; '' if the round trip was too slow to measure, and nothing is compared
 --   boot_ms int: the host's clock
@@ -34,7 +34,7 @@ local function int(number)
   return string.format('%.0f', number)
 end
 
-local known = redis.call('HMGET', key_observations, 'skew', 'last', 'since', host, 'most', 'reached', 'standstills')
+local known = redis.call('HMGET', key_clock, 'skew', 'last', 'since', host, 'most', 'reached', 'standstills')
 local skew, last, since = tonumber(known[1] or 0), tonumber(known[2]), tonumber(known[3] or 0)
 local offset, step, newest = server - boot, 0, host ~= ''
 local was, reached = known[4] and cjson.decode(known[4]), last or tonumber(known[6] or 0) -- see lib/steady
@@ -53,11 +53,11 @@ if was then
     -- A host that observed since this one's last observation saw the clock either before or after the step, and nobody
     -- knows which. Delete its record: otherwise it would count the step again or undo it, and two hosts that disagree
     -- would do so forever.
-    local hosts = redis.call('HGETALL', key_observations)
+    local hosts = redis.call('HGETALL', key_clock)
     for index = 1, #hosts, 2 do
       local other = string.sub(hosts[index], 1, 5) == 'host:' and cjson.decode(hosts[index + 1])
       if other and other[4] > was[4] then
-        redis.call('HDEL', key_observations, hosts[index])
+        redis.call('HDEL', key_clock, hosts[index])
       end
     end
   end
@@ -67,18 +67,18 @@ elseif reached - (now - skew) > tonumber(arg_step_ms) then
 end
 local silent = host ~= '' and arg_stands_in == '1' and last and now - skew - last > UNOBSERVED_MS
 local doubtful = silent and (not was or (was[5] and boot - was[2] < UNOBSERVED_MS))
-local time, number = doubtful and last or now - skew, redis.call('HINCRBY', key_observations, 'observations', 1)
+local time, number = doubtful and last or now - skew, redis.call('HINCRBY', key_clock, 'observations', 1)
 if step ~= 0 or (last and math.abs(time - last) > tonumber(arg_gap_ms)) then
   since = time
 end
-redis.call('HSET', key_observations, 'skew', int(skew), 'last', int(time), 'since', int(since),
+redis.call('HSET', key_clock, 'skew', int(skew), 'last', int(time), 'since', int(since),
   'most', int(math.max(skew, tonumber(known[5] or 0))))
 if newest and not (doubtful and was) then
   local record = '[' .. int(offset) .. ',' .. int(boot) .. ',' .. int(skew) .. ',' .. number
     .. (doubtful and ',1]' or ']')
-  redis.call('HSET', key_observations, host, record)
+  redis.call('HSET', key_clock, host, record)
 end
-redis.call('HDEL', key_observations, 'reached')
+redis.call('HDEL', key_clock, 'reached')
 if stood and step ~= 0 then
   table.insert(standstills, {reached, skew, time, number})
 end
@@ -86,17 +86,17 @@ if #standstills > KEPT_STANDSTILLS then
   table.remove(standstills, 1)
 end
 if #standstills > 0 then
-  redis.call('HSET', key_observations, 'standstills', cjson.encode(standstills))
+  redis.call('HSET', key_clock, 'standstills', cjson.encode(standstills))
 end
-local surplus = redis.call('HLEN', key_observations) - 5 - math.min(#standstills, 1) - tonumber(arg_hosts)
+local surplus = redis.call('HLEN', key_clock) - 5 - math.min(#standstills, 1) - tonumber(arg_hosts)
 if surplus > 0 then -- evict the one that observed longest ago; each call adds at most one
-  local hosts, oldest, at = redis.call('HGETALL', key_observations), nil, math.huge
+  local hosts, oldest, at = redis.call('HGETALL', key_clock), nil, math.huge
   for index = 1, #hosts, 2 do
     local other = string.sub(hosts[index], 1, 5) == 'host:' and cjson.decode(hosts[index + 1])
     if other and other[4] < at then
       oldest, at = hosts[index], other[4]
     end
   end
-  redis.call('HDEL', key_observations, oldest)
+  redis.call('HDEL', key_clock, oldest)
 end
 return {int(time), int(time - since), int(step)}

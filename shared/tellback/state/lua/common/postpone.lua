@@ -1,7 +1,7 @@
 -- flags: allow-oom
 -- Move a due member of an index to a later time. Atomic: a member that was renewed, rescheduled or removed since the
 -- caller saw it due must stay as it is; otherwise the caller would extend a lease or recreate an entry.
--- keys: index, clock
+-- keys: index, /clock
 -- args:
 --   member str
 --   ms int: from now

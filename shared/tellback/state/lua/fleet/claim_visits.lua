@@ -5,7 +5,7 @@
 -- time in the future is due: the server's clock was set back.
 -- First it notes the places that notifications name, and removes these, in the same script: a dispatcher whose read was
 -- lost, or that died, thus delays a wake-up by a period at most. A place that no dispatcher has read of is due at once.
--- keys: teams, active, noticed, notifications
+-- keys: /teams, /active, /noticed, /notifications
 -- args:
 --   active_ms int: period of the active places
 --   idle_ms int: period of all teams

@@ -1,7 +1,7 @@
 -- flags: allow-oom
 -- Note that something new happened at these places, teams or shards: the scheduler visits them in each period for a
 -- while. Atomic: a rest between the writes would take a place from the active ones that was just noticed.
--- keys: teams, active, noticed
+-- keys: /teams, /active, /noticed
 -- args:
 --   *places str
 -- returns: how many of their teams were not known.

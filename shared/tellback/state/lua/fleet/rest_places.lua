@@ -1,7 +1,7 @@
 -- flags: allow-oom
 -- End the frequent visits of places in which nothing waits, unless something was new lately. Atomic: a notification
 -- between the check and the removal would be lost.
--- keys: active, noticed
+-- keys: /active, /noticed
 -- args:
 --   quiet_ms int: without a notification, for a team that is visited as a whole. A shard rests unless its team was
 --     noticed since the visit was claimed, because whatever has a deadline there waits already

@@ -1,6 +1,6 @@
 -- Look for what waits in one shard of a team, in one call, because the scheduler visits thousands of teams. It reads
 -- only: each duty checks again in the script that decides.
--- keys: timers, due, turns, running, pools, banks, clock, *streams, *leases, *wakeups
+-- keys: /timers, /due, /turns, /running, /pools, /banks, /clock, *streams, *leases, *wakeups
 -- args:
 --   longest_lease int: in milliseconds
 --   observed_ms int: since the last observation of the clock; after more, one is due

@@ -2,7 +2,7 @@
 -- Claim evaluations whose timers are due. Each one's score moves by the lease and gets a fraction, which the score of
 -- a commit never has: a fraction found here shows that an earlier claim never committed. Atomic: two workers must not
 -- claim the same evaluation.
--- keys: timers, clock
+-- keys: /timers, /clock
 -- args:
 --   lease_ms int
 --   limit int: most evaluations to claim

@@ -2,7 +2,8 @@
 -- Commit the effects of a batch of events on one evaluation: its state, the ids it has seen, the feedback it earned,
 -- the history lines and the counters. Atomic with the acknowledgement: whichever process dies, an event counts once
 -- and its feedback is sent once. The version stops two consumers from building on the same state.
--- keys: intake, lease, wakeup, evaluation, seen, seen_old, mailbox, hist, timers, guidestats, sessions, activity
+-- keys: intake, +lease, +wakeup, evaluation, +seen, +seen_old, +mailbox, hist, +activity, guidestats, /timers,
+--   /sessions
 -- args:
 --   fence int
 --   entries text: JSON array of the ids that leave the stream

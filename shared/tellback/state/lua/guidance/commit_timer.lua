@@ -2,7 +2,7 @@
 -- Commit the effects of a timer on one evaluation. Several workers may evaluate the same timer; atomic with the check
 -- of the version, which lets only one of them commit. The mailbox's generation proves that nobody has taken the
 -- waiting feedback since it was loaded.
--- keys: evaluation, mailbox, hist, timers, guidestats, activity
+-- keys: evaluation, +mailbox, hist, +activity, guidestats, /timers
 -- args:
 --   version text: that was loaded
 --   new_version text

@@ -4,7 +4,7 @@
 -- changes nothing. A refusal counts as repeated only if it comes after the previous cool-down had ended: agents
 -- refused at the same time count as one. A refusal that may concern one caller alone counts when another session met
 -- one shortly before. Atomic: many workers read, merge and write the same tool's state.
--- keys: health
+-- keys: /health
 -- args:
 --   cooldown_ms int: if the tool names none
 --   sightings text: JSON [[tool, at, began, refused (1 or 0), wait in ms that the tool named or -1, session of a

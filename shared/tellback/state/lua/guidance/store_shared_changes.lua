@@ -2,7 +2,7 @@
 -- Store changes that were published to a whole session, and acknowledge their entries. Each of its evaluations reads
 -- them. Atomic with the acknowledgement and the seen ids: a change is reported once. Each change gets a number `n`
 -- that grows within the session: its entry's order, or one more than the last.
--- keys: intake, lease, changes, seen, seen_old, hist
+-- keys: intake, +lease, changes, +hist, seen, +seen_old
 -- args:
 --   fence int
 --   entries text: JSON array of the ids that leave the stream

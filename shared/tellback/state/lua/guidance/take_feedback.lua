@@ -3,7 +3,7 @@
 -- more than three calls have followed. Feedback of a timer is bound to none; taking it makes the evaluation due again
 -- after `every`, its period. `takes` counts the mailbox's generations and shows consumers that nothing of an earlier
 -- one is waiting. Atomic: two callers must not get the same feedback.
--- keys: operation, mailbox, evaluation, guidestats, timers, clock
+-- keys: operation, evaluation, +mailbox, guidestats, /timers, /clock
 -- args:
 --   member str: of timers
 -- returns: {"feedback": [JSON text, ...]}. An empty reply is not stored, because agents ask often.

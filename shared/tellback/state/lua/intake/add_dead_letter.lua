@@ -1,7 +1,7 @@
 -- flags: allow-oom
 -- Move one entry from its intake stream to the dead letters. Atomic: a crash between the two would lose the entry or
 -- keep it twice.
--- keys: intake, lease, dead
+-- keys: intake, +lease, /dead
 -- args:
 --   fence int
 --   entries text: JSON array of the ids that leave the stream

@@ -1,7 +1,7 @@
 -- Append events to one intake stream, all or none. One call carries many entries because packing one command for each
 -- took most of the host's time. Atomic for two reasons: a resend is appended once, however late the first attempt
 -- arrives; and hosts that append at the same time cannot all pass the same check of the bounds.
--- keys: intake, lease, wakeup, limits, bucket, mark?
+-- keys: intake, +lease, +wakeup, /limits, /bucket, mark?
 -- args:
 --   max_entries int
 --   max_bytes int

@@ -2,7 +2,7 @@
 -- Give the holder of a stream's lease entries that are behind others. Atomic: a consumer whose lease has passed on must
 -- not be given an entry, because the holder may apply a later one of the same session first. They are pending from here
 -- on, so a consumer that dies leaves them to the next.
--- keys: intake, lease
+-- keys: intake, +lease
 -- args:
 --   fence int
 --   consumer str

@@ -1,6 +1,6 @@
 -- flags: allow-oom
 -- Delete one dead letter for good. Atomic: the audit log names exactly the letters that were dropped.
--- keys: operation, dead, audit
+-- keys: operation, /dead, /audit
 -- args:
 --   letter text: its id
 --   entry text: the audit entry, JSON without its first brace

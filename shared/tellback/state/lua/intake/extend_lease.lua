@@ -2,7 +2,7 @@
 -- Extend the lease of a consumer that lingers on its stream, together with its pending marker. Atomic: if another
 -- consumer took over between the check and the writes, this one would extend a lease and mark wake-ups that are not
 -- its own.
--- keys: lease, wakeup
+-- keys: lease, +wakeup
 -- args:
 --   fence int
 --   lease_ms int

@@ -1,7 +1,7 @@
 -- flags: allow-oom
 -- Read entries that were read before and never applied. Each reading counts as a delivery, and too many deliveries make
 -- a dead letter. Atomic: a consumer whose lease has passed on must not count one for an entry that the holder applies.
--- keys: intake, lease
+-- keys: intake, +lease
 -- args:
 --   fence int
 --   consumer str

@@ -2,7 +2,7 @@
 -- Read the next entries of a stream that no consumer has read, or release the stream if there are none. Atomic: a
 -- consumer whose lease has passed on must not read an entry, because only it would apply that one, and the holder would
 -- apply later ones first; and an entry that came between an empty read and the release would have no wake-up.
--- keys: intake, lease, wakeup
+-- keys: intake, +lease, +wakeup
 -- args:
 --   fence int
 --   consumer str

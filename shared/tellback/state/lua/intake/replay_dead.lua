@@ -1,6 +1,6 @@
 -- Move one dead letter back into its intake stream. Atomic: two operators must not replay it twice, and no crash may
 -- lose it.
--- keys: operation, dead, intake, audit
+-- keys: operation, intake, /dead, /audit
 -- args:
 --   letter text: its id
 --   entry text: the audit entry, JSON without its first brace

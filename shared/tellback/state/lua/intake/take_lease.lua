@@ -3,7 +3,7 @@
 -- wake-up. A consumer that lingers holds the marker itself, and nobody publishes a wake-up while it does. Atomic: two
 -- consumers must never both believe that they hold the stream. It reads in the same round trip, because most consumers
 -- are woken for a few entries.
--- keys: lease, fence_counter, wakeup, intake
+-- keys: intake, +lease, +fence, +wakeup
 -- args:
 --   lease_ms int
 --   linger flag
@@ -25,7 +25,7 @@ if held then
 end
 -- The microseconds make it unique: after a failover that lost the counter's last steps, a consumer of before it would
 -- otherwise have the same fence as the next one.
-local fence = redis.call('INCR', key_fence_counter) * 1000000 + redis.call('TIME')[2]
+local fence = redis.call('INCR', key_fence) * 1000000 + redis.call('TIME')[2]
 redis.call('SET', key_lease, string.format('%.0f', fence), 'PX', arg_lease_ms)
 if arg_linger == '1' then
   redis.call('SET', key_wakeup, 'lingering', 'PX', arg_lease_ms)

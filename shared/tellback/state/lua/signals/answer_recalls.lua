@@ -1,7 +1,7 @@
 -- flags: allow-oom
 -- Put the replies of recalls into their mailboxes and acknowledge the requests. Atomic: a request leaves the intake
 -- exactly when its reply is there.
--- keys: intake, lease, *mailboxes
+-- keys: intake, +lease, *mailboxes
 -- args:
 --   fence int
 --   entries text: JSON array of the ids that leave the stream

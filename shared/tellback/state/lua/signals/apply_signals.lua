@@ -1,8 +1,9 @@
 -- flags: allow-oom
 -- Apply whole batches of signals of one bank, in order. Atomic: no signal is lost or counts twice, two workers cannot
 -- begin the same query cluster side by side, and the entries leave the intake with their effect.
--- keys: intake, lease, bank, banks, factscore, factrecent, clustervec, clustertext, clusterver, clusterstamps,
---   clusterrecent, sigseen, sigseen_old, siglog, factabove, factbelow, bankdays, sigstats, *clusters, *hists
+-- keys: intake, +lease, bank, +factscore, +factrecent, +clustervec, +clustertext, +clusterver, +clusterstamps,
+--   +clusterrecent, +sigseen, +sigseen_old, +siglog, +factabove, +factbelow, +bankdays, /banks, /sigstats, *clusters,
+--   *hists
 -- args:
 --   fence int
 --   entries text: JSON array of the ids that leave the stream

@@ -1,7 +1,7 @@
 -- Summarize a bank: its size, the present distribution of its scores, and its most and least useful facts. Ranges of
 -- the sorted sets give the counts, and only the records that are returned are read. Atomic: all figures belong to the
 -- same moment.
--- keys: bank, factscore, factabove, factbelow, clusterver, factinfo, facttext
+-- keys: bank, +factscore, +factabove, +factbelow, +clusterver, +factinfo, +facttext
 -- args:
 --   top int: how many of the most and of the least useful facts to return
 -- returns: {now, bank as a flat hash, number of facts, number of clusters, facts from 0 to 0.1, ... from 0.9 to 1, the

@@ -1,5 +1,5 @@
 -- Claim the shard's weekly decay if it is due and nobody works at it. Atomic: of two beats only one begins.
--- keys: decay, banks
+-- keys: /decay, /banks
 -- args:
 --   token str: of the caller
 --   lease_ms int

@@ -1,6 +1,6 @@
 -- Decay the scores of some query clusters, in the order of their versions, until enough scores are done. Atomic, as
 -- decay_facts. A cluster that was evicted needs no decay: another one in its slot holds only fresh scores.
--- keys: decay, *clusters
+-- keys: /decay, *clusters
 -- args:
 --   token str: of the caller
 --   lease_ms int

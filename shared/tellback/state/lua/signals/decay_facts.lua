@@ -1,6 +1,6 @@
 -- Decay some of a bank's global scores and store where to continue. Atomic: no signal can change a score between its
 -- read and its write, and the stored cursor matches what was written.
--- keys: decay, factscore, bank
+-- keys: bank, +factscore, /decay
 -- args:
 --   token str: of the caller
 --   lease_ms int

@@ -1,6 +1,6 @@
 -- Mark one bank, or the shard's whole week, as decayed; the latter also releases the pass. Atomic: another process may
 -- take over the pass between the check of the owner and the write.
--- keys: decay
+-- keys: /decay
 -- args:
 --   token str: of the caller
 --   lease_ms int

@@ -1,8 +1,8 @@
 -- flags: allow-oom
 -- Delete one stored fact of a bank: its text and its vector. The scores that signals gave it stay. Atomic: an event
 -- counts once, and its entry leaves the intake with its effect.
--- keys: intake, lease, factinfo, facttext, factvec, factver, factstamps, factdeleted, factset, factseen, factseen_old,
---   factnextvec, factnextset, factbanks
+-- keys: intake, +lease, factinfo, +facttext, +factvec, +factver, +factstamps, +factdeleted, +factset, +factseen,
+--   +factseen_old, +factnextvec, +factnextset, /factbanks
 -- args:
 --   fence int
 --   entries text: JSON array of the ids that leave the stream

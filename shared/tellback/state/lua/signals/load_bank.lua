@@ -1,6 +1,6 @@
 -- Load what a worker needs before it matches queries of a bank: the bank, the clusters written since the worker's last
 -- load, and which signals were applied before. Atomic: the vectors belong to the version that is returned with them.
--- keys: bank, clustervec, clusterver, clusterstamps, clusterrecent, sigseen, sigseen_old
+-- keys: bank, +clustervec, +clusterver, +clusterstamps, +clusterrecent, +sigseen, +sigseen_old
 -- args:
 --   bank_id str: as known, or ''
 --   version int: as known

@@ -1,6 +1,6 @@
 -- Load the changes of a bank's stored facts, for a process that caches their vectors. Atomic: the version returned is
 -- that of the vectors beside it.
--- keys: factinfo, factvec, factver, factstamps, factdeleted
+-- keys: factinfo, +factvec, +factver, +factstamps, +factdeleted
 -- args:
 --   facts_id str: of what is cached, '' for nothing
 --   version int: of what is cached, 0 for nothing

@@ -2,7 +2,7 @@
 -- The first call for a bank and model starts from the beginning and drops what was embedded for another model. A bank
 -- that already has the model has none. Atomic: the texts belong to their versions, and of two processes only one
 -- starts over.
--- keys: bank, clusterver, clustertext, nextmodel, nextvec
+-- keys: bank, +clusterver, +clustertext, +next, +nextvec
 -- args:
 --   model str
 --   weights str
@@ -18,16 +18,16 @@ if not id or (model == arg_model and (weights or '') == arg_weights and dimensio
   return {redis.call('HGETALL', key_bank), 0, 0, redis.call('ZCARD', key_clusterver), {}, {}}
 end
 local meant = {id, arg_model, arg_weights, arg_dimension}
-local found = redis.call('HMGET', key_nextmodel, 'id', 'model', 'weights', 'dimension')
+local found = redis.call('HMGET', key_next, 'id', 'model', 'weights', 'dimension')
 local same = true
 for i = 1, 4 do same = same and found[i] == meant[i] end
 if not same then
-  redis.call('UNLINK', key_nextmodel, key_nextvec)
-  redis.call('HSET', key_nextmodel, 'id', meant[1], 'model', meant[2], 'weights', meant[3], 'dimension', meant[4],
+  redis.call('UNLINK', key_next, key_nextvec)
+  redis.call('HSET', key_next, 'id', meant[1], 'model', meant[2], 'weights', meant[3], 'dimension', meant[4],
     'upto', 0)
-  redis.call('PEXPIRE', key_nextmodel, NEXT_LIFETIME)
+  redis.call('PEXPIRE', key_next, NEXT_LIFETIME)
 end
-local from = tonumber(redis.call('HGET', key_nextmodel, 'upto'))
+local from = tonumber(redis.call('HGET', key_next, 'upto'))
 local reported = redis.call('ZRANGEBYSCORE', key_clusterver, '(' .. from, '+inf', 'WITHSCORES', 'LIMIT', 0, arg_limit)
 local slots, upto = {}, tonumber(version or 0)
 for i = 1, #reported, 2 do slots[#slots + 1] = reported[i] end

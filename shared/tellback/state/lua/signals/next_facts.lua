@@ -1,7 +1,7 @@
 -- Return the stored facts of a bank that its next model has not embedded yet: those stored since the last batch. The
 -- first call for these facts and this model starts from the beginning and drops what was embedded for
 -- another model. Facts that already have the model have none. Atomic, as next_clusters.
--- keys: factinfo, factver, facttext, factnext, factnextvec, factnextset
+-- keys: factinfo, +factver, +facttext, +factnext, +factnextvec, +factnextset
 -- args:
 --   model str
 --   weights str

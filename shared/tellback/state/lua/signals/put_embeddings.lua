@@ -1,6 +1,6 @@
 -- Cache embeddings of queries; a full generation becomes the old one. Atomic: neither generation can outgrow its cap
 -- or be left without a lifetime.
--- keys: vec, vec_old
+-- keys: vec, +vec_old
 -- args:
 --   *embeddings bytes: field and vector, in turn
 -- returns: the number of embeddings in the current generation.

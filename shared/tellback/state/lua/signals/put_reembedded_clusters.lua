@@ -1,6 +1,6 @@
 -- Store cluster vectors of a bank's next model. Atomic: the version up to which clusters are embedded always matches
 -- the stored vectors, whichever process dies.
--- keys: bank, clusterstamps, nextmodel, nextvec
+-- keys: bank, +clusterstamps, +next, +nextvec
 -- args:
 --   bank_id str
 --   stamp str: of the bank when the texts were read
@@ -14,13 +14,13 @@
 -- @include stamps
 -- constants: NEXT_LIFETIME, NEXTVEC_LIFETIME
 
-local found = redis.call('HMGET', key_nextmodel, 'id', 'model', 'weights', 'upto')
+local found = redis.call('HMGET', key_next, 'id', 'model', 'weights', 'upto')
 if found[1] ~= arg_bank_id or found[2] ~= arg_model or found[3] ~= arg_weights or found[4] ~= arg_since then
   return 'stale'
 end
 if not has_stamp(key_bank, key_clusterstamps, arg_stamp) then return 'stale' end
 if #args_vectors > 0 then redis.call('HSET', key_nextvec, unpack(args_vectors)) end
-redis.call('HSET', key_nextmodel, 'upto', arg_upto)
-redis.call('PEXPIRE', key_nextmodel, NEXT_LIFETIME)
+redis.call('HSET', key_next, 'upto', arg_upto)
+redis.call('PEXPIRE', key_next, NEXT_LIFETIME)
 redis.call('PEXPIRE', key_nextvec, NEXTVEC_LIFETIME)
 return 'ok'

@@ -1,7 +1,7 @@
 -- Store the vector of one stored fact in its bank's next model. One fact a call, because adding one to a vector set
 -- takes some milliseconds. Atomic: the version up to which facts are embedded always matches the stored vectors,
 -- whichever process dies.
--- keys: factinfo, factstamps, factnext, factver, factnextvec, factnextset
+-- keys: factinfo, +factstamps, +factnext, +factver, +factnextvec, +factnextset
 -- args:
 --   facts_id str
 --   stamp str: of the bank's facts when this one was read

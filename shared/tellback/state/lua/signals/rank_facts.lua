@@ -1,5 +1,5 @@
 -- Return a page of a bank's facts, the least useful first. Atomic: each record is the one that was ranked.
--- keys: factscore, factabove, factbelow
+-- keys: factscore, +factabove, +factbelow
 -- args:
 --   start int: how many to skip
 --   limit int: how many to return

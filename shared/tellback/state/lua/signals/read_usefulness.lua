@@ -1,6 +1,6 @@
 -- Return scores of facts for a query: from the best matching cluster that has a score of the fact, else the fact's
 -- global score. A stored 0.5 is a score, not an absence. Atomic: the clusters read are those that were matched.
--- keys: bank, factscore, *clusters
+-- keys: bank, +factscore, *clusters
 -- args:
 --   bank_id str: of the bank when the clusters were matched
 --   stamp str: of the bank then, or ''

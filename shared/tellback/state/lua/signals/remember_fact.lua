@@ -1,8 +1,8 @@
 -- flags: allow-oom
 -- Store one fact of a bank, its text and vector, in place of its former ones. Atomic: text and vector always belong
 -- together, an event counts once, and its entry leaves the intake with its effect.
--- keys: intake, lease, factinfo, facttext, factvec, factver, factstamps, factdeleted, factset, factseen, factseen_old,
---   factnextvec, factnextset, factbanks
+-- keys: intake, +lease, factinfo, +facttext, +factvec, +factver, +factstamps, +factdeleted, +factset, +factseen,
+--   +factseen_old, +factnextvec, +factnextset, /factbanks
 -- args:
 --   fence int
 --   entries text: JSON array of the ids that leave the stream

@@ -1,6 +1,6 @@
 -- Set the cosine from which two queries of a bank share a cluster; a bank that does not exist begins with it. Atomic,
 -- and with a version of its own: no worker can place a query by the former threshold afterwards.
--- keys: bank, banks, clusterstamps
+-- keys: bank, +clusterstamps, /banks
 -- args:
 --   bank_name str
 --   bank_id str: of a bank that begins

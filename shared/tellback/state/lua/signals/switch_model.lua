@@ -2,8 +2,8 @@
 -- Bank and facts get new ids, which makes processes that cached them load again, and makes placements by the old
 -- vectors stale. Of the two, one that does not exist or already has the model is left alone. Atomic: a worker sees the
 -- old model with the old vectors or the new one with the new, and no late write is lost.
--- keys: bank, clustervec, nextmodel, nextvec, lastvec, factinfo, facttext, factvec, factset, factnext, factnextvec,
---   factnextset
+-- keys: bank, +clustervec, +next, +nextvec, +lastvec, +factinfo, +facttext, +factvec, +factset, +factnext,
+--   +factnextvec, +factnextset
 -- args:
 --   bank_id str: or ''
 --   version int: of the bank
@@ -31,14 +31,14 @@ local function ready(key, next_key, id, version)
   return tonumber(has[2]) == tonumber(version) and tonumber(found[4]) == tonumber(version)
 end
 
-if not ready(key_bank, key_nextmodel, arg_bank_id, arg_version) then return 'stale' end
+if not ready(key_bank, key_next, arg_bank_id, arg_version) then return 'stale' end
 if not ready(key_factinfo, key_factnext, arg_facts_id, arg_facts_version) then return 'stale' end
 local clusters, facts = due(key_bank), due(key_factinfo)
 local set = redis.call('HGET', key_factinfo, 'kind') == 'set'
 
 -- Some of the new vectors were lost: drop the progress and embed all of them again.
 if clusters and redis.call('HLEN', key_nextvec) ~= redis.call('HLEN', key_clustervec) then
-  redis.call('UNLINK', key_nextmodel)
+  redis.call('UNLINK', key_next)
   return 'stale'
 end
 if facts then
@@ -59,7 +59,7 @@ if clusters then
     redis.call('UNLINK', key_lastvec)
   end
   redis.call('HSET', key_bank, 'threshold', arg_threshold, unpack(model))
-  redis.call('UNLINK', key_nextmodel)
+  redis.call('UNLINK', key_next)
 end
 if facts then
   local now, new = set and key_factset or key_factvec, set and key_factnextset or key_factnextvec

@@ -2,7 +2,7 @@
 -- Claim an ambiguous delivery, the first of its conversation, to ask the platform whether it was sent. The
 -- delivery stays ambiguous; its score moves to when it may be claimed again. Atomic: two callers must not
 -- both ask.
--- keys: queue, ambiguous, clock
+-- keys: queue, ambiguous, /clock
 -- args:
 --   conversation str
 --   expected str: idempotency key

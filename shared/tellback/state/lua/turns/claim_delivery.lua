@@ -2,7 +2,7 @@
 -- Lease the first delivery of a conversation to one transport. The token is the operation id, and a repeated call gets
 -- the same delivery. The conversation's score becomes the end of the lease, when an unsettled delivery is due again.
 -- Atomic: two transports must not both send it.
--- keys: out, queue, turn, hist, ambiguous, turnstats, clock
+-- keys: out, +ambiguous, queue, turn, hist, /turnstats, /clock
 -- args:
 --   channel str
 --   conversation str

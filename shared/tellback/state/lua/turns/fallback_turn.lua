@@ -1,7 +1,7 @@
 -- flags: allow-oom
 -- Answer an overdue turn with a fallback, if it is still unanswered. Atomic: the turn's state and its delivery change
 -- together, and of many sweeps over the same turn only one writes a fallback.
--- keys: turn, due, out, queue, channels, hist, turnstats, clock, evicted_turn?, evicted_hist?
+-- keys: turn, out, queue, hist, /due, /channels, /turnstats, /clock, evicted_turn?, evicted_hist?
 -- args:
 --   turn_id str
 --   response text: JSON

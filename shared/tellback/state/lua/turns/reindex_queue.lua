@@ -1,7 +1,7 @@
 -- flags: allow-oom
 -- Put a conversation that has deliveries back into its channel's index if it is missing. Transports read only the
 -- index. Atomic: a conversation whose last delivery is settled at this moment must not come back.
--- keys: out, queue, clock
+-- keys: out, queue, /clock
 -- args:
 --   conversation str
 -- returns: 1 if the conversation was missing, else 0.

@@ -2,7 +2,7 @@
 -- Settle a delivery that was taken, or an ambiguous one after its platform was asked. `wait` is a retry that spends no
 -- attempt. `delivered` is believed even after the lease has passed on, because the user has the message. Atomic: the
 -- queue, the turn and the history change together, and no crash leaves a settled delivery first in the queue.
--- keys: operation, out, queue, turn, hist, ambiguous, turnstats, clock
+-- keys: operation, out, +ambiguous, queue, turn, hist, /turnstats, /clock
 -- args:
 --   channel str
 --   conversation str
