@@ -14,11 +14,11 @@ from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.errors import Unavailable
 from tellback.names import Family
-from tellback.state.database import RedisFull
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
 from tellback.state.keys import stream_of
 from tellback.state.records import Records
+from tellback.state.unavailable import RedisFull
 from tests.support.keyleaks import undeclared
 from tests.support.redis_server import RedisServer
 from tests.support.turns import delivered_now, opened, state

@@ -12,7 +12,7 @@ import pytest
 
 import tellback
 from tellback import Settings, connect
-from tellback.client.connection import connect_existing
+from tellback.client.connection import connect_for_command
 from tellback.errors import ConfigurationError, InvalidInput, NotFound, Unavailable
 from tellback.state.database import Database
 from tellback.state.keys import Layout
@@ -42,7 +42,7 @@ def test_a_host_that_never_saw_redis_assumes_the_setting(settings: Settings) -> 
 def test_a_client_that_finds_no_team_leaves_no_connection(database: Database) -> None:
     before = database.command("CLIENT", "LIST").count(b"\n")
     with pytest.raises(NotFound) as missing:
-        connect_existing(database.url, team="misspelt")
+        connect_for_command(database.url, team="misspelt", create=False)
     wait_until(
         lambda: database.command("CLIENT", "LIST").count(b"\n") == before, f"it is closed after: {missing.value}"
     )

@@ -38,7 +38,7 @@ def alerts(
 ) -> None:
     """Show the alerts of TELLBACK_TEAMS, or of your team, and exit 1 if there are any. With --send, post them."""
     from tellback.alerts.settings import load_alert_settings
-    from tellback.client.connection import connect, connect_existing
+    from tellback.client.connection import connect_for_command
     from tellback.settings import load
 
     with report_errors(), ExitStack() as open_clients:
@@ -51,8 +51,8 @@ def alerts(
             return
         teams = (served.team,) if team else served.served_teams or (served.team,)
         # `--send` is a service: it may start before its team's first event, so it creates the team as a host does.
-        open_ = connect if send else connect_existing
-        clients = [open_clients.enter_context(open_(redis_url, team=each)) for each in teams]
+        opened = (connect_for_command(redis_url, team=each, create=send) for each in teams)
+        clients = [open_clients.enter_context(tb) for tb in opened]
         if send:
             _send_until_stopped(clients, settings)
         else:

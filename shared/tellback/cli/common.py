@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from tellback.client.connection import Tellback
+    from tellback.state.call_deadline import CircuitBreaker
 
 BEGIN: Final = "Get started"
 
@@ -70,11 +71,13 @@ def plain_text(text: str, style: str = "") -> Text:
 @contextmanager
 def client(url: str | None, team: str | None) -> Generator[Tellback, None, None]:
     """Open a client for a command that publishes, and say so if that creates the team which the user named."""
-    from tellback.client.connection import connect
+    from tellback.client.connection import connect_for_command
+    from tellback.state.call_deadline import CircuitBreaker
 
     with report_errors():
-        is_new = _is_named(team) and not _exists(url, team)
-        with connect(url, team=team) as tb:
+        breaker = CircuitBreaker()
+        is_new = _is_named(team) and not _exists(url, team, breaker)
+        with connect_for_command(url, team=team, create=True, breaker=breaker) as tb:
             if is_new:
                 echo(f"tellback: there was no team {tb.context.layout.team}; this created it", err=True)
             yield tb
@@ -87,9 +90,9 @@ def existing_team(url: str | None, team: str | None) -> Generator[Tellback, None
     A team that the user names, by `--team` or by TELLBACK_TEAM, must exist: else a typing error looks like a team at
     rest. If nobody names one, and there is none yet, the default team is shown as empty.
     """
-    from tellback.client.connection import connect_existing
+    from tellback.client.connection import connect_for_command
 
-    with report_errors(), connect_existing(url, team=team, required=_is_named(team)) as tb:
+    with report_errors(), connect_for_command(url, team=team, create=False, required=_is_named(team)) as tb:
         yield tb
 
 
@@ -106,7 +109,7 @@ def team_option(team: str) -> str:
     return "" if team == (os.environ.get(f"{PREFIX}TEAM") or Settings().team) else f" --team {team}"
 
 
-def _exists(url: str | None, team: str | None) -> bool:
+def _exists(url: str | None, team: str | None, breaker: CircuitBreaker) -> bool:
     """Return False if Redis has no such team; True too if it does not answer."""
     from tellback.errors import Unavailable
     from tellback.settings import load
@@ -114,7 +117,7 @@ def _exists(url: str | None, team: str | None) -> bool:
     from tellback.state.team import existing_layouts
 
     settings = load(redis_url=url, team=team)
-    with closing(Database(settings.redis_url)) as database:
+    with closing(Database(settings.redis_url, breaker=breaker)) as database:
         try:
             return bool(existing_layouts(database, [settings.team]))
         except Unavailable:

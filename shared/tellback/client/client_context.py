@@ -27,11 +27,12 @@ from tellback.messaging.team_renewal import TeamRenewal
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.call_deadline import CircuitBreaker
-from tellback.state.database import Database, RedisFull
+from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.list_waiter import ListWaiter
 from tellback.state.team import existing_layouts, no_team, open_layout, team_id
 from tellback.state.tool_health import FleetHealth, ToolHealth
+from tellback.state.unavailable import RedisFull
 from tellback.tracing import Tracing, tracing_of
 from tellback.urls import without_secrets
 
@@ -165,6 +166,17 @@ class ClientContext:
         object.__setattr__(self, "activity", ActivityNotice(self.database, self.layout))
         object.__setattr__(self, "admission", Admission(self.quick_database, self.layout, self.breaker))
         object.__setattr__(self, "local_recall", LocalRecall(self.settings, self.database, self.layout))
+
+    def flush(self) -> None:
+        """Send the buffered events, for a call that must come after them.
+
+        Raises:
+            Unavailable: Redis does not answer, so the call itself need not wait for it again. They are in the spool.
+            SpoolFull: Redis does not answer, and the spool is full.
+        """
+        away = self.publisher.flush()
+        if away is not None:
+            raise away
 
     def prepare_turn(self) -> None:
         """Send what a new turn must not wait for.

@@ -190,7 +190,7 @@ class Job:
             InvalidInput: a text is too long.
             Unavailable: Redis does not answer. The command may or may not be cancelled; you can repeat the call.
         """
-        self._context.publisher.flush()
+        self._context.flush()
         author = Author.of(by, reason)
         state, again = self._jobs.cancel(self.submitted, author)
         if again is not None:
@@ -286,7 +286,7 @@ def waive(context: ClientContext, session: str, command_id: str, reason: str, by
     author = Author.of(by, reason)
     if not author.reason:
         raise InvalidInput("a waiver needs a reason: say why this failure does not count")
-    context.publisher.flush()
+    context.flush()
     return Records(context.database, context.layout).waive(session, command_id, author)
 
 
@@ -299,6 +299,6 @@ def gate(context: ClientContext, session: str, require: Sequence[Sequence[str]] 
         if reason := command_error(argv):
             raise InvalidInput(f"require holds {argv!r}: {reason}")
     # Flushed first: a submission still in this process's buffer would look to the gate like a command that never ran.
-    context.publisher.flush()
+    context.flush()
     kept, evicted = Records(context.database, context.layout).all(session)
     return evaluate_gate(kept, require=require, evicted=evicted)

@@ -28,6 +28,7 @@ from tellback.messaging.publisher import Publisher
 from tellback.messaging.team_cache import SpoolLocation
 from tellback.own_passwords import remember_passwords
 from tellback.settings import Settings, load
+from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.confirmation import Confirmation
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
@@ -360,19 +361,28 @@ def connect(url: str | None = None, *, team: str | None = None, settings: Settin
     return _open(settings, locate_team)
 
 
-def connect_existing(url: str | None = None, *, team: str | None = None, required: bool = True) -> Tellback:
-    """Connect to a team without creating it. If it does not exist and is not `required`, it is an empty one.
+def connect_for_command(
+    url: str | None, *, team: str | None, create: bool, required: bool = True, breaker: CircuitBreaker | None = None
+) -> Tellback:
+    """Connect for a command of the command line, which waits once for a Redis that hangs.
+
+    `create` creates the team. Otherwise, if it does not exist and is not `required`, it is an empty one.
 
     Raises:
         NotFound: there is no such team, and it is `required`.
         ConfigurationError: a setting is wrong, or the team's name is not allowed.
     """
-    return _open(load(redis_url=url, team=team), partial(find_team, required=required))
+    locate = locate_team if create else partial(find_team, required=required)
+    return _open(load(redis_url=url, team=team), locate, breaker or CircuitBreaker())
 
 
-def _open(settings: Settings, locate: Callable[[Database, Settings], tuple[Layout, SpoolLocation]]) -> Tellback:
+def _open(
+    settings: Settings,
+    locate: Callable[[Database, Settings], tuple[Layout, SpoolLocation]],
+    breaker: CircuitBreaker | None = None,
+) -> Tellback:
     remember_passwords(settings.redis_url)
-    database = Database(settings.redis_url, confirmation=Confirmation.of(settings))
+    database = Database(settings.redis_url, confirmation=Confirmation.of(settings), breaker=breaker)
     try:
         layout, place = locate(database, settings)
     except BaseException:

@@ -9,7 +9,6 @@ import msgspec
 
 from tellback.client.client_context import ClientContext
 from tellback.names import Family
-from tellback.state.database import NotPermitted
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.gauges import TurnStats, command_gauges, read_backlog
 from tellback.state.job_listing import JobListing, ListedJob
@@ -19,6 +18,7 @@ from tellback.state.sessions import SessionActivity, Sessions
 from tellback.state.team_memory import team_memory
 from tellback.state.turn_view import TurnView
 from tellback.state.turns import Turns
+from tellback.state.unavailable import NotPermitted
 
 MAX_OPEN_TURNS = 1_000  # in a listing of sessions: those with the nearest deadlines
 ACTIVE_SECONDS = 900.0

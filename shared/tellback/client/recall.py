@@ -29,10 +29,10 @@ from tellback.redaction import redact_text
 from tellback.signals.ranking import rank_candidates
 from tellback.signals.validation import check_candidates, check_count, check_limits, check_query, check_share
 from tellback.state.banks import BankStore
-from tellback.state.database import RedisFull
 from tellback.state.keys import stream_of
 from tellback.state.recalls import Recalls
 from tellback.state.stored_facts import FactBacklog, FactStore
+from tellback.state.unavailable import RedisFull
 from tellback.truncation import truncate_bytes
 
 BACKOFF: Final = Backoff(first=0.002, longest=0.05)

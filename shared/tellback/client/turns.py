@@ -104,8 +104,8 @@ class Turn:
         shown = redact_text(response.text or response.voice or "")
         try:
             return self._store_answer(TurnAnswer(response, self._late_ms(late), excerpt=shown))
-        except Unavailable:
-            return self._spool_event(TurnEnding(response=response, late_within=late))
+        except Unavailable as away:
+            return self._spool_event(away, TurnEnding(response=response, late_within=late))
 
     def fail(self, *, code: str) -> AnswerResult:
         """Answer now that something went wrong, in the turn's language. Requirement T-10.
@@ -151,8 +151,8 @@ class Turn:
         event = said.to_event(self.ref, self._origin)  # first, since a refused event must leave the turn unmarked
         try:
             self._store.mark_finishing(self.ref, self._origin.within_ms, self._origin)
-        except Unavailable:
-            self._spool_event(said)
+        except Unavailable as away:
+            self._spool_event(away, said)
         else:
             self._context.publisher.publish(event)
 
@@ -254,8 +254,8 @@ class Turn:
         try:
             # 0: a failure is never sent late, after the fallback has said the same.
             return self._store_answer(TurnAnswer(response, 0, code=code, excerpt=redact_text(response.text or "")))
-        except Unavailable:
-            return self._spool_event(said)
+        except Unavailable as away:
+            return self._spool_event(away, said)
 
     def _store_routed(self, response: OutgoingResponse, code: str) -> AnswerResult:
         if not code:
@@ -268,9 +268,9 @@ class Turn:
             (self._context.settings.late_within_of(self.channel) if late_within is None else late_within) * 1000
         )
 
-    def _spool_event(self, said: TurnEnding) -> Literal["spooled"]:
+    def _spool_event(self, away: Unavailable, said: TurnEnding) -> Literal["spooled"]:
         self._context.publisher.publish(said.to_event(self.ref, self._origin))
-        self._context.publisher.flush()  # on disk before this returns: a buffered answer would die with the host
+        self._context.publisher.spool(away)  # before this returns: a buffered answer would die with the host
         return "spooled"
 
 

@@ -10,13 +10,14 @@ from tellback.doctor.infrastructure import DoctorFinding, note, ok, wrong
 from tellback.errors import Unavailable
 from tellback.names import SWEEPS_QUEUE, Family
 from tellback.settings import Settings
-from tellback.state.database import Database, NotPermitted
+from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.gauges import TurnStats, read_backlog
 from tellback.state.keys import FAMILIES, Layout, stream_of
 from tellback.state.presence import Worker
 from tellback.state.quarantine import quarantined_keys
 from tellback.state.stranded import stranded
+from tellback.state.unavailable import NotPermitted
 from tellback.state.unreadable import unreadable_jobs, unreadable_queues, unreadable_turns
 from tellback.urls import without_secrets
 from tellback.wording import count_phrase

@@ -17,9 +17,10 @@ from tellback.doctor import backlog, infrastructure
 from tellback.doctor.infrastructure import DoctorFinding, wrong
 from tellback.errors import Unavailable
 from tellback.settings import PREFIX, Settings
-from tellback.state.database import Database, NotPermitted
+from tellback.state.database import Database
 from tellback.state.embeddings import Encoders
 from tellback.state.presence import Presence
+from tellback.state.unavailable import NotPermitted
 
 
 def run_checks(settings: Settings, *, url_given: bool) -> list[DoctorFinding]:

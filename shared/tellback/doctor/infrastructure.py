@@ -25,12 +25,12 @@ from tellback.messaging import spool_file
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.signals.models import PACKAGE, PACKAGED, PACKAGED_SHA256
-from tellback.state.database import Database, NotPermitted
+from tellback.state.database import Database
 from tellback.state.embeddings import EncoderState
 from tellback.state.keys import Layout
 from tellback.state.presence import MODEL_ADVICE, MODEL_MB, Presence, Worker
 from tellback.state.team import stored_layout
-from tellback.state.unavailable import CHECK_LOGIN
+from tellback.state.unavailable import CHECK_LOGIN, NotPermitted
 from tellback.unknown_variables import unknown_variables
 from tellback.up.health import check_redis, flower_is_healthy
 from tellback.up.redis_server import parse_version

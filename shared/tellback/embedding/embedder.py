@@ -18,9 +18,10 @@ from tellback.embedding.batching import batched_encoder
 from tellback.embedding.encoder import Encoder, encoder_for
 from tellback.settings import Settings, load
 from tellback.signals.matching import Vectors, as_bytes, as_vectors
-from tellback.state.database import Database, RedisFull
+from tellback.state.database import Database
 from tellback.state.embeddings import EmbeddingCache
 from tellback.state.keys import Shard
+from tellback.state.unavailable import RedisFull
 
 MAX_CACHED: Final = 10_000  # 15 MB at 384 dimensions
 

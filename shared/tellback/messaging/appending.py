@@ -16,8 +16,9 @@ from tellback.errors import TellbackError, Unavailable
 from tellback.messaging.append_call import Bounds, StreamFull, append_call, end_of_call, must_notify, notification
 from tellback.messaging.spool import SpooledEvent
 from tellback.names import Family
-from tellback.state.database import LOST, Database
+from tellback.state.database import Database
 from tellback.state.script_calls import ScriptCall
+from tellback.state.unavailable import LOST
 
 _CONFIRMED: Final = tuple(f":in:{family}" for family in (Family.COMMANDS, Family.TURNS))
 

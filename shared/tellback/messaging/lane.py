@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from tellback import clock
-from tellback.errors import SpoolFull
+from tellback.contracts.codec import encode
+from tellback.contracts.limits import MAX_MESSAGE_BYTES
+from tellback.contracts.message import Message
+from tellback.errors import InvalidInput, SpoolFull
 from tellback.log import get_logger
 from tellback.messaging.append_call import CALL_BYTES
 from tellback.messaging.spool import MAX_AGE_SECONDS, Send, Spool, SpooledEvent
@@ -184,3 +187,19 @@ class Lane:
     def close(self) -> None:
         """Close the spool."""
         self._spool.close(unsent=bool(self._buffer))
+
+
+def encode_event(message: Message) -> bytes:
+    """Return a message as an entry of a stream.
+
+    Raises:
+        InvalidInput: it is larger than an entry may be, or has text that UTF-8 cannot encode.
+    """
+    try:
+        raw = encode(message)
+    except UnicodeEncodeError as error:  # half a surrogate pair, as in names of files that are not UTF-8
+        name = type(message).__name__
+        raise InvalidInput(f"{name} holds text that is not valid Unicode: {error.reason}") from None
+    if len(raw) > MAX_MESSAGE_BYTES:
+        raise InvalidInput(f"{type(message).__name__} has {len(raw)} bytes; an entry holds {MAX_MESSAGE_BYTES}")
+    return raw

@@ -18,15 +18,13 @@ from typing import Any, Final
 from redis import exceptions
 
 from tellback import clock
-from tellback.contracts.codec import encode
-from tellback.contracts.limits import MAX_MESSAGE_BYTES
 from tellback.contracts.message import Message
-from tellback.errors import InvalidInput, SpoolFull, StateConflict, TellbackError
+from tellback.errors import SpoolFull, StateConflict, TellbackError, Unavailable
 from tellback.forks import run_in_child
 from tellback.log import get_logger
 from tellback.messaging.append_call import Bounds, StreamFull
 from tellback.messaging.appending import AppendOutcome, Unreachable, append_all
-from tellback.messaging.lane import RETRY_SECONDS, BufferedTotal, Lane
+from tellback.messaging.lane import RETRY_SECONDS, BufferedTotal, Lane, encode_event
 from tellback.messaging.spool import Spool, SpooledEvent
 from tellback.messaging.team_cache import SpoolLocation, spool_name
 from tellback.messaging.team_renewal import TeamRenewal
@@ -38,7 +36,6 @@ from tellback.tracing import tracing_of, with_context
 
 _log = get_logger("tellback.publisher")
 BUFFER_MAX: Final = 20_000  # events of a family in memory
-
 BUFFER_BYTES: Final = 64 << 20
 
 
@@ -72,6 +69,7 @@ class Publisher:
         self._lanes: dict[str, Lane] = {}  # by the name of their spool
         self._totals = {family: BufferedTotal(family) for family in Family}
         self._asked: set[Family] = set()  # families whose orphaned spools were looked for
+        self._unanswered: tuple[float, Unreachable] | None = None  # the last try to which Redis gave no answer
 
     def _begin_in_child(self) -> None:
         """Start with an empty state: buffers, spools and locks are the parent's, and its threads do not run here."""
@@ -90,7 +88,7 @@ class Publisher:
             SpoolFull: Redis is unavailable and the spool is full; the event was not accepted.
             StateConflict: this publisher is closed, so nothing would send the event.
         """
-        raw = _encoded(message if self._tracing is None else with_context(self._tracing, message))
+        raw = encode_event(message if self._tracing is None else with_context(self._tracing, message))
         family = message.family
         stream, name = self._stream_of(family, message.routing)
         with self._buffer_lock:
@@ -132,25 +130,45 @@ class Publisher:
             self._open(family, name, stream).left = True
         return bool(names)
 
-    def flush(self) -> None:
-        """Send all buffered events now; when this returns they are in Redis or in the spool.
+    def flush(self) -> Unavailable | None:
+        """Send all buffered events now; when this returns they are in Redis, or in the spool if it did not answer.
 
         Raises:
             SpoolFull: some are in neither; they stay in memory and are retried.
         """
         if self._interrupts_itself:
             self._keep_apart()
-        else:
-            self._flush()
+        away = self._flush()
+        self._raise_full()
+        return away
+
+    def spool(self, away: Unavailable) -> None:
+        """Write all buffered events to disk, for a caller to whom Redis has just given no answer (`away`).
+
+        Raises:
+            SpoolFull: there is no room; they stay in memory and are retried.
+        """
+        if self._interrupts_itself or not self._send_lock.acquire(blocking=False):
+            with self._buffer_lock:  # another thread may wait for Redis too, with events that go before these
+                return self._keep_apart()
+        try:
+            self._send(self._all(), away)
+        finally:
+            self._send_lock.release()
+        return self._raise_full()
+
+    def _raise_full(self) -> None:
         for lane in self._all():
             if lane.full is not None:
                 raise lane.full
 
-    def _flush(self) -> None:
+    def _flush(self) -> Unavailable | None:
         if self._interrupts_itself:
-            return
-        with self._send_lock:
-            self._send([lane for lane in self._all() if len(lane) or lane.needs_retry])
+            return None
+        began = clock.monotonic()
+        with self._send_lock:  # whoever held it may have waited for Redis in vain, and this call with it
+            away = self._unanswered[1] if self._unanswered and self._unanswered[0] >= began else None
+            return self._send([lane for lane in self._all() if len(lane) or lane.needs_retry], away)
 
     @property
     def _interrupts_itself(self) -> bool:
@@ -233,7 +251,8 @@ class Publisher:
     @property
     def refusal(self) -> str | None:
         """The reason for which Redis refused what waits on disk: a limit, a full stream; None if it does not answer."""
-        return next((str(lane.trouble) for lane in self._all() if lane.spooled and _refused(lane.trouble)), None)
+        troubles = (lane.trouble for lane in self._all() if lane.spooled)
+        return next((str(trouble) for trouble in troubles if isinstance(trouble, StreamFull)), None)
 
     def close(self) -> None:
         """Flush, stop the thread and close the spool; safe to call again.
@@ -294,11 +313,12 @@ class Publisher:
                     if is_due and not any(lane.needs_retry for lane in self._all()):  # a Redis that is away costs time
                         self._team.renew()
 
-    def _send(self, lanes: Sequence[Lane]) -> None:
-        """Send the events of lanes: all lanes without a spool in shared round trips, then the others one by one."""
-        behind = [lane for lane in lanes if lane.behind]
-        away = self._send_buffered([lane for lane in lanes if not lane.behind])
-        for lane in behind:
+    def _send(self, lanes: Sequence[Lane], away: Unavailable | None = None) -> Unavailable | None:
+        """Send the events of lanes, those without a spool in shared round trips; return the error if Redis is away."""
+        waiting = [lane for lane in lanes if lane.behind or away is not None]
+        if away is None:
+            away = self._send_buffered([lane for lane in lanes if not lane.behind])
+        for lane in waiting:
             if away is None:
                 away = self._catch_up(lane)
             else:  # one timeout is enough: the other lanes do not try a Redis that does not answer
@@ -306,6 +326,7 @@ class Publisher:
         if any(lane.needs_retry for lane in lanes):
             with self._buffer_lock:
                 self._wake()  # the thread may be waiting without a timeout; now it has something to retry
+        return away
 
     def _catch_up(self, lane: Lane) -> Unreachable | None:
         """Send a lane's events from disk, then from memory; return the error if Redis does not answer at all."""
@@ -358,6 +379,9 @@ class Publisher:
 
     def _append(self, waiting: Sequence[Sequence[SpooledEvent]], outcomes: Sequence[AppendOutcome]) -> None:
         append_all(self._db, self._bounds, self._settings.publish_batch, waiting, outcomes)
+        for outcome in outcomes:
+            if isinstance(outcome.trouble, Unreachable):
+                self._unanswered = clock.monotonic(), outcome.trouble
 
     def _emptied(self, lanes: Sequence[Lane]) -> list[list[SpooledEvent]]:
         with self._buffer_lock:
@@ -373,18 +397,3 @@ class Publisher:
                 lane.full = full
         else:
             lane.emptied()
-
-
-def _refused(trouble: Exception | None) -> bool:
-    return isinstance(trouble, StreamFull)
-
-
-def _encoded(message: Message) -> bytes:
-    try:
-        raw = encode(message)
-    except UnicodeEncodeError as error:  # half a surrogate pair, as in names of files that are not UTF-8
-        name = type(message).__name__
-        raise InvalidInput(f"{name} holds text that is not valid Unicode: {error.reason}") from None
-    if len(raw) > MAX_MESSAGE_BYTES:
-        raise InvalidInput(f"{type(message).__name__} has {len(raw)} bytes; an entry holds {MAX_MESSAGE_BYTES}")
-    return raw

@@ -19,12 +19,13 @@ from tellback import clock
 from tellback.backoff import Backoff, retry
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.state import redis_py
+from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.cluster import ClusterConnections
 from tellback.state.confirmation import Confirmation
 from tellback.state.keys import Shard, lifetime_ms
 from tellback.state.script_calls import Arg, DecisionCall, Script, ScriptCall
 from tellback.state.scripts import common as scripts
-from tellback.state.unavailable import NOT_PERMITTED, ONE_NODE, WRONG_DATABASE, unavailable_text, where_of
+from tellback.state.unavailable import LOST, SCRIPTS_MISSING, RedisFull, as_raised, unanswered_text, where_of
 from tellback.urls import servers_of
 
 Command = redis_py.Command
@@ -35,45 +36,12 @@ NOT_A_URL = (
     "with special characters of a password percent-encoded"
 )
 
-FULL = (
-    "Redis is full (at its maxmemory) and refuses what is new; workers still apply and answer, which frees "
-    "memory: try again later, or raise maxmemory"
-)
-
-LOST = "a failover of Redis lost the call just after it was made: try again"
-
-SCRIPTS_MISSING = (
-    "Redis at {where} lacks a script of this release, and this user may not load it (EVAL is refused): workers of the "
-    "same release load it within 5 seconds of their start, or of a restart of Redis; check with `tellback doctor` that "
-    "one runs"
-)
-
 FULL_BACKOFF = 0.1  # seconds between two reads of a full Redis that refuses a blocking read
-
-# First words of the errors of a server that cannot serve now, for which redis-py has no types.
-RETRYABLE_ERRORS: Final = {
-    "BUSY",  # somebody's script has run for longer than `busy-reply-threshold`
-    "MISCONF",  # its disk is full
-    "NOREPLICAS",  # replicas are missing
-    "UNBLOCKED",  # it was demoted while this client waited in a blocking read
-}
-
-# redis-py has no type for them (the second is that of Redis 7.0); a plain command raises NoPermissionError.
-DENIED_IN_SCRIPT = ("ACL failure in script", "The user executing the script can't")
-NO_DATABASE = ("DB index is out of range", "SELECT is not allowed")  # the latter of any but 0 in a cluster
 
 # Errors of a server that is no longer the primary, or is cut off from it. The address may resolve to another server by
 # now, but an open connection does not move: behind a virtual IP, calls failed for 46 s until it was cut from outside.
 # A server that is loading raises ConnectionError, which drops the connection by itself.
 DEMOTED = (exceptions.ReadOnlyError, exceptions.ClusterDownError)  # MasterDownError is one of the latter
-
-
-class RedisFull(Unavailable):
-    """Redis is at its `maxmemory`. It refuses this call, but not those that free memory or answer a user."""
-
-
-class NotPermitted(Unavailable):
-    """Redis refused this call to this user. The next one may be allowed: an access list changes without a restart."""
 
 
 Connections = redis_py.RedisConnections | ClusterConnections
@@ -100,12 +68,18 @@ class Database:
     """
 
     def __init__(
-        self, url: str, *, call_deadline: float | None = None, confirmation: Confirmation | None = None
+        self,
+        url: str,
+        *,
+        call_deadline: float | None = None,
+        confirmation: Confirmation | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> None:
         """Prepare a client; it connects on first use.
 
         `call_deadline`, in seconds, is for callers that must not wait. It bounds connecting, each reply and each call
-        as a whole, and turns retries off. `confirmation` is what `confirm` waits for, by default nothing.
+        as a whole, and turns retries off. `confirmation` is what `confirm` waits for, by default nothing. `breaker`
+        stops calls soon after an unanswered one; not those of a cluster, where other nodes may answer.
 
         Raises:
             ConfigurationError: the URL is not that of a Redis.
@@ -115,12 +89,13 @@ class Database:
         except (ValueError, TypeError):  # its message may contain part of the password
             raise ConfigurationError(NOT_A_URL) from None
         self.url = url
+        self._breaker = None if isinstance(self._connections, ClusterConnections) else breaker
         self._confirmation = confirmation
         self._cursors: dict[int, bytes] = {}  # of `scan_step`
 
     def command(self, *parts: Arg) -> Any:
         """Run one command and return its reply."""
-        with _unavailable(self.url), self._leaving_demoted():
+        with _unavailable(self.url, self._breaker), self._leaving_demoted():
             return self._connections.run(parts)
 
     def pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True, repeat: bool = True) -> list[Any]:
@@ -130,7 +105,7 @@ class Database:
         """
         if not commands:
             return []
-        with _unavailable(self.url):
+        with _unavailable(self.url, self._breaker):
             replies = self._connections.run_all(commands, repeat=repeat)
             errors = [reply for reply in replies if isinstance(reply, Exception)]
             if any(isinstance(error, DEMOTED) for error in errors):
@@ -154,7 +129,7 @@ class Database:
         trip, however the command ends, and its reply is returned instead. It may have run if this raises, so it must be
         one that may be repeated, such as a decision.
         """
-        with _unavailable(self.url), self._leaving_demoted():
+        with _unavailable(self.url, self._breaker), self._leaving_demoted():
             replies = self._connections.run_blocking(seconds, parts, [] if then is None else [then.evalsha])
             if then is None or not isinstance(replies[-1], exceptions.NoScriptError):
                 return _raise_first(replies)[-1]
@@ -208,7 +183,7 @@ class Database:
         """Run as `run_all`, but return errors in place of failed calls' replies, and no replies to `first`."""
         sent = [*first, *(call.evalsha for call in calls), *also]
         replies = self.pipeline(sent, raise_on_error=False, repeat=repeat)
-        _raise_first([_as_raised(each, self.url) for each in replies[: len(first)] if isinstance(each, Exception)])
+        _raise_first([as_raised(each, self.url) for each in replies[: len(first)] if isinstance(each, Exception)])
         del replies[: len(first)]
         for loads_once in (True, False):
             unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
@@ -220,7 +195,7 @@ class Database:
             )
             for i, reply in zip(unknown, again, strict=True):
                 replies[i] = Unavailable(SCRIPTS_MISSING.format(where=where_of(self.url))) if _no_eval(reply) else reply
-        return [_as_raised(reply, self.url) if isinstance(reply, Exception) else reply for reply in replies]
+        return [as_raised(reply, self.url) if isinstance(reply, Exception) else reply for reply in replies]
 
     def load_scripts(self, scripts: Sequence[Script]) -> None:
         """Load the scripts that a server lacks, for clients that may run scripts but not bring their own.
@@ -229,7 +204,7 @@ class Database:
         Each primary of a cluster is asked for itself. Requirement A-94.
         """
         wanted: Command = ("SCRIPT", "EXISTS", *(script.sha for script in scripts))
-        with _unavailable(self.url):
+        with _unavailable(self.url, self._breaker):
             for server in self._connections.each_primary():
                 known = server.run(wanted)
                 missing = [script for script, is_there in zip(scripts, known, strict=True) if not is_there]
@@ -243,7 +218,7 @@ class Database:
         Each primary of a cluster is asked for its own keys.
         """
         found: list[bytes] = []
-        with _unavailable(self.url):
+        with _unavailable(self.url, self._breaker):
             for number, server in enumerate(self._connections.each_primary()):
                 command = ("SCAN", self._cursors.get(number, b"0"), "MATCH", pattern, "COUNT", count)
                 self._cursors[number], keys = server.run(command)
@@ -252,12 +227,12 @@ class Database:
 
     def scan(self, pattern: str, count: int) -> Generator[list[bytes]]:
         """Yield all keys that match, about `count` looked at in each step."""
-        with _unavailable(self.url):
+        with _unavailable(self.url, self._breaker):
             primaries = self._connections.each_primary()
         for server in primaries:
             cursor = b""
             while cursor != b"0":
-                with _unavailable(self.url):
+                with _unavailable(self.url, self._breaker):
                     cursor, keys = server.run(("SCAN", cursor or b"0", "MATCH", pattern, "COUNT", count))
                 yield keys
 
@@ -321,42 +296,19 @@ def _raise_first(replies: list[Any]) -> list[Any]:
     return replies
 
 
-def _as_raised(error: Exception, url: str) -> Exception:
-    """Return the error of one reply as the type that every other call raises for it."""
-    try:
-        with _unavailable(url):
-            raise error  # noqa: TRY301 - `_unavailable` translates what is raised inside it
-    except Exception as named:  # noqa: BLE001 - it is what is asked for
-        return named
-
-
 @contextmanager
-def _unavailable(url: str) -> Generator[None, None, None]:
+def _unavailable(url: str, breaker: CircuitBreaker | None) -> Generator[None, None, None]:
+    if breaker is not None and breaker.is_open:
+        raise Unavailable(unanswered_text("nor a call just before", url))
     try:
         yield
-    except exceptions.OutOfMemoryError as error:
-        raise RedisFull(FULL) from error
-    except (
-        exceptions.ConnectionError,  # BusyLoadingError is one of them
-        exceptions.TimeoutError,
-        exceptions.ReadOnlyError,
-        exceptions.ClusterDownError,  # MasterDownError is one of them
-        exceptions.TryAgainError,
-        exceptions.InvalidResponse,  # the server at this address is no Redis
-    ) as error:
-        raise Unavailable(unavailable_text(error, url)) from error
-    except exceptions.AskError as error:  # MovedError is one; a client of the cluster follows them
-        raise ConfigurationError(ONE_NODE.format(where=where_of(url))) from error
-    except exceptions.NoPermissionError as error:
-        raise NotPermitted(NOT_PERMITTED.format(where=where_of(url), error=error)) from error
-    except exceptions.ResponseError as error:
-        if str(error).startswith(NO_DATABASE):
-            raise ConfigurationError(WRONG_DATABASE.format(where=where_of(url), error=error)) from error
-        if str(error).startswith(DENIED_IN_SCRIPT):
-            raise NotPermitted(NOT_PERMITTED.format(where=where_of(url), error=error)) from error
-        if str(error).partition(" ")[0] not in RETRYABLE_ERRORS:  # BUSYGROUP is another error than BUSY
+    except exceptions.RedisError as error:
+        if breaker is not None and isinstance(error, exceptions.TimeoutError):
+            breaker.trip()
+        raised = as_raised(error, url)
+        if raised is error:
             raise
-        raise Unavailable(unavailable_text(error, url)) from error
+        raise raised from error
 
 
 def small_write(command: str, key: str, *args: Arg) -> ScriptCall:

@@ -1,4 +1,4 @@
-"""The messages of errors for a failed call of Redis."""
+"""The errors that a failed call of Redis raises in place of those of redis-py, and their messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,30 @@ from typing import Final
 
 from redis import exceptions
 
+from tellback.errors import ConfigurationError, Unavailable
 from tellback.urls import Address, servers_of
+
+# First words of the errors of a server that cannot serve now, for which redis-py has no types.
+RETRYABLE_ERRORS: Final = {
+    "BUSY",  # somebody's script has run for longer than `busy-reply-threshold`
+    "MISCONF",  # its disk is full
+    "NOREPLICAS",  # replicas are missing
+    "UNBLOCKED",  # it was demoted while this client waited in a blocking read
+}
+
+# redis-py has no type for them (the second is that of Redis 7.0); a plain command raises NoPermissionError.
+DENIED_IN_SCRIPT: Final = ("ACL failure in script", "The user executing the script can't")
+NO_DATABASE: Final = ("DB index is out of range", "SELECT is not allowed")  # the latter of any but 0 in a cluster
+
+# Errors of a server that does not answer, or cannot serve now.
+_AWAY: Final = (
+    exceptions.ConnectionError,  # BusyLoadingError is one of them
+    exceptions.TimeoutError,
+    exceptions.ReadOnlyError,
+    exceptions.ClusterDownError,  # MasterDownError is one of them
+    exceptions.TryAgainError,
+    exceptions.InvalidResponse,  # the server at this address is no Redis
+)
 
 # redis-py derives these from ConnectionError, yet a server sent them: advice to start one would mislead.
 _REFUSALS: Final = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.BusyLoadingError)
@@ -23,6 +46,27 @@ NOT_PERMITTED: Final = (
     "Redis at {where} refused the call: {error}. Connect as a user with the right (docs/operations/access.md)"
 )
 
+FULL: Final = (
+    "Redis is full (at its maxmemory) and refuses what is new; workers still apply and answer, which frees "
+    "memory: try again later, or raise maxmemory"
+)
+
+LOST: Final = "a failover of Redis lost the call just after it was made: try again"
+
+SCRIPTS_MISSING: Final = (
+    "Redis at {where} lacks a script of this release, and this user may not load it (EVAL is refused): workers of the "
+    "same release load it within 5 seconds of their start, or of a restart of Redis; check with `tellback doctor` that "
+    "one runs"
+)
+
+
+class RedisFull(Unavailable):
+    """Redis is at its `maxmemory`. It refuses this call, but not those that free memory or answer a user."""
+
+
+class NotPermitted(Unavailable):
+    """Redis refused this call to this user. The next one may be allowed: an access list changes without a restart."""
+
 
 def where_of(url: str) -> str:
     """Return the address or addresses in a URL, without its password."""
@@ -33,11 +77,16 @@ def where_of(url: str) -> str:
     return address.path if address.scheme == "unix" else f"{address.host or 'localhost'}:{address.port or 6379}"
 
 
+def unanswered_text(reason: str, url: str) -> str:
+    """Return that Redis did not answer, at which address, and the next step."""
+    return f"Redis at {where_of(url)} did not answer in time ({reason}). Check its load with `tellback doctor`"
+
+
 def unavailable_text(error: Exception, url: str) -> str:
     """Return what failed, at which address (without its password), and the next step."""
     where = where_of(url)
     if isinstance(error, exceptions.TimeoutError):
-        return f"Redis at {where} did not answer in time ({error}). Check its load with `tellback doctor`"
+        return unanswered_text(str(error), url)
     if isinstance(error, exceptions.ConnectionError) and not isinstance(error, _REFUSALS):
         # redis-py raises its own error while it handles the socket's, whose words are shorter and hold no address.
         cause = error.__context__
@@ -48,3 +97,22 @@ def unavailable_text(error: Exception, url: str) -> str:
         return f"No Redis answers at {where}, but another program ({error}). Check the port in TELLBACK_REDIS_URL"
     advice = f". {CHECK_LOGIN}" if isinstance(error, exceptions.AuthenticationError) else ""
     return f"Redis at {where} refused the call: {str(error).rstrip('.')}{advice}"
+
+
+def as_raised(error: Exception, url: str) -> Exception:
+    """Return the error that every call raises for an error of redis-py: one of ours, or else the same."""
+    text, where = str(error), where_of(url)
+    if isinstance(error, exceptions.OutOfMemoryError):
+        return RedisFull(FULL)
+    # BUSYGROUP is another error than BUSY
+    if isinstance(error, _AWAY) or (
+        isinstance(error, exceptions.ResponseError) and text.partition(" ")[0] in RETRYABLE_ERRORS
+    ):
+        return Unavailable(unavailable_text(error, url))
+    if isinstance(error, exceptions.AskError):  # MovedError is one; a client of the cluster follows them
+        return ConfigurationError(ONE_NODE.format(where=where))
+    if isinstance(error, exceptions.NoPermissionError) or text.startswith(DENIED_IN_SCRIPT):
+        return NotPermitted(NOT_PERMITTED.format(where=where, error=error))
+    if text.startswith(NO_DATABASE):
+        return ConfigurationError(WRONG_DATABASE.format(where=where, error=error))
+    return error
