@@ -1,4 +1,4 @@
-"""A Redis that hangs, because it was stopped or swaps: a caller waits for one reply, and not again. Requirement A-433."""
+"""A Redis that hangs, as it does when stopped or swapped out: a caller waits for one reply, once. Requirement A-433."""
 
 from __future__ import annotations
 

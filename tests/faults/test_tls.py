@@ -99,6 +99,35 @@ def test_a_client_without_a_certificate_is_refused(url: str) -> None:
         database.command("PING")
 
 
+def test_a_server_without_tls_is_named_to_a_client_with_it(own_redis: RedisServer) -> None:
+    url = own_redis.url.replace("redis://", "rediss://")
+    with closing(Database(url, call_deadline=0.5)) as database, pytest.raises(Unavailable) as told:
+        database.command("PING")
+    assert str(told.value).endswith("TLS handshake in time. If it speaks no TLS, write redis for rediss in its URL")
+
+
+def test_tls_is_named_to_a_client_without_it(program: str, certificate: Certificate, tmp_path: Path) -> None:
+    port = free_port()
+    with (
+        RedisServer.start(tmp_path, *certificate.server(port), program=program),
+        closing(Database(f"redis://127.0.0.1:{port}/0")) as database,
+        pytest.raises(Unavailable, match="If it speaks TLS, write rediss for redis in its URL"),
+    ):
+        database.command("PING")
+
+
+def test_a_certificate_that_is_not_trusted_is_named(program: str, certificate: Certificate, tmp_path: Path) -> None:
+    port = free_port()
+    with (
+        RedisServer.start(tmp_path, *certificate.server(port), program=program),
+        closing(Database(f"rediss://127.0.0.1:{port}/0")) as database,
+        pytest.raises(
+            Unavailable, match=r"\(certificate verify failed: self-signed certificate\).* check ssl_\.\.\. in"
+        ),
+    ):
+        database.command("PING")
+
+
 @pytest.fixture
 def settings(url: str, program: str, certificate: Certificate, tmp_path: Path) -> Iterator[Settings]:
     """State at the URL; the broker behind the same Sentinel, or on a server of its own."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import ssl
 from typing import Final
 
 from redis import exceptions
@@ -30,6 +32,10 @@ _AWAY: Final = (
     exceptions.TryAgainError,
     exceptions.InvalidResponse,  # the server at this address is no Redis
 )
+
+_TLS_ALERT: Final = r"\x15"  # as hiredis quotes the first byte of a record that tells a client without TLS to go away
+
+_SSL_PLACE: Final = re.compile(r"^\[SSL: \w+\] | \(_ssl\.c:\d+\)$")
 
 # redis-py derives these from ConnectionError, yet a server sent them: advice to start one would mislead.
 _REFUSALS: Final = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.BusyLoadingError)
@@ -85,6 +91,8 @@ def unanswered_text(reason: str, url: str) -> str:
 def unavailable_text(error: Exception, url: str) -> str:
     """Return what failed, at which address (without its password), and the next step."""
     where = where_of(url)
+    if said := _tls_text(error, url):
+        return said
     if isinstance(error, exceptions.TimeoutError):
         return unanswered_text(str(error), url)
     if isinstance(error, exceptions.ConnectionError) and not isinstance(error, _REFUSALS):
@@ -97,6 +105,35 @@ def unavailable_text(error: Exception, url: str) -> str:
         return f"No Redis answers at {where}, but another program ({error}). Check the port in TELLBACK_REDIS_URL"
     advice = f". {CHECK_LOGIN}" if isinstance(error, exceptions.AuthenticationError) else ""
     return f"Redis at {where} refused the call: {str(error).rstrip('.')}{advice}"
+
+
+def _tls_text(error: Exception, url: str) -> str:
+    """Return the text of an error for which one side speaks TLS and the other does not, or their certificates differ."""
+    where, servers, cause = where_of(url), servers_of(url), error.__context__
+    by_sentinel = servers is not None and servers.kind == "sentinel"
+    scheme = servers.scheme if servers else Address(url).scheme
+    if scheme == "rediss":
+        without = "leave out ssl" if by_sentinel else "write redis for rediss"
+        if isinstance(error, exceptions.TimeoutError) and "handshake" in str(cause):
+            return (
+                f"Redis at {where} did not answer the TLS handshake in time. If it speaks no TLS, {without} in its URL"
+            )
+        if isinstance(cause, ssl.SSLError):
+            reason = _SSL_PLACE.sub("", cause.strerror or str(cause))
+            return (
+                f"No TLS with Redis at {where} ({reason}). See if it runs, and check ssl_... in its URL; if it speaks no "
+                f"TLS, {without}"
+            )
+    elif scheme == "redis" and _is_refusal_of_plain_text(error):
+        advice = "add ssl=true to" if by_sentinel else "write rediss for redis in"
+        return f"Redis at {where} closed the connection. If it speaks TLS, {advice} its URL; else see if it runs"
+    return ""
+
+
+def _is_refusal_of_plain_text(error: Exception) -> bool:
+    """Check whether the server did what one with TLS does to a client without; one that stops does it too."""
+    closed = isinstance(error.__context__, ConnectionResetError) or "closed by server" in str(error)
+    return closed or _TLS_ALERT in str(error)
 
 
 def as_raised(error: Exception, url: str) -> Exception:
