@@ -83,7 +83,7 @@ def test_bars(settings: Settings) -> None:
 @pytest.mark.usefixtures("taught")
 @pytest.mark.parametrize("ending", ["png", "svg"])
 def test_a_picture(settings: Settings, tmp_path: Path, ending: str) -> None:
-    file = tmp_path / "deep" / f"bank.{ending}"
+    file = tmp_path / f"bank.{ending}"
     done = run(settings, "stats", "--bank", "b", "--plot", str(file))
     assert done.exit_code == 0, done.output
     assert file.stat().st_size > 5_000

@@ -253,7 +253,7 @@ def test_a_host_without_the_model_learns_what_to_install(pairs: Path, monkeypatc
 
 @pytest.mark.parametrize("ending", ["png", "svg"])
 def test_a_picture(pairs: Path, tmp_path: Path, ending: str) -> None:
-    path = tmp_path / "made" / f"curves.{ending}"
+    path = tmp_path / f"curves.{ending}"
     done = run(pairs, "--plot", path, "--json")
     assert found(done)["threshold"] > 0
     assert done.stderr == f"plot written to {path}\n"

@@ -324,7 +324,7 @@ def test_a_picture(
     tb.context.publisher.publish(call(prompt, "検索 $x_1$ \x1b", {}, None))
     consume()
     for arguments in ((), ("--session", "s"), ("--session", "nobody")):
-        path = tmp_path / "new" / name
+        path = tmp_path / name
         done = run(settings, *arguments, "--plot", str(path))
         assert (done.exit_code, done.stdout) == (0, ""), done.output
         assert path.read_bytes().startswith(begins)

@@ -120,12 +120,12 @@ def test_what_changed_meanwhile_stays_when_our_hooks_go(tmp_path: Path) -> None:
 
 
 def test_a_file_that_was_not_there_is_made_and_removed(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "settings.json"
+    path = tmp_path / "settings.json"
     assert run("install", "--settings", path).returncode == 0
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert set(json.loads(path.read_text())) == {"hooks"}
     run("uninstall", "--settings", path)
-    assert list((tmp_path / "deep").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -198,14 +198,25 @@ def plot_path(plot: str | None) -> Path | None:
     """Return the file to draw into, or None if there is no plot or it goes to the terminal.
 
     Raises:
-        InvalidInput: the name's ending is not a supported format.
+        InvalidInput: the name's ending is not a supported format, or there is no such folder.
     """
     if plot is None or plot == "-":
         return None
     path = Path(plot)
     if path.suffix.lower() not in PICTURES:
         raise InvalidInput(f"--plot {plot}: use a file name ending in {', '.join(PICTURES)}, or - for the terminal")
+    check_folder("--plot", path)
     return path
+
+
+def check_folder(option: str, path: Path) -> None:
+    """Check that a file can be made where an option says: a folder that is missing is a typing error more often.
+
+    Raises:
+        InvalidInput: there is no such folder.
+    """
+    if not path.parent.exists():
+        raise InvalidInput(f"{option} {path}: there is no folder {path.parent}; correct the path, or create it")
 
 
 @contextmanager

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tellback.cli.common import GUIDANCE, JsonOption, TeamOption, UrlOption, echo, print_json, report_errors
+from tellback.cli.common import (
+    GUIDANCE,
+    JsonOption,
+    TeamOption,
+    UrlOption,
+    check_folder,
+    echo,
+    print_json,
+    report_errors,
+)
 from tellback.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -136,6 +145,8 @@ def install(
     with report_errors():
         agent = program_named(program)
         path = _settings_file(agent, settings, shared=shared, user=user)
+        if settings is not None:
+            check_folder("--settings", path)
         _check_absolute(absolute=absolute, shared=shared)
         name = _checked_prompt(config, prompt)
         _check_policy(policy)
@@ -159,6 +170,8 @@ def install(
         compile_modules()
     echo(f"{change.path}: hooks installed" + (f"; backup in {backup}" if backup and change.before else ""))
     _advise(agent, called)
+    if not path.is_absolute() and settings is None:
+        _advise_of_repository(Path.cwd())
 
 
 def uninstall(
@@ -336,6 +349,19 @@ def _advise(agent: AgentProgram, called: str) -> None:
         )
     if agent.hint:
         echo(agent.hint)
+
+
+def _advise_of_repository(folder: Path) -> None:
+    """Say which starts of an agent do not read the file of a folder within a repository.
+
+    Claude Code 2.1 reads `.claude/settings.json` of the folder in which it is started, and of no other one.
+    """
+    root = next((each for each in folder.parents if (each / ".git").exists()), None)
+    if root is not None and not (folder / ".git").exists():
+        echo(
+            f"This folder is inside the repository {root}: an agent that is started there, or in another of its "
+            "folders, does not read this file. Install there too, or use --user for all folders."
+        )
 
 
 def _program_path() -> str:

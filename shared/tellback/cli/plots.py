@@ -56,7 +56,6 @@ def draw_guidance(stats: GuidanceStats, path: Path) -> None:
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a picture, and create missing folders."""
     savefig = cast("Any", figure.savefig)  # pyright: ignore[reportUnknownMemberType]  # matplotlib's are untyped in part
-    path.parent.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # a name in a script that the font has not: boxes do
         savefig(path, dpi=120)
@@ -222,7 +221,6 @@ def draw_calibration(found: CalibrationReport, path: Path) -> None:
     title = cast("Any", figure.suptitle)  # pyright: ignore[reportUnknownMemberType]  # as above
     title(f"{count_phrase(found.calibration.pairs, 'pair')}, {_escape_mathtext(found.model)}")
     save = cast("Any", figure.savefig)  # pyright: ignore[reportUnknownMemberType]  # as above
-    path.parent.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # a name in a script that the font has not: boxes do
         save(path, dpi=120)

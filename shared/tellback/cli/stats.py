@@ -14,6 +14,7 @@ from tellback.cli.common import (
     existing_team,
     plot_path,
     print_json,
+    report_errors,
     reporting_plot_errors,
     warn_of_models,
 )
@@ -76,9 +77,10 @@ def stats(
     it named any. A loop is the 3rd, 5th or 8th identical call; a repeated failure is a failed call that is repeated and
     fails again.
     """
-    with existing_team(redis_url, team) as tb:
+    with report_errors():
         picture = plot_path(plot)
         _check_options(session, bank, days)
+    with existing_team(redis_url, team) as tb:
         if session is None:
             warn_of_models(tb)
         if bank is not None:

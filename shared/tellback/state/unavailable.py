@@ -108,7 +108,7 @@ def unavailable_text(error: Exception, url: str) -> str:
 
 
 def _tls_text(error: Exception, url: str) -> str:
-    """Return the text of an error for which one side speaks TLS and the other does not, or their certificates differ."""
+    """Return the text of an error for which one side speaks TLS and the other does not, or trusts it not."""
     where, servers, cause = where_of(url), servers_of(url), error.__context__
     by_sentinel = servers is not None and servers.kind == "sentinel"
     scheme = servers.scheme if servers else Address(url).scheme
@@ -120,10 +120,8 @@ def _tls_text(error: Exception, url: str) -> str:
             )
         if isinstance(cause, ssl.SSLError):
             reason = _SSL_PLACE.sub("", cause.strerror or str(cause))
-            return (
-                f"No TLS with Redis at {where} ({reason}). See if it runs, and check ssl_... in its URL; if it speaks no "
-                f"TLS, {without}"
-            )
+            advice = f"See if it runs, and check ssl_... in its URL; if it speaks no TLS, {without}"
+            return f"No TLS with Redis at {where} ({reason}). {advice}"
     elif scheme == "redis" and _is_refusal_of_plain_text(error):
         advice = "add ssl=true to" if by_sentinel else "write rediss for redis in"
         return f"Redis at {where} closed the connection. If it speaks TLS, {advice} its URL; else see if it runs"

@@ -1,0 +1,59 @@
+"""Where `tellback hook install` writes, and what it says of a place that an agent might not read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tellback.cli.app import app
+from tellback.hook import installation
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(installation, "compile_modules", lambda: None)  # has a test of its own
+    root = tmp_path / "repository"
+    (root / ".git").mkdir(parents=True)
+    (root / "part").mkdir()
+    return root
+
+
+@pytest.mark.parametrize("option", [[], ["--shared"]], ids=["own", "shared"])
+def test_a_file_in_a_folder_of_a_repository_says_who_does_not_read_it(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, option: list[str]
+) -> None:
+    monkeypatch.chdir(repository / "part")
+    said = CliRunner().invoke(app, ["hook", "install", *option])
+    assert said.exit_code == 0
+    assert f"inside the repository {repository}: an agent that is started there" in said.stdout
+
+
+@pytest.mark.parametrize("option", [[], ["--shared"], ["--user"]], ids=["own", "shared", "user"])
+def test_at_the_root_of_a_repository_nothing_is_said(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, option: list[str]
+) -> None:
+    monkeypatch.chdir(repository)
+    monkeypatch.setenv("HOME", str(repository / "part"))
+    assert "inside the repository" not in CliRunner().invoke(app, ["hook", "install", *option]).stdout
+
+
+def test_a_settings_file_in_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mistyped" / "settings.json"
+    refused = CliRunner().invoke(app, ["hook", "install", "--settings", str(path)])
+    assert (refused.exit_code, refused.stderr) == (
+        2,
+        f"tellback: --settings {path}: there is no folder {path.parent}; correct the path, or create it\n",
+    )
+    assert not path.parent.exists()
+
+
+@pytest.mark.parametrize("command", [["stats"], ["calibrate", "pairs.csv"]], ids=" ".join)
+def test_a_plot_in_a_folder_that_does_not_exist_is_refused_before_anything_else(
+    tmp_path: Path, command: list[str]
+) -> None:
+    path = tmp_path / "mistyped" / "plot.svg"
+    refused = CliRunner().invoke(app, [*command, "--plot", str(path)])
+    assert refused.exit_code == 2, refused.output
+    assert f"--plot {path}: there is no folder {path.parent}" in refused.stderr
