@@ -31,8 +31,6 @@ from tellback.guidance.observations.tools import ToolDeclaration
 from tellback.guidance.provider import FeedbackProviderConfig
 from tellback.settings import Settings
 from tellback.state.dead_letters import DeadLetter
-from tellback.state.intake_entry import RawEntry
-from tellback.state.intake_lease import Lease
 from tellback.state.turn_view import TurnRef
 from tellback.turns.pipeline.context import TurnContext
 from tellback.turns.pipeline.runner import TurnPipeline
@@ -261,7 +259,6 @@ class SignalSession:
     def collected(self) -> int: ...
 
 class DeadLetters:
-    async def add(self, lease: Lease, entry: RawEntry, reason: str) -> None: ...
     async def newest(self, limit: int = 100) -> list[DeadLetter]: ...
     def all_now(self) -> AsyncIterator[DeadLetter]: ...
     async def get(self, letter_id: str) -> DeadLetter: ...

@@ -33,7 +33,7 @@ from tellback.state.dead_letters import DeadLetters
 
 WRAPPED_CLASSES: Final = (Tellback, Job, Prompt, Turn, OutboxDelivery, Bank, SignalSession, DeadLetters)
 
-OMITTED: Final = frozenset({(DeadLetters, "add_dead_letter")})  # only workers add dead letters
+OMITTED: Final = frozenset({(DeadLetters, "add")})  # only workers add dead letters
 
 AWAITED_PROPERTIES: Final = frozenset({(Turn, "state")})  # these properties call Redis, so you await them
 
