@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    __version__: str
     from tellback.client.banks import Bank as Bank
     from tellback.client.commands import Job as Job
     from tellback.client.connection import Tellback as Tellback
@@ -173,6 +174,10 @@ _EXPORTS: Final = {
 def __getattr__(name: str) -> Any:
     if name == "__all__":  # what `from tellback import *` asks for
         return sorted(_EXPORTS)
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 - it reads a file, which few importers need
+
+        return version("tellback")
     module = _EXPORTS.get(name)
     if module is None:
         raise AttributeError(f"module 'tellback' has no attribute {name!r}")
@@ -183,4 +188,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_EXPORTS})
+    return sorted({*globals(), *_EXPORTS, "__version__"})

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
 from pathlib import Path
 
 import msgspec
@@ -172,3 +175,9 @@ def test_type_checkers_and_the_interpreter_see_the_same_names() -> None:
         for alias in statement.names
     }
     assert seen == dict(tellback._EXPORTS)
+
+
+def test_the_version_is_that_of_the_installed_package_and_costs_the_import_nothing() -> None:
+    program = "import sys, tellback; print('importlib.metadata' in sys.modules); print(tellback.__version__)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", metadata.version("tellback")]

@@ -129,9 +129,9 @@ for register in _COMMANDS:
 
 def _show_version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
+        from tellback import __version__
 
-        echo(f"tellback {version('tellback')}")
+        echo(f"tellback {__version__}")
         raise typer.Exit
 
 
