@@ -7,7 +7,7 @@ import zlib
 from enum import StrEnum
 from typing import Final
 
-from tellback.errors import InvalidInput
+from tellback.errors import ConfigurationError, InvalidInput
 
 # No colon, brace or dot: those separate the parts of a key, and a name with one could reach another team's keys.
 TEAM_PATTERN: Final = re.compile(r"[a-z0-9-]{1,64}")
@@ -54,6 +54,19 @@ def check_team(team: str) -> str:
     if not TEAM_PATTERN.fullmatch(team):
         raise InvalidInput(f"team {team[:100]!r}: use 1 to 64 of a-z, 0-9 and '-'")
     return team
+
+
+def check_data_dir(path: str) -> str:
+    """Return the path of a data directory, by which all processes of a host find the same spool.
+
+    Raises:
+        ConfigurationError: it is relative, so that each working directory would have one of its own.
+    """
+    if not path.startswith("/"):
+        raise ConfigurationError(
+            f"TELLBACK_DATA_DIR is {path[:100]!r}: use an absolute path, such as /var/lib/tellback"
+        )
+    return path
 
 
 def stored_shards(team: str, stored: bytes) -> int:

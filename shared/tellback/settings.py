@@ -16,9 +16,9 @@ from msgspec import Meta
 
 from tellback.connection_file import find_running
 from tellback.errors import ConfigurationError
-from tellback.names import RECORD_FILE
+from tellback.names import RECORD_FILE, check_data_dir
 from tellback.own_passwords import remember_passwords
-from tellback.settings_checks import add_rules_of, check_teams, wrong_field
+from tellback.settings_checks import FORMS, add_rules_of, check_teams, wrong_field
 from tellback.urls import check_broker
 
 if TYPE_CHECKING:
@@ -61,7 +61,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: Annotated[
         str, Meta(pattern=r"^[A-Za-z0-9._-]{0,253}$", description="This host's name. Empty: the system's host name.")
     ] = ""
-    data_dir: Annotated[str, Meta(description="Local files and spool. Empty: the user's data directory.")] = ""
+    data_dir: Annotated[
+        str, Meta(description="Local files and spool: an absolute path. Empty: the user's data directory.")
+    ] = ""
     publish_delay: Annotated[float, Meta(ge=0, le=60, description="Maximum time events wait for a batch.")] = 0.005
     publish_batch: Annotated[
         int, Meta(ge=1, le=10_000, description="Maximum number of events per stream in one round trip.")
@@ -322,12 +324,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """The directory of this user's local files on this host.
 
         Raises:
-            ConfigurationError: no variable names it, and the user has no home directory.
+            ConfigurationError: its path is relative, or no variable names it and the user has no home directory.
         """
         if self.data_dir:
-            return Path(self.data_dir)
-        try:
-            share = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+            return Path(check_data_dir(self.data_dir))
+        share = os.environ.get("XDG_DATA_HOME", "")
+        try:  # a relative one is to be ignored, says the specification of XDG
+            share = share if share.startswith("/") else str(Path.home() / ".local" / "share")
         except RuntimeError:  # no HOME, and no such user in the system's list, as in a container with a user of its own
             raise ConfigurationError(NO_HOME) from None
         return Path(share) / "tellback"
@@ -358,8 +361,11 @@ def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> S
     try:
         settings = msgspec.convert(given, Settings, strict=False)
     except msgspec.ValidationError as error:
+        name = wrong_field(str(error), fields)
         wrong, _, _ = str(error).partition(" - at ")  # the rest is msgspec's path of the field that stands before it
-        raise ConfigurationError(f"{PREFIX}{wrong_field(str(error), fields)}: {wrong}") from error
+        if "matching regex" in wrong:
+            wrong = f"{given[name.lower()][:100]!r}: {FORMS[name]}"
+        raise ConfigurationError(f"{PREFIX}{name}: {wrong}") from error
     check_teams(f"{PREFIX}TEAM", settings.team)
     check_teams(f"{PREFIX}TEAMS", *settings.served_teams)
     if settings.catalogs or settings.channel_languages or "fallback_language" in given:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from tellback.errors import ConfigurationError, InvalidInput
 from tellback.names import check_team
+
+FORMS: Final = {
+    "DEVICE": "use cpu, cuda, cuda:1 or mps",
+    "HOST": "use at most 253 of A-Z, a-z, 0-9, '.', '_' and '-', as in build-1.example.org",
+}
+"""What a value must look like, for each setting with a pattern."""
 
 
 def add_rules_of(path: str, variable: str) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
-from msgspec.inspect import FloatType, IntType, Metadata, StructType, type_info
+from msgspec.inspect import FloatType, IntType, Metadata, StrType, StructType, type_info
 
 from tellback.errors import ConfigurationError
+from tellback.hook.options import data_folder
 from tellback.settings import Settings, load
+from tellback.settings_checks import FORMS
 from tellback.urls import servers_of, socket_url_of_celery, without_secrets
 
 
@@ -187,3 +190,47 @@ def test_a_broker_that_celery_can_use_stays_as_it_is(url: str) -> None:
 )
 def test_a_socket_file_has_another_url_for_celery(url: str, celery: str) -> None:
     assert socket_url_of_celery(url) == celery
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        (
+            "TELLBACK_HOST",
+            "build 1",
+            "TELLBACK_HOST: 'build 1': use at most 253 of A-Z, a-z, 0-9, '.', '_' and '-', as in ",
+        ),
+        ("TELLBACK_DEVICE", "GPU", "TELLBACK_DEVICE: 'GPU': use cpu, cuda, cuda:1 or mps"),
+    ],
+)
+def test_a_value_of_the_wrong_form_is_answered_in_words_with_an_example(variable: str, value: str, said: str) -> None:
+    with pytest.raises(ConfigurationError) as wrong:
+        load({variable: value})
+    assert str(wrong.value).startswith(said)
+
+
+def test_each_setting_with_a_pattern_says_its_form_in_words() -> None:
+    settings = type_info(Settings)
+    assert isinstance(settings, StructType)
+    kinds = {
+        field.name: field.type.type if isinstance(field.type, Metadata) else field.type for field in settings.fields
+    }
+    patterns = {name.upper() for name, kind in kinds.items() if isinstance(kind, StrType) and kind.pattern is not None}
+    assert patterns == FORMS.keys()
+
+
+@pytest.mark.parametrize("path", ["data", "./data", "~/data"])
+def test_a_relative_data_directory_is_refused_by_host_and_hook(path: str) -> None:
+    """Each working directory had a spool of its own, which no process elsewhere sent. Requirement A-434."""
+    said = f"TELLBACK_DATA_DIR is '{path}': use an absolute path"
+    with pytest.raises(ConfigurationError, match=said):
+        load({"TELLBACK_DATA_DIR": path})
+    with pytest.raises(ConfigurationError, match=said):
+        data_folder({"TELLBACK_DATA_DIR": path})
+
+
+def test_a_relative_data_home_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "share")
+    monkeypatch.setenv("HOME", "/home/one")
+    monkeypatch.delenv("TELLBACK_DATA_DIR")
+    assert str(Settings().data_path) == data_folder(os.environ) == "/home/one/.local/share/tellback"

@@ -19,7 +19,7 @@ def _named_directory(text: str) -> Path:
     """Return the path; that of an empty text, as of a variable which is not set, would be the present directory."""
     if not text:
         raise typer.BadParameter("is empty: name a directory, or leave the option out")
-    return Path(text)
+    return Path(text).absolute()
 
 
 DataDirOption = Annotated[

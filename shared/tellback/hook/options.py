@@ -29,7 +29,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from tellback.contracts.limits import MAX_NAME_CHARS, SCHEMA_VERSION
 from tellback.errors import ConfigurationError
-from tellback.names import check_team
+from tellback.names import check_data_dir, check_team
 
 FLAGS: Final = {
     "--prompt": "prompt",
@@ -141,11 +141,13 @@ def data_folder(environ: Mapping[str, str]) -> str:
     """Return the directory of this user's local files, the same as `Settings.data_path`.
 
     Raises:
-        ConfigurationError: no variable names it, and the user has no home directory.
+        ConfigurationError: its path is relative, or no variable names it and the user has no home directory.
     """
     if given := environ.get("TELLBACK_DATA_DIR"):
-        return given
-    share = environ.get("XDG_DATA_HOME") or os.path.join(_home_folder(environ), ".local", "share")  # noqa: PTH118 - a path without pathlib
+        return check_data_dir(given)
+    share = environ.get("XDG_DATA_HOME", "")
+    if not share.startswith("/"):
+        share = os.path.join(_home_folder(environ), ".local", "share")  # noqa: PTH118 - a path without pathlib
     return os.path.join(share, "tellback")  # noqa: PTH118 - as above
 
 
