@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
+from unittest import mock
 
+import msgspec
 import pytest
 
-from tellback import Tellback
+from tellback import Tellback, connect
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from celery import Celery
 
     from tellback_workers.runtime import Runtime
+    from tests.support.busy_shards import BusyShard, SchedulerVisits
     from tests.support.clocks import ServerClock
     from tests.support.jobs import Queue
     from tests.support.signals import Angles, Bench
@@ -156,3 +160,32 @@ def new(settings: Settings, layout: Layout) -> Iterator[Bench]:
     bench = Bench(settings, layout, Wider())
     yield bench
     bench.close()
+
+
+@pytest.fixture
+def visits(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[SchedulerVisits]:
+    """Visits of a worker's scheduler, with a broker that notes the wake-ups."""
+    from tellback_workers import scheduler, sweep_jobs, wakeups
+    from tests.support.busy_shards import SchedulerVisits
+
+    visits = SchedulerVisits(settings)
+    for module in (wakeups, scheduler):
+        monkeypatch.setattr(module, "publish", visits.publish)
+    monkeypatch.setattr(wakeups, "is_long", mock.Mock(return_value=False))
+    for module in (wakeups, sweep_jobs):
+        monkeypatch.setattr(module, "queue_length", mock.Mock(return_value=0))
+    monkeypatch.setattr(sweep_jobs, "WATCH", 0.0)  # a loss is decided at first sight
+    yield visits
+    visits.process.database.close()
+
+
+@pytest.fixture
+def places(settings: Settings, database: Database) -> Iterator[list[BusyShard]]:  # noqa: ARG001 - an emptied Redis
+    """Two shards of a team, and one of another; the first is the one in which a key is broken."""
+    from tests.support.busy_shards import busy
+
+    with ExitStack() as stack:
+        ours, others = (
+            stack.enter_context(connect(settings=msgspec.structs.replace(settings, team=team))) for team in ("a", "b")
+        )
+        yield [busy(ours, 0), busy(ours, 1), busy(others, 0)]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
-from typing import Any
-from unittest import mock
+from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 import pytest
@@ -23,153 +20,33 @@ from tellback import (
 from tellback.cli.metrics_collector import render_metrics
 from tellback.client.client_context import ActivityNotice
 from tellback.client.fleet import team_status
-from tellback.client.turns import Turn
 from tellback.doctor.backlog import check_keys, check_outbox
 from tellback.errors import Unavailable
-from tellback.names import Family, Task
-from tellback.settings import Settings
+from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
-from tellback.state.decay import Decay
-from tellback.state.evaluation_codec import EvaluationId
-from tellback.state.evaluations import timer_member
 from tellback.state.fleet import TeamVisits
 from tellback.state.guidance_stats import bucket
-from tellback.state.intake import Intake, StreamRef
-from tellback.state.intake_entry import IntakeEntry
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_listing import JobListing
-from tellback.state.job_submissions import enqueueing
 from tellback.state.jobs import CANDIDATES, JobClaimant, Jobs
-from tellback.state.keys import FAMILIES, FLEET, NOTIFICATIONS, Layout, Shard, stream_of
+from tellback.state.keys import FAMILIES, FLEET, NOTIFICATIONS, Layout, stream_of
 from tellback.state.limits import LimitStore
 from tellback.state.quarantine import OF_A_SHARD
-from tellback.state.records import Records
 from tellback.state.sessions import Sessions
-from tellback_workers import scheduler, sweep_jobs, wakeups
-from tellback_workers.app import app
-from tellback_workers.decay import run_for
-from tellback_workers.runtime import Runtime
-from tellback_workers.scheduler import TeamScheduler
+from tests.support.busy_shards import ALL, HOST, OWN, BusyShard, SchedulerVisits
 from tests.support.clocks import later
-from tests.support.jobs import Queue, submission
-from tests.support.scores import build_bank
+from tests.support.jobs import Queue
 from tests.support.signals import Bench, signal
 from tests.support.tool_calls import calls, publish
-from tests.support.turns import HELLO, deadline_passes, opened, sent, state, store
+from tests.support.turns import HELLO, opened, sent, state, store
 
-HOST = "h9"  # of the commands that wait for their worker
-ALL = {"fallback", "record", "pool", "timers", "stream", "decay"}
-OWN = {  # the duties that find nothing any more, since what the key held is gone
-    "due": {"fallback"},
-    "running": {"record"},
-    "pools": {"pool"},
-    f"jobs:{HOST}": {"pool"},
-    "timers": {"timers"},
-    "in:events": {"stream"},
-    "banks": {"decay"},
-}
 STRAYED = [
     *("due", "running", "pools", "timers", "sessions", "turns", "polled", "channels", "banks"),
     *("factbanks", "out:chat", f"jobs:{HOST}", "handover:h2", "fleet:teams", "fleet:active", "fleet:noticed"),
     "fleet:workers",
 ]
 BROKEN = [*(":".join(parts) for parts in OF_A_SHARD), "out:chat", f"jobs:{HOST}", f"joborder:{HOST}"]
-
-
-@dataclass(frozen=True)
-class BusyShard:
-    """A shard of a team in which each duty has something to do."""
-
-    tb: Tellback
-    shard: Shard
-    turn: Turn
-    session: str
-
-
-def routed(tb: Tellback, shard: Shard) -> str:
-    return next(name for name in map(str, range(1_000)) if tb.context.layout.of(name) == shard)
-
-
-def busy(tb: Tellback, index: int) -> BusyShard:
-    """Give each duty of a shard something to do."""
-    database, layout = tb.context.database, tb.context.layout
-    shard = layout.shard(index)
-    session = routed(tb, shard)
-    conversation = next(name for name in map(str, range(1_000)) if layout.of_turn("chat", name) == shard)
-    assert list(tb.outbox("chat")) == []  # a transport polls
-    turn = opened(tb, conversation=conversation)
-    deadline_passes(tb, turn)
-    lease = Intake(database, layout).take_lease(shard, Family.COMMANDS, 300)
-    assert lease is not None
-    for command_id, host in ((f"lost{index}", None), (f"waits{index}", HOST)):
-        submitted = submission(session, command_id, host=host)
-        queued = enqueueing(lease, IntakeEntry("1-1", submitted, 1), submitted, None, 10_000)
-        assert database.run(queued) == b"ok"
-    assert Jobs(database, layout).lease(JobClaimant(ANY_POOL, seconds=0.001, worker="w@test", host="h"))
-    database.command("ZADD", shard.key("running"), "XX", 1, f"lost{index}")
-    database.command("ZADD", shard.key("pools"), "XX", 1, HOST)
-    database.command("ZADD", shard.key("timers"), 1, timer_member(shard, EvaluationId(session, "p", "e")))
-    database.command("PEXPIRE", shard.key("timers"), 60_000)
-    build_bank(database, shard, session, facts=3, clusters=1, each=1, age_ms=30 * 86_400_000)
-    database.command("XADD", stream_of(shard, Family.EVENTS), "*", "m", "{}")
-    return BusyShard(tb, shard, turn, session)
-
-
-class SchedulerVisits:
-    """Visits of a worker's scheduler, with a broker that notes the wake-ups."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.process = Runtime(settings)
-        self.published: list[tuple[Task, Sequence[Any]]] = []
-        self.woken: list[StreamRef] = []
-
-    def publish(self, _app: object, task: Task, arguments: Sequence[Any], _queue: str) -> None:
-        self.published.append((task, arguments))
-
-    def visit(self, number: int) -> None:
-        scheduler = TeamScheduler(app, self.process, self.woken.extend)
-        for _ in range(number):
-            scheduler.run(0.0)
-
-    def done(self, place: BusyShard) -> set[str]:
-        """Return the duties that found what waits in this place."""
-        database, layout, shard = place.tb.context.database, place.tb.context.layout, place.shard
-        records = [record.command_id for record in Records(database, layout).last(place.session)]
-        run_for(Decay(database, layout), "test", 60)
-        here = (shard.team, shard.index)
-        found = {
-            "fallback": state(place.turn) == "fallback",
-            "record": records == [f"lost{shard.index}"],
-            "pool": (Task.RUN_JOB, (*here, HOST)) in self.published,
-            "timers": (Task.FIRE_TIMERS, here) in self.published,
-            "stream": (shard, Family.EVENTS) in self.woken,
-            "decay": database.command("HEXISTS", shard.key("decay"), "done") == 1,
-        }
-        return {duty for duty, was in found.items() if was}
-
-
-@pytest.fixture
-def visits(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[SchedulerVisits]:
-    visits = SchedulerVisits(settings)
-    for module in (wakeups, scheduler):
-        monkeypatch.setattr(module, "publish", visits.publish)
-    monkeypatch.setattr(wakeups, "is_long", mock.Mock(return_value=False))
-    for module in (wakeups, sweep_jobs):
-        monkeypatch.setattr(module, "queue_length", mock.Mock(return_value=0))
-    monkeypatch.setattr(sweep_jobs, "WATCH", 0.0)  # a loss is decided at first sight
-    yield visits
-    visits.process.database.close()
-
-
-@pytest.fixture
-def places(settings: Settings, database: Database) -> Iterator[list[BusyShard]]:  # noqa: ARG001 - an emptied Redis
-    """Two shards of a team, and one of another; the first is the one in which a key is broken."""
-    with ExitStack() as stack:
-        ours, others = (
-            stack.enter_context(connect(settings=msgspec.structs.replace(settings, team=team))) for team in ("a", "b")
-        )
-        yield [busy(ours, 0), busy(ours, 1), busy(others, 0)]
 
 
 def overwrite(database: Database, key: str, kind: str) -> None:

@@ -16,7 +16,16 @@ from tellback.state.database import Command, Database
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.keys import Layout, stream_of
 from tellback.state.outbox import Outbox, OutboxLimits
-from tellback.state.readable import counts_of, names_of, read_each, readable, reply_of, scored_names, summed_counts
+from tellback.state.readable import (
+    counts_of,
+    names_of,
+    read_each,
+    readable,
+    reply_of,
+    scored_names,
+    summed_counts,
+    whole,
+)
 from tellback.state.steady import skews, steady_now
 
 OUTCOMES: Final = ("succeeded", "failed", "no_exit", "refused", "cancelled", "abandoned", "lost", "superseded")
@@ -158,7 +167,7 @@ class TurnStats:
         counts = [("ZCOUNT", key, "-inf", now) for key, now in zip(due, nows, strict=True)]
         overdue = sum(self._db.pipeline(counts))
         firsts = self._db.pipeline([("ZRANGE", key, 0, 0, "WITHSCORES") for key in due])
-        waits = (now - float(first[1]) for first, now in zip(firsts, nows, strict=True) if first)
+        waits = (now - whole(first[1]) for first, now in zip(firsts, nows, strict=True) if first)
         return TurnGauges(opened, overdue, max([0.0, *waits]) / 1000)
 
     def channels(self) -> dict[str, ChannelState]:
@@ -199,7 +208,7 @@ class TurnStats:
             shards, zip(replies[::3], replies[1::3], replies[2::3], strict=True), strict=True
         ):
             conversations, ambiguous = conversations + count, ambiguous + shard_ambiguous
-            oldest = min([oldest, *(int(float(at)) + ahead[shard.index] for at in flat[1:2])])
+            oldest = min([oldest, *(whole(at) + ahead[shard.index] for at in flat[1:2])])
             queues += [shard.key("outq", channel, name) for name in names_of("conversation", flat[::2])]
         lengths = read_each(self._db, [("LLEN", queue) for queue in queues])
         deliveries = sum(readable("queue", lengths, reply_of))

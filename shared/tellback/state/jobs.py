@@ -31,7 +31,7 @@ from tellback.state.database import Command, Database, decide, shorten_lifetime,
 from tellback.state.job_keys import command_keys, outcome_of, pool_of, stored_record
 from tellback.state.job_losses import STORED_FIELDS, UNREADABLE_SECONDS, Lost, losing, read_lost, text_or_none
 from tellback.state.keys import Layout, Shard, stream_of
-from tellback.state.readable import UNREADABLE, read_each, reply_of, without_errors
+from tellback.state.readable import UNREADABLE, read_each, reply_of, whole, without_errors
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import commands as scripts
 from tellback.state.scripts import common
@@ -103,7 +103,7 @@ class JobClaimant:
         lengths, firsts = replies[: len(shards)], replies[len(shards) :]
         self.unapplied = [shard for shard, length in zip(shards, lengths, strict=True) if length]
         self.heads = [
-            QueueHead(int(float(first[1])) // _TURNS, shard, first[::2])
+            QueueHead(whole(first[1]) // _TURNS, shard, first[::2])
             for shard, first in zip(shards, firsts, strict=True)
             if first
         ]

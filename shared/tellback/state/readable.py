@@ -18,6 +18,8 @@ from tellback.state.database import Command, Database
 UNREADABLE: Final = (msgspec.MsgspecError, exceptions.ResponseError, ValueError, TypeError, LookupError, RecursionError)
 """The errors of decoding a value that this release did not store, or of reading a key of another type."""
 
+MAX_WHOLE: Final = 1 << 53  # scores are doubles
+
 MAX_LOGGED: Final = 10  # of the members removed at once
 
 Raw = TypeVar("Raw")
@@ -56,6 +58,11 @@ def finite(score: bytes) -> float:
     if not math.isfinite(found):
         raise ValueError(f"the score is {found}")
     return found
+
+
+def whole(score: bytes) -> int:
+    """Return a score as a whole number; an infinite one as the farthest that a score can hold exactly."""
+    return int(max(-MAX_WHOLE, min(float(score), MAX_WHOLE)))
 
 
 def counts_of(pairs: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, int]]:

@@ -14,7 +14,7 @@ from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
 from tellback.contracts.message import Message
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
-from tellback.state.readable import read_each, readable, reply_of, scored_names
+from tellback.state.readable import read_each, readable, reply_of, scored_names, whole
 
 _FIELDS = ("host", "tool", "status", "prompt", "calls", "nudges")
 
@@ -72,7 +72,7 @@ class Sessions:
         pairs = list(zip(shards, sessions, strict=True))
         scores = self._db.pipeline([("ZSCORE", shard.key("sessions"), session) for shard, session in pairs])
         places = zip(scores, pairs, strict=True)
-        return self._read([(int(float(at)), shard, name) for at, (shard, name) in places if at is not None])
+        return self._read([(whole(at), shard, name) for at, (shard, name) in places if at is not None])
 
     def _read(self, places: Sequence[tuple[int, Shard, str]]) -> list[SessionActivity]:
         keys = [("HMGET", shard.key("activity", name), *_FIELDS) for _, shard, name in places]
