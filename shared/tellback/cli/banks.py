@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -23,12 +23,14 @@ from tellback.cli.common import (
     client,
     echo,
     existing_team,
+    listed_team,
     print_json,
     show_rows,
     warn_of_models,
 )
 from tellback.cli.signals import shorten_text
-from tellback.errors import InvalidInput, NotFound
+from tellback.errors import InvalidInput, NotFound, StateConflict
+from tellback.sanitize import terminal_line
 from tellback.wording import count_phrase
 
 if TYPE_CHECKING:
@@ -123,7 +125,7 @@ def bank(
 
     holding = FactOptions(remember=remember, text=text, forget=forget, listed=limit if remembered else None)
     publishes = remember is not None or forget is not None
-    with (client if publishes else existing_team)(redis_url, team) as tb:
+    with (client if publishes else listed_team)(redis_url, team) as tb:
         warn_of_models(tb)
         if name is None:
             if fact is not None or last is not None or prune_candidates or holding.is_given:
@@ -226,16 +228,30 @@ def _progress() -> Generator[Callable[[int, int], None], None, None]:
 
 
 def _show_banks(tb: Tellback, names: list[str], *, as_json: bool) -> None:
-    stats = [tb.bank(name).stats() for name in names] if len(names) == 1 else list(_existing_banks(tb, names))
+    unread: list[str] = []
+    stats = [tb.bank(name).stats() for name in names] if len(names) == 1 else list(_existing_banks(tb, names, unread))
     rows = stats if as_json else [_display_row(each, as_json=False) for each in stats]
     show_rows(rows, as_json=as_json, columns=_BANK_COLUMNS, spare=_BANK_SPARE, title="Banks")
+    for message in unread:
+        echo(terminal_line(f"tellback: left out: {message}"), err=True)
+    if unread:
+        raise typer.Exit(1)
 
 
-def _existing_banks(tb: Tellback, names: list[str]) -> Iterator[BankStats]:
+def _existing_banks(tb: Tellback, names: list[str], unread: list[str]) -> Iterator[BankStats]:
+    """Yield the banks, and add what is wrong with those that cannot be read to `unread`."""
+    from tellback.state.database import WrongType
+    from tellback.state.wrong_types import advice_of
+
     for name in names:
-        # A bank without signals exists only while it stores facts; the last one may have been forgotten meanwhile.
-        with suppress(NotFound):
+        try:
             yield tb.bank(name).stats()
+        except NotFound:
+            continue  # without signals it exists only while it stores facts; the last one may just have been forgotten
+        except StateConflict as error:
+            unread.append(str(error))
+        except WrongType as error:
+            unread.append(advice_of(error.keys))
 
 
 def _show_fact(fact_id: str, stats: FactStats, *, as_json: bool) -> None:

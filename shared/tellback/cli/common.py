@@ -96,6 +96,26 @@ def existing_team(url: str | None, team: str | None) -> Generator[Tellback, None
         yield tb
 
 
+@contextmanager
+def listed_team(url: str | None, team: str | None) -> Generator[Tellback, None, None]:
+    """Open a client as `existing_team` does, for a listing: keys of another type are left out, and named at its end."""
+    from tellback.client.connection import connect_for_command
+    from tellback.state.wrong_types import ReadingDatabase, advice_of
+
+    with report_errors():
+        named = _is_named(team)
+        with connect_for_command(url, team=team, create=False, required=named, database=ReadingDatabase) as tb:
+            database = tb.context.database
+            assert isinstance(database, ReadingDatabase), "as it was asked for"
+            try:
+                yield tb
+            finally:
+                for key in database.wrong:
+                    echo(terminal_line(f"tellback: left out: {advice_of([key])}"), err=True)
+    if database.wrong:
+        raise typer.Exit(1)
+
+
 def _is_named(team: str | None) -> bool:
     from tellback.settings import PREFIX
 
@@ -135,7 +155,9 @@ def report_errors() -> Generator[None, None, None]:
     except Exception as error:
         if not str(error).startswith("WRONGTYPE"):  # of redis-py, which must not be imported here
             raise
-        echo("tellback: a key in Redis has another type than Tellback stores; `tellback doctor` names it", err=True)
+        from tellback.state.wrong_types import advice_of
+
+        echo(terminal_line(f"tellback: {advice_of(getattr(error, 'keys', ['a key']))}"), err=True)
         raise typer.Exit(1) from error
 
 

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tellback.cli.common import OPERATE, JsonOption, TeamOption, UrlOption, echo, existing_team, print_json, show_rows
+from tellback.cli.common import (
+    OPERATE,
+    JsonOption,
+    TeamOption,
+    UrlOption,
+    echo,
+    existing_team,
+    listed_team,
+    print_json,
+    show_rows,
+)
 from tellback.cli.steering import ByOption, WhyOption
 from tellback.errors import InvalidInput, NotFound, StateConflict
 
@@ -32,9 +42,9 @@ def list_(
     team: TeamOption = None,
 ) -> None:
     """List the newest dead letters."""
-    with existing_team(redis_url, team) as tb:
+    with listed_team(redis_url, team) as tb:
         letters = tb.dead.newest(limit)
-    show_rows(letters, as_json=as_json, columns=("id", "at", "family", "bytes", "reason"), title="Dead letters")
+        show_rows(letters, as_json=as_json, columns=("id", "at", "family", "bytes", "reason"), title="Dead letters")
 
 
 def show_(letter_id: IdArgument, redis_url: UrlOption = None, team: TeamOption = None) -> None:

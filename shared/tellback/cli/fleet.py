@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tellback.cli.common import OPERATE, JsonOption, TeamOption, UrlOption, echo, existing_team, print_json, show_rows
+from tellback.cli.common import (
+    OPERATE,
+    JsonOption,
+    TeamOption,
+    UrlOption,
+    echo,
+    listed_team,
+    print_json,
+    show_rows,
+)
 from tellback.cli.timeline import SHORT
 from tellback.sanitize import terminal_line
 from tellback.truncation import truncate_chars
@@ -38,12 +47,12 @@ def sessions(
     """List active sessions: host, last tool call, open turn, running command, and how often each was nudged."""
     from tellback.client.fleet import active_sessions
 
-    with existing_team(redis_url, team) as tb:
+    with listed_team(redis_url, team) as tb:
         found = active_sessions(tb.context, within=within, limit=limit)
         now = tb.context.database.now_ms()
-    columns = ("session", "host", "active", "last_call", "calls", "nudges", "open_turn", "running_command")
-    rows = found if as_json else [session_row(each, now) for each in found]
-    show_rows(rows, as_json=as_json, columns=columns, spare=("calls", "host"), title="Active sessions")
+        columns = ("session", "host", "active", "last_call", "calls", "nudges", "open_turn", "running_command")
+        rows = found if as_json else [session_row(each, now) for each in found]
+        show_rows(rows, as_json=as_json, columns=columns, spare=("calls", "host"), title="Active sessions")
 
 
 def session_row(session: ActiveSession, now: int) -> dict[str, Any]:
@@ -79,14 +88,14 @@ def team(
 
     from tellback.client.fleet import team_status
 
-    with existing_team(redis_url, team) as tb:
+    with listed_team(redis_url, team) as tb:
         status = team_status(tb.context, within=within)
-    if as_json:
-        print_json({**msgspec.to_builtins(status), "memory_share": status.memory_share})
-        return
-    lines = _team_lines(status, within)
-    width = max(map(len, lines))
-    echo("\n".join(f"{name:<{width}}  {text}" for name, text in lines.items()))
+        if as_json:
+            print_json({**msgspec.to_builtins(status), "memory_share": status.memory_share})
+            return
+        lines = _team_lines(status, within)
+        width = max(map(len, lines))
+        echo("\n".join(f"{name:<{width}}  {text}" for name, text in lines.items()))
 
 
 def _team_lines(status: TeamStatus, within: float) -> dict[str, str]:

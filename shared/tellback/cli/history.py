@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tellback.cli.common import GUIDANCE, JsonOption, TeamOption, UrlOption, existing_team, print_json, show_rows
+from tellback.cli.common import (
+    GUIDANCE,
+    JsonOption,
+    TeamOption,
+    UrlOption,
+    listed_team,
+    print_json,
+    show_rows,
+)
 from tellback.cli.records import poll_ticks, print_line, require_session, stop_on_interrupt
 from tellback.cli.steering import job_listing
 from tellback.cli.timeline import entry_text
@@ -34,7 +42,7 @@ def history(
     team: TeamOption = None,
 ) -> None:
     """Show everything kept for a session, in time order; with --follow, also what happens from now on."""
-    with existing_team(redis_url, team) as tb:
+    with listed_team(redis_url, team) as tb:
         require_session(session)
         entries = _timeline(tb, session, as_json=as_json)
         rows = entries if as_json else [history_row(entry) for entry in entries]

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tellback.cli.common import OPERATE, TeamOption, UrlOption, client, echo, existing_team, report_errors, stop_event
+from tellback.cli.common import (
+    OPERATE,
+    TeamOption,
+    UrlOption,
+    client,
+    echo,
+    listed_team,
+    report_errors,
+    stop_event,
+)
 from tellback.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -46,7 +55,7 @@ def metrics(
         with report_errors():
             raise ConfigurationError(message) from error
     # A service may start before its team's first event, so it creates the team as a host does.
-    with (client if otlp or serve is not None else existing_team)(redis_url, team) as tb:
+    with (client if otlp or serve is not None else listed_team)(redis_url, team) as tb:
         if otlp:
             _export_forever(tb, serve)
         elif serve is None:

@@ -23,7 +23,7 @@ from tellback.cli.common import (
     TeamOption,
     UrlOption,
     echo,
-    existing_team,
+    listed_team,
     print_json,
     report_errors,
     show_rows,
@@ -85,7 +85,7 @@ def records(
         return
     from tellback.state.records import Records
 
-    with existing_team(redis_url, team) as tb:
+    with listed_team(redis_url, team) as tb:
         store = Records(tb.context.database, tb.context.layout)
         if session is None and not (superseded or follow):
             _show_team(tb, store, None if all_ else last, failed=failed, as_json=as_json)

@@ -11,7 +11,7 @@ from tellback.cli.common import (
     OPERATE,
     TeamOption,
     UrlOption,
-    existing_team,
+    listed_team,
     plot_path,
     print_json,
     report_errors,
@@ -80,19 +80,19 @@ def stats(
     with report_errors():
         picture = plot_path(plot)
         _check_options(session, bank, days)
-    with existing_team(redis_url, team) as tb:
+    with listed_team(redis_url, team) as tb:
         if session is None:
             warn_of_models(tb)
         if bank is not None:
             found: GuidanceStats | BankReport = _bank_report(tb, bank, days or BANK_DAYS, picture)
         else:
             found = _guidance_stats(tb, session, days or GUIDANCE_DAYS, picture)
-    if as_json:
-        import msgspec
+        if as_json:
+            import msgspec
 
-        print_json(msgspec.to_builtins(found))
-    elif picture is None:
-        _print_stats(found, bars=plot is not None)
+            print_json(msgspec.to_builtins(found))
+        elif picture is None:
+            _print_stats(found, bars=plot is not None)
 
 
 def _check_options(session: str | None, bank: str | None, days: int | None) -> None:

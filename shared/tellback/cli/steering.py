@@ -14,6 +14,7 @@ from tellback.cli.common import (
     UrlOption,
     echo,
     existing_team,
+    listed_team,
     print_json,
     show_rows,
 )
@@ -44,11 +45,11 @@ def ps(
     team: TeamOption = None,
 ) -> None:
     """List commands that have no record yet: running, queued, or submitted and not yet seen by a worker."""
-    with existing_team(redis_url, team) as tb:
+    with listed_team(redis_url, team) as tb:
         now, found = tb.context.database.now_ms(), job_listing(tb).unfinished(session)
-    rows = [job_row(job, now) for job in found]
-    columns = ("command_id", "state", "for", "session", "host", "command", "note")
-    show_rows(rows, as_json=as_json, columns=columns, spare=("note", "host"), title="Unfinished commands")
+        rows = [job_row(job, now) for job in found]
+        columns = ("command_id", "state", "for", "session", "host", "command", "note")
+        show_rows(rows, as_json=as_json, columns=columns, spare=("note", "host"), title="Unfinished commands")
 
 
 def job_row(job: ListedJob, now: int) -> dict[str, Any]:
@@ -134,10 +135,10 @@ def audit(
     """
     from tellback.state.audit import AuditLog
 
-    with existing_team(redis_url, team) as tb:
+    with listed_team(redis_url, team) as tb:
         entries = AuditLog(tb.context.database, tb.context.layout).newest(limit, session)
-    columns = ("at", "act", "target", "session", "by", "reason")
-    show_rows(entries, as_json=as_json, columns=columns, spare=("session",), title="Audit log")
+        columns = ("at", "act", "target", "session", "by", "reason")
+        show_rows(entries, as_json=as_json, columns=columns, spare=("session",), title="Audit log")
 
 
 def job_listing(tb: Tellback) -> JobListing:

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tellback.cli.common import TURNS, JsonOption, TeamOption, UrlOption, existing_team, print_json, show_rows
+from tellback.cli.common import (
+    TURNS,
+    JsonOption,
+    TeamOption,
+    UrlOption,
+    listed_team,
+    print_json,
+    show_rows,
+)
 from tellback.errors import NotFound
 
 if TYPE_CHECKING:
@@ -63,21 +71,21 @@ def turns(
 
     if context.invoked_subcommand is not None:
         return
-    with existing_team(redis_url, team) as tb:
+    with listed_team(redis_url, team) as tb:
         database = tb.context.database
         store, now = Turns(database, tb.context.layout), database.now_ms()
         if host is not None:
             found = store.handed_over_to(host, limit)
         else:
             found = store.open_now(limit) if open_ or overdue else store.newest(MAX_LISTED if late else limit)
-    rows = [_turn_row(turn, now) for turn in found]
-    if overdue:
-        rows = [row for row in rows if row["overdue"] is not None]
-    if late:
-        rows = [row for row in rows if row["late"] is not None][-limit:]
-    times = ("late", "late_delivery") if late else ("overdue", "delivery")
-    columns = ("opened_at", "state", "channel", "conversation", *times, "id")
-    show_rows(rows, as_json=as_json, columns=columns, spare=(times[1], "channel"), title="Turns")
+        rows = [_turn_row(turn, now) for turn in found]
+        if overdue:
+            rows = [row for row in rows if row["overdue"] is not None]
+        if late:
+            rows = [row for row in rows if row["late"] is not None][-limit:]
+        times = ("late", "late_delivery") if late else ("overdue", "delivery")
+        columns = ("opened_at", "state", "channel", "conversation", *times, "id")
+        show_rows(rows, as_json=as_json, columns=columns, spare=(times[1], "channel"), title="Turns")
 
 
 def show(
@@ -89,23 +97,29 @@ def show(
     """Show one turn: its text, state, times and deliveries, and what happened to it, oldest first."""
     from tellback.cli.history import history_row
     from tellback.cli.listing import show_fields
+    from tellback.state.readable import reading
     from tellback.state.turns import Turns
 
-    with existing_team(redis_url, team) as tb:
+    with listed_team(redis_url, team) as tb:
         database = tb.context.database
         store, now = Turns(database, tb.context.layout), database.now_ms()
-        found = store.load([turn_id], text=True)[0] if store.is_turn_id(turn_id) else None
+        found = None
+        if store.is_turn_id(turn_id):
+            with reading(store.shard(turn_id).key("turn", turn_id)):
+                [found] = store.load([turn_id], text=True)
         if found is None:
             raise NotFound(f"no turn {turn_id}; `tellback turns` shows what there is")
         events = [entry for entry in tb.history(found.session) if entry.get("turn") == turn_id]
-    turn = _turn_row(found, now)
-    if as_json:
-        print_json({**turn, "history": events})
-        return
-    said = {"outcome": _outcome_text(found.outcome), "late_outcome": _outcome_text(found.late_outcome)}
-    show_fields(turn | said | {"covers": found.covers or None}, title=f"Turn {turn_id}")
-    rows = [history_row({name: value for name, value in entry.items() if name not in _SAID_ABOVE}) for entry in events]
-    show_rows(rows, as_json=False, columns=("at", "kind", "what"), title="History")
+        turn = _turn_row(found, now)
+        if as_json:
+            print_json({**turn, "history": events})
+            return
+        said = {"outcome": _outcome_text(found.outcome), "late_outcome": _outcome_text(found.late_outcome)}
+        show_fields(turn | said | {"covers": found.covers or None}, title=f"Turn {turn_id}")
+        rows = [
+            history_row({name: value for name, value in entry.items() if name not in _SAID_ABOVE}) for entry in events
+        ]
+        show_rows(rows, as_json=False, columns=("at", "kind", "what"), title="History")
 
 
 def outbox(
@@ -132,7 +146,7 @@ def outbox(
     from tellback.client.outbox import open_outbox
     from tellback.state.turns import Turns
 
-    with existing_team(redis_url, team) as tb:
+    with listed_team(redis_url, team) as tb:
         if undelivered:
             turns = Turns(tb.context.database, tb.context.layout).newest(MAX_LISTED)
             lost = [row for turn in turns if channel in {None, turn.channel} for row in _undelivered_rows(turn)]
@@ -141,9 +155,9 @@ def outbox(
         store = open_outbox(tb.context)
         channels = [channel] if channel else store.channels()
         found = [item for name in channels for item in store.pending(name, limit)][:limit]
-    rows = [_delivery_row(queue, ready_at, delivery) for queue, ready_at, delivery in found]
-    columns = ("at", "channel", "conversation", "kind", "status", "attempt", "ready_at", "text")
-    show_rows(rows, as_json=as_json, columns=columns, spare=("attempt", "ready_at", "channel"), title="Outbox")
+        rows = [_delivery_row(queue, ready_at, delivery) for queue, ready_at, delivery in found]
+        columns = ("at", "channel", "conversation", "kind", "status", "attempt", "ready_at", "text")
+        show_rows(rows, as_json=as_json, columns=columns, spare=("attempt", "ready_at", "channel"), title="Outbox")
 
 
 def _turn_row(turn: TurnView, now: int) -> dict[str, Any]:

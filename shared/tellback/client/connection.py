@@ -362,27 +362,34 @@ def connect(url: str | None = None, *, team: str | None = None, settings: Settin
 
 
 def connect_for_command(
-    url: str | None, *, team: str | None, create: bool, required: bool = True, breaker: CircuitBreaker | None = None
+    url: str | None,
+    *,
+    team: str | None,
+    create: bool,
+    required: bool = True,
+    breaker: CircuitBreaker | None = None,
+    database: type[Database] = Database,
 ) -> Tellback:
     """Connect for a command of the command line, which waits once for a Redis that hangs.
 
-    `create` creates the team. Otherwise, if it does not exist and is not `required`, it is an empty one.
+    Without `create`, a team that does not exist and is not `required` is an empty one. `database` is a client's class.
 
     Raises:
         NotFound: there is no such team, and it is `required`.
-        ConfigurationError: a setting is wrong, or the team's name is not allowed.
+        ConfigurationError: a setting is wrong.
     """
     locate = locate_team if create else partial(find_team, required=required)
-    return _open(load(redis_url=url, team=team), locate, breaker or CircuitBreaker())
+    return _open(load(redis_url=url, team=team), locate, breaker or CircuitBreaker(), database)
 
 
 def _open(
     settings: Settings,
     locate: Callable[[Database, Settings], tuple[Layout, SpoolLocation]],
     breaker: CircuitBreaker | None = None,
+    database_class: type[Database] = Database,
 ) -> Tellback:
     remember_passwords(settings.redis_url)
-    database = Database(settings.redis_url, confirmation=Confirmation.of(settings), breaker=breaker)
+    database = database_class(settings.redis_url, confirmation=Confirmation.of(settings), breaker=breaker)
     try:
         layout, place = locate(database, settings)
     except BaseException:

@@ -19,7 +19,7 @@ from tellback.signals.ranking import clamp_score, decay_score
 from tellback.state.banks import bank_info, text_fields, unpack_fact
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
-from tellback.state.readable import readable, summed_counts
+from tellback.state.readable import readable, reading, summed_counts
 from tellback.state.scripts import signals as scripts
 from tellback.state.stored_facts import stored_facts_info
 
@@ -83,7 +83,11 @@ class BankStatistics:
         Raises:
             NotFound: no bank of this name has a signal or a stored fact.
         """
-        reply = self._db.run(scripts.bank_stats(bank=self._shard.key("bank", self.bank), top=TOP))
+        key = self._shard.key("bank", self.bank)
+        with reading(key):
+            return self._bank_stats(self._db.run(scripts.bank_stats(bank=key, top=TOP)))
+
+    def _bank_stats(self, reply: Any) -> BankStats:
         now, flat, facts, clusters, spread, most, least, begun, held = reply
         fields = text_fields(flat)
         info, stored = bank_info(fields), stored_facts_info(begun)

@@ -25,6 +25,7 @@ from tellback.state.confirmation import Confirmation
 from tellback.state.keys import Shard, lifetime_ms
 from tellback.state.script_calls import Arg, DecisionCall, Script, ScriptCall
 from tellback.state.scripts import common as scripts
+from tellback.state.slots import keys_of_command
 from tellback.state.unavailable import LOST, SCRIPTS_MISSING, RedisFull, as_raised, unanswered_text, where_of
 from tellback.urls import servers_of
 
@@ -45,6 +46,14 @@ DEMOTED = (exceptions.ReadOnlyError, exceptions.ClusterDownError)  # MasterDownE
 
 
 Connections = redis_py.RedisConnections | ClusterConnections
+
+
+class WrongType(exceptions.ResponseError):
+    """A key holds another type than the call takes; `keys` are those of the call."""
+
+    def __init__(self, message: str, keys: list[str]) -> None:
+        super().__init__(message)
+        self.keys = keys
 
 
 def connect_to(url: str, *, call_deadline: float | None = None) -> Connections:
@@ -96,7 +105,10 @@ class Database:
     def command(self, *parts: Arg) -> Any:
         """Run one command and return its reply."""
         with _unavailable(self.url, self._breaker), self._leaving_demoted():
-            return self._connections.run(parts)
+            try:
+                return self._connections.run(parts)
+            except exceptions.ResponseError as error:
+                raise _with_keys(error, parts) from None
 
     def pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True, repeat: bool = True) -> list[Any]:
         """Run several commands in one round trip, not one transaction, and return their replies in order.
@@ -107,7 +119,11 @@ class Database:
             return []
         with _unavailable(self.url, self._breaker):
             replies = self._connections.run_all(commands, repeat=repeat)
-            errors = [reply for reply in replies if isinstance(reply, Exception)]
+            errors: list[Exception] = []
+            for at, reply in enumerate(replies):
+                if isinstance(reply, Exception):
+                    replies[at] = _with_keys(reply, commands[at])
+                    errors.append(replies[at])
             if any(isinstance(error, DEMOTED) for error in errors):
                 self._connections.drop_idle()
             if errors and raise_on_error:
@@ -294,6 +310,14 @@ def _raise_first(replies: list[Any]) -> list[Any]:
         if isinstance(reply, Exception):
             raise reply
     return replies
+
+
+def _with_keys(error: Exception, command: Command) -> Exception:
+    if not str(error).startswith("WRONGTYPE"):
+        return error
+    return WrongType(
+        str(error), [key if isinstance(key, str) else key.decode(errors="replace") for key in keys_of_command(command)]
+    )
 
 
 @contextmanager

@@ -6,12 +6,14 @@ An unreadable value is skipped and logged; it never hides the others.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import msgspec
 from redis import exceptions
 
+from tellback.errors import StateConflict, TellbackError
 from tellback.log import get_logger
 from tellback.state.database import Command, Database
 
@@ -82,6 +84,22 @@ def summed_counts(database: Database, keys: Sequence[str], names: Sequence[str])
         for name, count in counts_of(pair for pair in zip(fields, values, strict=True) if pair[1] is not None):
             totals[name] += count
     return totals
+
+
+@contextmanager
+def reading(key: str) -> Generator[None]:
+    """Name the key whose value cannot be read, for a caller that asked for this one.
+
+    Raises:
+        StateConflict: it cannot be read; the message says what to do.
+    """
+    try:
+        yield
+    except (TellbackError, exceptions.RedisError):
+        raise
+    except UNREADABLE as error:
+        advice = "if no newer release wrote it, look at it with redis-cli and remove it by DEL"
+        raise StateConflict(f"{key} holds what this release cannot read ({error}): {advice}") from error
 
 
 def remove_strays(database: Database, index: str, members: Collection[bytes]) -> None:

@@ -22,7 +22,7 @@ from tellback.errors import InvalidInput, NotFound, Unavailable
 from tellback.state.audit import Author
 from tellback.state.database import Database, decide
 from tellback.state.keys import FAMILIES, Layout
-from tellback.state.readable import read_each, readable
+from tellback.state.readable import read_each, readable, reading
 from tellback.state.scripts import commands as scripts
 
 BLOCK_SECONDS: Final = 2.0  # of one blocking read, below the socket's timeout
@@ -100,18 +100,22 @@ class Records:
                     total = now
 
     def _total(self, session: str) -> int:
-        return int(self._db.command("GET", self._layout.of(session).key("recorded", session)) or 0)
+        key = self._layout.of(session).key("recorded", session)
+        with reading(key):
+            return int(self._db.command("GET", key) or 0)
 
     def _read(self, session: str, start: int) -> tuple[list[CommandRecord], int]:
         """Return the records from index `start` of the list and the count of all so far, both of one moment."""
         shard = self._layout.of(session)
-        count = ("GET", shard.key("recorded", session))
+        key = shard.key("recorded", session)
+        count = ("GET", key)
         while True:
             before, raws, after = self._db.pipeline(
                 [count, ("LRANGE", shard.key("records", session), start, -1), count]
             )
             if before == after:  # otherwise one came between the replies, and would count as evicted
-                return _records(raws), int(after or 0)
+                with reading(key):
+                    return _records(raws), int(after or 0)
 
     def superseded(self, session: str) -> list[CommandRecord]:
         """Return records that came when their command already had one, from workers that had been declared lost."""

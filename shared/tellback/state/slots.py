@@ -33,22 +33,20 @@ def slot_of(key: str | bytes) -> int:
 
 def slot_of_command(command: Sequence[Arg]) -> int | None:
     """Return the slot of a command's first key, None if it has no key. All keys of a call are of one shard."""
-    key = _first_key(command)
-    return None if key is None else slot_of(key)
+    keys = keys_of_command(command)
+    return slot_of(keys[0]) if keys else None
 
 
-def _first_key(command: Sequence[Arg]) -> str | bytes | None:
+def keys_of_command(command: Sequence[Arg]) -> list[str | bytes]:
+    """Return all keys of a script's call, or the first key of another command; none if it has no key."""
     name = str(command[0]).upper()
     if name in _KEYLESS:
-        return None
-    at = 1
+        return []
+    at, number = 1, 1
     if name in _SCRIPTS:
-        if not int(command[2]):
-            return None
-        at = 3
+        at, number = 3, int(command[2])
     elif name in _SUBCOMMANDS:
         at = 2
     elif name in _STREAMS:
         at = next(place for place, part in enumerate(command) if part in ("STREAMS", b"STREAMS")) + 1
-    key = command[at] if at < len(command) else None
-    return key if isinstance(key, (str, bytes)) else None
+    return [key for key in command[at : at + number] if isinstance(key, (str, bytes))]
