@@ -113,6 +113,29 @@ def test_every_query_is_of_the_team_that_was_chosen() -> None:
     assert {panel["datasource"]["uid"] for panel in panels()} == {"${datasource}"}
 
 
+def test_a_colour_of_its_own_belongs_to_a_line_that_exists() -> None:
+    """Good is green and bad is red in each panel that counts outcomes, whatever lines are beside it."""
+    coloured: set[str] = set()
+    known = {*VALUES["event"], *OUTCOMES}
+    for panel in panels():
+        legends = {target["legendFormat"] for target in panel["targets"]}
+        labels = {legend for legend in legends if legend.startswith("{{")}
+        for override in panel["fieldConfig"]["overrides"]:
+            name = override["matcher"]["options"]
+            coloured.add(name)
+            assert name in (known if labels else legends), (panel["title"], name)
+    assert {"answered", "fallback", "delivered", "dead", "succeeded", "failed", "overdue"} <= coloured
+
+
+def test_counts_have_an_axis_of_whole_numbers() -> None:
+    for panel in panels():
+        defaults = panel["fieldConfig"]["defaults"]
+        if defaults["unit"] == "none":
+            assert defaults["decimals"] == 0, panel["title"]
+        if panel["type"] == "timeseries" and defaults["unit"] == "none":
+            assert defaults["custom"]["axisSoftMax"] == 1, panel["title"]
+
+
 def test_panels_do_not_overlap_and_leave_no_gap() -> None:
     taken: dict[tuple[int, int], str] = {}
     for panel in board()["panels"]:
