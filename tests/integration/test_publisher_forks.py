@@ -40,7 +40,7 @@ def tools(database: Database, layout: Layout) -> Counter[str]:
     return Counter(event["tool"] for event in events if event["type"] == "ToolInvoked")
 
 
-def run_in_forked_child(work: Callable[[int], None], then: Callable[[], None] = lambda: None) -> None:
+def run_in_forked_child(work: Callable[[int], None], then: Callable[[], object] = lambda: None) -> None:
     """Run `work` in eight threads that begin together, the interpreter passing from one to another all the time."""
     child = os.fork()
     if child == 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from redis import exceptions
@@ -52,7 +52,7 @@ class WrongType(exceptions.ResponseError):
     """A key holds another type than the call takes; `keys` are those of the call."""
 
     def __init__(self, message: str, keys: list[str]) -> None:
-        super().__init__(message)
+        cast("Any", super()).__init__(message)  # redis-py leaves its arguments untyped
         self.keys = keys
 
 
