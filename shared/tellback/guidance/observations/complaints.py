@@ -81,6 +81,7 @@ _SAID: Final = re.compile(
     r"|[\w.-]{1,60}@[\w.-]{1,100}: Permission denied \([^)\n]{1,80}\)\.?"
     r"|Permission denied \((?:publickey|password|gssapi)[^)\n]{0,80}\)\.?"
     r"|psql:[^\s:]{1,300}:\d+: (?:ERROR|FATAL): [^\n]{1,300}"
+    r"|nginx: \[(?:emerg|alert)\] [^\n]{1,300}"
     r"|Could not connect to Redis at [^\n]{1,200}|Host key verification failed\.?"
     r"|Waiter \w{1,60} failed: [^\n]{1,200})",
     re.MULTILINE,

@@ -55,7 +55,8 @@ _SHORT: Final = 600
 
 # Of Claude Code, OpenHands and Anthropic's editor, MCP servers.
 _MARKED: Final = re.compile(
-    r"\s{0,40}(?:<(?:tool_use_)?error>|ERROR:\n|Error(?: from server)?: |E(?:NOENT|ISDIR|ACCES|PERM|EXIST)\b)",
+    r"\s{0,40}(?:<(?:tool_use_)?error>|ERROR:\n"
+    r"|Error(?: from server| (?:reading|listing|searching) \w+)?: |E(?:NOENT|ISDIR|ACCES|PERM|EXIST)\b)",
     re.IGNORECASE,
 )
 
@@ -63,7 +64,8 @@ _MARKED: Final = re.compile(
 _ABOUT_A_FILE: Final = re.compile(
     r"(?:file|path|director(?:y|ies)|folder)\b.{0,300}?\b(?:does not exist|doesn't exist|not found"
     r"|not exist|is not a|is a directory"
-    r"|is too large|too large|could not be|cannot be|is binary|not allowed|outside|already exists|permission denied)\b"
+    r"|is too large|too large|could not be|cannot be|is binary|not allowed|outside|already exists|permission denied"
+    r"|beyond the end|out of range)\b"
     r"|no such file or directory|\b(?:could not|cannot|can't|failed to|unable to) (?:read|open|find"
     r"|access|stat|load)\b"
     r"|permission denied|is a directory\b|\bENOENT\b|\bEISDIR\b|\bEACCES\b|spawn .{1,300} ENOENT",
@@ -78,7 +80,8 @@ _NO_FILE: Final = re.compile(
 # git's patches, Gemini CLI, Cline.
 _NOT_CHANGED: Final = re.compile(
     r"\s{0,40}(?:<tool_use_error>|ERROR:\s{0,9}|Error: )?(?:"
-    r"# \d+ SEARCH/REPLACE blocks? failed|the tool execution failed with\b|the string to replace was not found"
+    r"# \d+ SEARCH/REPLACE blocks? failed|this is likely because the search block\b"
+    r"|the tool execution failed with\b|the string to replace was not found"
     r"|no (?:replacement|changes?|edits?|match\w*) (?:was|were|to|made|found)\b"
     r"|invalid `?\w+`? parameter\b|parameter `\w+` is required"
     r"|could not (?:find|get|apply|edit|locate)\b|failed to (?:edit|apply|find|write|create|replace"

@@ -24,7 +24,7 @@ FORMS: Final = tuple(
             ", Assertions: ",
             r"^Tests: <total>, Assertions: <n>(?:, Errors: <errors>)?(?:, Failures: <failed>)?",
         ),  # PHPUnit
-        (" example", r"^<total> examples?, <failed> failures?"),  # RSpec, Hspec
+        (" example", r"^<total> examples?, <failed> failures?(?:, <errors> errors? occurred outside)?"),  # RSpec, Hspec
         ("Executed ", r"^[ \t]*Executed <total> tests?, with <failed> failures?"),  # XCTest
         ("- Failed: ", r"^(?:Failed|Passed)! {1,9}- Failed: {1,20}<failed>, Passed: {1,20}<passed>"),  # dotnet
         (" assertions, ", r"^<total> (?:runs|tests), <n> assertions, <failed> failures, <errors> errors"),  # minitest

@@ -62,9 +62,9 @@ _SAYS_ERROR: Final = re.compile(
     # "error: none" reports that there is none; "KeyError: 0" is one.
     r"(?!an error occurred \(DryRun)"  # AWS, of a call that would have succeeded
     r"(?!\s*(?:error|exception|failure)\s*:\s*(?:none|null|nil|false|0|n/a)[^\w\n]*(?:\n|\Z))"
-    r"\s*(?:<\w+>\s*|### Result\s+)?(?:[\[(*`\u274c\u2716\u2717\u26a0\ufe0f\U0001f6ab]*\s?)"
+    r"\s*(?:<\w+>\s*|#{1,3} (?:Result|\w{1,40} response)\s+)?(?:[\[(*`\u274c\u2716\u2717\u26a0\ufe0f\U0001f6ab]*\s?)"
     r"(?:(?:tool|execution|internal|fatal|api|runtime|http|command|system|unexpected"
-    r"|an?|the|mcp)\s+)*"
+    r"|database|sql|query|parse|server|validation|an?|the|mcp)\s+)*"
     r"(?:[A-Za-z_][\w.]{0,100})?(?:error|exception|failure|timeout|warning|exit|iterat\w+|interrupt|failed)\b"
     r"(?:\s+(?:code|message|occurred|executing|calling|running|fetching|invoking|clicking|typing|navigating|capturing"
     r"|selecting|filling|creating|updating|deleting|sending|from|in|while|during|when|with|at)\b[^:\n]{0,120})?"
@@ -93,6 +93,7 @@ _SAYS_FAILED: Final = re.compile(
     r"\s*(?:the user (?:doesn't|does not|did not|has|denied|rejected|declined)\b.{0,40}(?:proceed|denied"
     r"|rejected|declined|tool)|"
     r"(?:g?make|ninja)(?:\[\d+\])?: \*\*\* .{1,200}\.?\s*$|"
+    r"[45]\d\d \S[^\n]{1,300}; reason: \w|"  # Google's clients
     # Node's error codes, unless a page explains them: "ECONNRESET is an error code of Node".
     r"(?:connect )?e(?:connrefused|connreset|connaborted|timedout|notfound|ai_again|hostunreach|pipe)\b"
     r"(?! (?:is|are|was|means?|errors?|codes?)\b)|"
