@@ -43,10 +43,19 @@ _WRAPPERS: Final = {
     "stdbuf": 0,
     "xargs": 0,
     "npx": 0,
+    "bunx": 0,
+    "pnpx": 0,
     "timeout": 1,
     "gtimeout": 1,
 }
-_RUNNERS: Final = frozenset({"uv", "poetry", "pipenv", "pdm", "hatch", "rye", "bundle", "conda", "coverage"})
+# Programs that run another one, with the words behind which it stands; `npm run test` runs a script of that name.
+_RUNNERS: Final = {
+    **dict.fromkeys(
+        ("uv", "poetry", "pipenv", "pdm", "hatch", "rye", "bundle", "conda", "coverage"), ("run", "exec", "x")
+    ),
+    **dict.fromkeys(("npm", "yarn", "pnpm", "bun"), ("exec", "x", "dlx")),
+    "mise": ("exec",),
+}
 _WITH_VALUE: Final = frozenset(
     {"-I", "-n", "-P", "-s", "-k", "-u", "-L"}
 )  # options of wrappers that take the next word
@@ -193,7 +202,7 @@ def _without_wrappers(rest: list[str]) -> list[str]:
                 del rest[: 2 if rest[0] in _WITH_VALUE else 1]
             del rest[: _WRAPPERS[name]]
         # `mise run test` runs a task of that name, and no program `test`.
-        elif (name in _RUNNERS and len(rest) > 2 and rest[1] in ("run", "exec", "x")) or rest[:2] == ["mise", "exec"]:
+        elif len(rest) > 2 and rest[1] in _RUNNERS.get(name, ()):
             del rest[: 3 if rest[2:3] == ["--"] else 2]
         elif name in ("python", "python3") and len(rest) > 2 and rest[1] == "-m":
             del rest[:2]

@@ -66,6 +66,7 @@ _INSTALLS: Final = words_in("install i ci add uninstall remove update upgrade sy
 _TESTS: Final = words_in(
     "test t build check vet clippy run lint fmt tsc typecheck bench tool exec dlx run-script testall"
 )
+_STARTS: Final = words_in("start dev serve preview watch")
 _GH_WRITES: Final = words_in("create edit merge close comment review checkout delete ready reopen clone")
 _CONTAINER_READS: Final = words_in("ps logs images inspect get describe top version info diff stats")
 SCRIPT_PROGRAMS: Final = words_in("python python3 python2 node ruby perl php deno bun ipython osascript lua")
@@ -98,8 +99,7 @@ def _by_program(command: SimpleCommand) -> Effect:
     if special is not None:
         return special(words)
     if program in _PACKAGERS:
-        first = _first(words)
-        return "install" if first in _INSTALLS else "test" if first in _TESTS else "read"
+        return _packager(_first(words))
     if program in ("perl", "ruby") and any(map(_IN_PLACE.match, words)):
         return "write"
     if program in SCRIPT_PROGRAMS:
@@ -107,6 +107,13 @@ def _by_program(command: SimpleCommand) -> Effect:
     if program in _CHECKERS and {"--check", "-l", "-d", "--diff"} & set(words):
         return "test"
     return _BY_NAME.get(program) or _BY_NAME.get(program.lower(), "run")  # PowerShell does not mind the case
+
+
+def _packager(first: str) -> Effect:
+    if first in _INSTALLS:
+        return "install"
+    tests = first in _TESTS or _BY_NAME.get(first) == "test"  # `yarn jest`
+    return "test" if tests else "run" if first in _STARTS else "read"
 
 
 def _first(words: tuple[str, ...]) -> str:
