@@ -12,8 +12,10 @@ from typing import Any, Final, cast
 from tellback.contracts.guidance import Feedback, Observation, Severity, ToolCall
 from tellback.errors import InvalidInput
 from tellback.guidance.observations.texts import timeout_in
+from tellback.guidance.progress.detectors import NOTHING_SHOWN
 from tellback.guidance.progress.effects import SHELLS, plain_name, works_on_code
 from tellback.guidance.progress.faults import MUTE
+from tellback.guidance.progress.features import SHOWN
 from tellback.guidance.progress.fruitless import MISSING
 from tellback.guidance.progress.shell_calls import asks_service
 from tellback.guidance.progress.substance import is_absent
@@ -53,7 +55,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "Look at the lines that it is about: see whether the change is there, and what takes it away.",
     ),
     "two_states": (
-        "You go back and forth between two calls since call {since}, each with the result that it had before.",
+        "You have gone back and forth between two calls since call {since}, each with the same result as before.",
         "Choose one of the two, or look for what both leave out.",
     ),
     "empty_searches": (
@@ -85,7 +87,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "Stop here, unless something is still missing.",
     ),
     "no_news": (
-        "Of the last 8 calls, {count} said nothing that you had not seen, since call {since}.",
+        "{count} of the last 8 calls, since call {since}, showed nothing that you had not seen.",
         "Write down what you know and what is missing, then do the one thing that would tell you.",
     ),
 }
@@ -104,12 +106,13 @@ _LACKING: Final = lazy_pattern(
     r"|Operation not permitted|Could not resolve host|[Nn]etwork is unreachable|[Cc]onnection refused"
     r"|(?:[Oo]peration|[Cc]onnection|[Rr]equest) timed out|[Dd]eadline exceeded"
     r"|\bE(?:TIMEDOUT|CONNREFUSED|NOTFOUND|AI_AGAIN|NETUNREACH|HOSTUNREACH|ACCES|NOSPC)\b"
-    r"|Cannot connect|API key|: not found$"
+    r"|Cannot connect|API key|: not found$|server misbehaving|no such host|name resolution"
 )
 # Somebody does not let the agent in: neither other code nor another try changes that.
 _REFUSED: Final = lazy_pattern(
     r"[Pp]ermission ?[Dd]enied|[Aa]ccess ?[Dd]enied|[Uu]nauthori[sz]ed|not authorized|[Oo]peration not permitted|EACCES"
-    r"|[Ff]orbidden|not allowed to|(?:status(?: code)?|error|HTTP\S*)[ :=]{1,2}40[13]\b|\b40[13] (?:[A-Z][a-z]+)"
+    r"|[Ff]orbidden|not allowed to|(?:password|terminal) is required"
+    r"|(?:status(?: code)?|error|HTTP\S*)[ :=]{1,2}40[13]\b|\b40[13] (?:[A-Z][a-z]+)"
 )
 # A tool could not use the arguments of its call. Of a shell's, a program that it ran says this of its own.
 _MISCALLED: Final = lazy_pattern(
@@ -139,19 +142,54 @@ MUTE_STEP: Final = (
     "The shell itself seems broken; its folder may be gone. Start a new one, or go to a folder that exists."
 )
 # Addresses that do not exist are no searches, though they find as little.
-MISSING_PAGES: Final = "Of the last {count} that you asked for, since call {since}, none exists."
+MISSING_PAGES: Final = "The last {count} addresses or names that you asked for, since call {since}, do not exist."
 MISSING_PAGES_STEP: Final = (
     "Guess no further address or name: open what lists them, such as an index, or search for it."
 )
 FAILING_CALL_STEP: Final = (
     "It will fail again until something changes: act on the error, or find a way without this call."
 )
+# Shown nothing, which no edit follows from.
+PAST_END: Final = "{subject} has shown nothing {count} times since call {since}, whichever lines were asked for."
+PAST_END_STEP: Final = "Count its lines, or read it from the beginning, before you ask for others."
+_TAKEN: Final = lazy_pattern(r"[Aa]ddress already in use|EADDRINUSE|port is already allocated")
+TAKEN_STEP: Final = "Find out what listens on that port: use it, stop it if it is yours, or take another port."
+_GIT: Final = lazy_pattern(
+    r"would be overwritten by|[Pp]rotected branch|\[(?:remote )?rejected\]|hook declined|failed to push|hook id"
+)
+GIT_STEP: Final = (
+    "Do first what the message asks for: commit or stash, pull, correct what the hook found, or use a branch."
+)
+_UNREADABLE: Final = lazy_pattern(r"[Ss]yntax ?[Ee]rror|unexpected EOF|unexpected end of (?:file|input)|parse error")
+UNREADABLE_STEP: Final = (
+    "It could not read what you wrote: look at the place that it names, and write that part in another way."
+)
+# Of a compiler or a linter, which names a place and often a rule.
+_CHECKED: Final = lazy_pattern(r"\w[:(]\d+(?:[:,]\d+)?\)?: |\berror(?:\[E\d+\]| TS\d+| CS\d+)|too many arguments")
+CHECKED_STEP: Final = (
+    "Look up the rule or the declaration that it names: what you have changed so far does not touch it."
+)
+# Names that are guessed, of which the error says that there is none.
+_GUESSED: Final = lazy_pattern(
+    r"does not exist|[Nn]o such|[Nn]ot found|No matching|[Uu]nrecogni[sz]ed name|[Uu]nable to locate"
+    r"|[Cc]ould not (?:be )?f(?:i|ou)nd|not in (?:this|the) |out of range|beyond the end|within the range"
+)
+GUESSED_STEP: Final = "List what there is (the columns, packages, elements or lines) before you guess another."
 _FITTING: Final = (
     (_MUTE, MUTE_STEP),
     (_LIMITED, LIMITED_STEP),
+    (_TAKEN, TAKEN_STEP),
+    (_GIT, GIT_STEP),
     (_REFUSED_EDIT, REFUSED_EDIT_STEP),
     (_LACKING, LACKING_STEP),
+    (_UNREADABLE, UNREADABLE_STEP),
 )
+
+
+_FITTING_KIND: Final = {
+    "failing_tool": ((_GUESSED, GUESSED_STEP),),
+    "same_failure": ((_CHECKED, CHECKED_STEP),),
+}
 
 
 @dataclass(frozen=True)
@@ -187,13 +225,17 @@ class StuckFeedback:
         """Report what is repeated, since when, and one next step."""
         found = context.finding
         assert found is not None, "should_run"
-        summary = MISSING_PAGES if found.subject == MISSING else TEXTS[found.kind][0]
+        summary = TEXTS[found.kind][0]
+        if found.subject == MISSING:
+            summary = MISSING_PAGES
+        elif found.detail == NOTHING_SHOWN:
+            summary = PAST_END
         words = {"count": found.count, "since": found.since, "subject": _subject(found), "detail": found.detail}
         severity: Severity = "warning" if found.level > 1 else "caution"
         return Feedback(
             provider_name=self.name,
             summary=summary.format_map(words),
-            observations=tuple(_evidence(found)),
+            observations=tuple(_evidence(found, context)),
             suggestions=(_step(found, context),),
             severity=severity,
         )
@@ -203,10 +245,10 @@ def _subject(found: StuckFinding) -> str:
     return found.subject.strip("*") or "The work"
 
 
-def _call_of(found: StuckFinding, context: FeedbackContext) -> ToolCall | None:
-    """Return the call that was judged, None if it is not stored."""
-    calls = context.recent_tool_calls(1 + _REPORTED_WITHIN_CALLS)
-    return next((call for call in calls if call.call_index == found.at), None)
+def _call_at(index: int, context: FeedbackContext) -> ToolCall | None:
+    """Return the call that was judged or the one before it, None if it is not stored."""
+    calls = context.recent_tool_calls(2 + _REPORTED_WITHIN_CALLS)
+    return next((call for call in calls if call.call_index == index), None)
 
 
 def _step(found: StuckFinding, context: FeedbackContext) -> str:
@@ -214,9 +256,11 @@ def _step(found: StuckFinding, context: FeedbackContext) -> str:
     general = TEXTS[found.kind][1]
     if found.subject == MISSING:
         return MISSING_PAGES_STEP
+    if found.detail == NOTHING_SHOWN:
+        return PAST_END_STEP
     if found.kind not in ("same_failure", "same_call", "failing_tool") or not found.detail:
         return general
-    call = _call_of(found, context)
+    call = _call_at(found.at, context)
     if found.kind == "same_call":
         general = FAILING_CALL_STEP
     elif found.kind == "same_failure" and call is not None and _is_of_service(call):
@@ -226,7 +270,8 @@ def _step(found: StuckFinding, context: FeedbackContext) -> str:
     if _REFUSED.search(found.detail):
         return REFUSED_STEP.format(what=_refused_what(found, call))
     own = _about_the_call(found, call)
-    return own or next((step for pattern, step in _FITTING if pattern.search(found.detail)), general)
+    fitting = (*_FITTING, *_FITTING_KIND.get(found.kind, ()))
+    return own or next((step for pattern, step in fitting if pattern.search(found.detail)), general)
 
 
 def _about_the_call(found: StuckFinding, call: ToolCall | None) -> str:
@@ -250,16 +295,22 @@ def _refused_what(found: StuckFinding, call: ToolCall | None) -> str:
     return f"`{named.group().rstrip('.:')}`" if named else "the address and the account"
 
 
-def _evidence(found: StuckFinding) -> list[Observation]:
+def _evidence(found: StuckFinding, context: FeedbackContext) -> list[Observation]:
     seen: list[Observation] = []
     if found.kind == "same_failure" or (found.kind in ("same_call", "failing_tool") and found.detail):
-        seen.append(Observation("error", found.detail[:_SHOWN]))
+        seen.append(Observation("error", _LABEL.sub("", found.detail)[:_SHOWN]))
     if found.kind in ("same_call", "two_states", "dead_wait") and found.subject:
         seen.append(Observation("call", found.subject[:_SHOWN]))
+    if found.kind == "two_states" and (other := _call_at(found.at - 1, context)) is not None:
+        asked = " ".join(" ".join(map(str, other.params.values())).split())
+        seen.append(Observation("the other", f"{other.tool} {asked}"[:SHOWN].strip()))
     if found.kind == "no_news" and found.detail:
         seen.append(Observation("last call", found.detail[:_SHOWN]))
-    if found.kind in ("blind_probe", "same_output"):
-        seen.append(Observation("last line", found.detail[:_SHOWN]))
-    if found.kind == "same_lines" and found.detail:
+    if found.kind in ("blind_probe", "same_output") and found.detail:
+        seen.append(Observation("it shows" if found.kind == "same_output" else "last line", found.detail[:_SHOWN]))
+    if found.kind == "same_lines" and found.detail not in ("", NOTHING_SHOWN):
         seen.append(Observation("read", found.detail))
     return seen
+
+
+_LABEL: Final = lazy_pattern(r"^(?:error|fatal|Error|ERROR): {1,4}")

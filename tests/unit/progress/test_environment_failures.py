@@ -33,7 +33,7 @@ def test_addresses_that_are_guessed_one_after_another_are_reported_at_the_fourth
     ]
     ((call, feedback),) = nudges_in(asked)
     assert call == 4
-    assert feedback.summary == "Of the last 4 that you asked for, since call 1, none exists."
+    assert feedback.summary == "The last 4 addresses or names that you asked for, since call 1, do not exist."
     assert feedback.suggestions == (MISSING_PAGES_STEP,)
 
 
@@ -117,7 +117,7 @@ def test_a_port_in_an_error_is_no_line_of_a_file() -> None:
         for call in (claude_edit(n), claude_code(command, said, 1))
     ]
     ((call, feedback),) = nudges_in(calls)
-    assert (call, feedback.observations[0].value) == (6, said.partition("\n")[0])
+    assert (call, feedback.observations[0].value) == (6, said.partition("\n")[0].removeprefix("Error: "))
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ SAME_FAILING_CALL: Final = 2
 # An edit resent at once after a refusal may be a slip: one of four such agents recovered. After four other calls it
 # means that the refusal was forgotten.
 FORGOTTEN_REFUSAL: Final = 4
+NOTHING_SHOWN: Final = "nothing"  # the detail of a finding about lines beyond the end
 SAME_LINES: Final = 4  # by judgement
 FAILING_TOOL: Final = 3  # by judgement, first 4
 MUTE_SHELL: Final = 3  # `ls` and `echo` say why they fail, unless the shell itself does not work
@@ -196,7 +197,7 @@ def same_output(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
     remember(trail.failures, key, calls, FAILURES_MAX)
     if len(calls) < SAME_OUTPUT:
         return None
-    return StuckFinding("same_output", features.shown, len(calls), calls[0], at, detail=features.last)
+    return StuckFinding("same_output", features.shown, len(calls), calls[0], at, detail=features.fault or features.last)
 
 
 def _tests_key(features: CallFeatures) -> str:
@@ -249,6 +250,8 @@ def _is_same_view(view: View, other: tuple[int, int, int, int]) -> bool:
 
 
 def _range(view: View) -> str:
+    if view.start >= END:
+        return NOTHING_SHOWN
     return "" if view.end >= END else f"lines {view.start}-{view.end}"
 
 

@@ -21,9 +21,15 @@ BLOCKS: Final = re.compile(
     r"|No such file or directory|not found in|No replacement|not unique|multiple occurrences"
     r"|(?:permission|access) ?denied|unauthori[sz]ed|not (?:authorized|permitted)|(?:password|terminal) is required"
     r"|\b(?:has|is) expired|no space left|read-only file system|sandbox policy"
-    r"|Could not resolve host|network (?:is unreachable|access)|connection refused",
+    r"|Could not resolve host|name resolution|server misbehaving|network (?:is unreachable|access)|connection refused"
+    r"|address already in use|EADDRINUSE|port is already allocated",
     re.IGNORECASE,
 )
+# A path for which a right is missing: another program, or an attempt to get that right, does not get around it.
+_NO_RIGHT: Final = re.compile(
+    r"permission denied|operation not permitted|(?:password|terminal) is required", re.IGNORECASE
+)
+_OWNED: Final = re.compile(r"[\w.-]+@[\w.-]+|(?<![\w.])/[\w.@+-]+(?:/[\w.@+-]+)*")
 # Who is refused, or finds nobody there, is so whatever is asked for: names, paths and addresses say nothing about it.
 _REFUSED: Final = re.compile(
     r"access ?denied|unauthori[sz]ed|not authorized|forbidden|connection (?:refused|closed)|couldn't connect"
@@ -33,7 +39,8 @@ _REFUSED: Final = re.compile(
 )
 # The machine itself lets nothing through, whichever program asks.
 _CUT_OFF: Final = re.compile(
-    r"Could not resolve host|network (?:is unreachable|access)|sandbox policy|no space left|read-only file system",
+    r"Could not resolve host|name resolution|server misbehaving|network (?:is unreachable|access)|sandbox policy"
+    r"|no space left|read-only file system",
     re.IGNORECASE,
 )
 
@@ -61,8 +68,7 @@ def shows_fault(features: CallFeatures) -> bool:
 
 def is_refused(features: CallFeatures) -> bool:
     """Check whether the other side refused a call as such, or was not there."""
-    error = features.error
-    return features.tests is None and (_CUT_OFF.search(error) or _REFUSED.search(error)) is not None
+    return features.tests is None and any(each.search(features.error) for each in (_CUT_OFF, _REFUSED, _NO_RIGHT))
 
 
 def ran_out_of_time(features: CallFeatures) -> bool:
@@ -91,11 +97,8 @@ def says_why(programs: Sequence[str], params: Mapping[str, Any]) -> bool:
 
 def error_key(features: CallFeatures) -> str:
     """Return the key of an error, with what was asked where the error alone says too little."""
-    if features.tests is None and (found := _CUT_OFF.search(features.error)):
-        return mark(f"! {found.group().casefold()}")
-    if features.tests is None and (found := _REFUSED.search(features.error)):
-        program = features.error.partition(" ")[0]  # or another word that it begins with
-        return mark(f"! {found.group().casefold()} {program}")
+    if features.tests is None and (key := _key_of_surroundings(features)):
+        return mark(f"! {key}")
     if not features.named and features.tests is not None:
         return mark(f"{features.tests.bad} {features.tests.passed} {features.target}")
     if not features.named:
@@ -103,6 +106,21 @@ def error_key(features: CallFeatures) -> str:
     if len(features.error) < DISTINCT_CHARS:
         return mark(f"{features.error_mark} {features.news} {features.target}")
     return f"{features.error_mark:x}"
+
+
+def _key_of_surroundings(features: CallFeatures) -> str:
+    """Return what the surroundings refuse, which is the same whichever call meets it; "" for any other error."""
+    key = ""
+    if found := _CUT_OFF.search(features.error):
+        key = found.group().casefold()
+    elif found := _REFUSED.search(features.error):
+        key = f"{found.group().casefold()} {features.error.partition(' ')[0]}"  # a program, or another word
+    elif _NO_RIGHT.search(features.error):
+        where = _OWNED.search(features.error) or _OWNED.search(features.shown)
+        key = f"right {where.group() if where else features.purpose or features.tool}"
+    elif ran_out_of_time(features):
+        key = "time"
+    return key
 
 
 def is_tested_edit(features: CallFeatures) -> bool:

@@ -73,10 +73,12 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     dead: bool = False  # what it waits for has ended
     fetches: bool = False  # it asks a server for an address, or a service for one thing by its name
     absent: bool = False  # which is not there
+    operates: bool = False  # a command line that works on a service, a cluster or another machine
     sends: bool = False  # a call that sends something to a service, or may do so
     mute: bool = False  # it failed without a word, though its programs say why they fail
     news: int = 0  # fingerprint of the result's substance
     misuse: str = ""  # the file in which a name, a call or a text did not fit what it was used on
+    complaint: int = 0  # mark of the error without the words of the call itself, 0 if it has none
     cites: bool = False  # a tool's error quotes what this call asked for
     error: str = ""
     error_mark: int = 0  # fingerprint of the error and the names of failed tests
@@ -99,7 +101,13 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     logs: bool = False  # it looks at the end of a log, to which whatever runs may write
     answers: bool = False  # a page, a log or a service answers it, which may refuse what it was given
     state: str = ""  # the short result of a look at something other than a file
+    fault: str = ""  # the line of the answer with a word for a fault
     faulty: bool = False  # that answer has words for a fault, or shows a whole page
     presses: bool = False  # it works a key, a wheel or a pointer, and its result does not show what came of it
     unseen: bool = False  # the result doesn't show what the call did: a picture, a key that was pressed
     form: str = ""  # of a tool's call: its name and those of its arguments
+
+    @property
+    def hides(self) -> bool:
+        """True if the result does not show what the call did: only later calls do."""
+        return self.unseen or (self.operates and self.effect == "write")

@@ -1,17 +1,20 @@
-"""Fruitless calls: searches that find nothing, guessed addresses that do not exist, states that stay faulty."""
+"""Fruitless calls: searches that find nothing, guessed addresses and names, states that stay faulty."""
 
 from __future__ import annotations
 
 import zlib
 from typing import Final
 
-from tellback.guidance.progress.detectors import ATTEMPT, SAME_OUTPUT, actions_since
+from tellback.guidance.progress.detectors import ATTEMPT, RETRIES_ASKED_FOR, SAME_OUTPUT, actions_since
+from tellback.guidance.progress.effects import words_in
+from tellback.guidance.progress.faults import shows_progress
 from tellback.guidance.progress.features import CallFeatures
-from tellback.guidance.progress.substance import has_fault
+from tellback.guidance.progress.substance import fault_line, has_fault
 from tellback.guidance.progress.trail import FAILURES_MAX, Asked, ProgressTrail, StuckFinding, mark, remember
 
 EMPTY_SEARCHES: Final = 6  # with 5, an agent that was making progress got a false report
 MISSING_PAGES: Final = 4  # by the rules of the labels
+SAME_COMPLAINT: Final = 4  # the third package that does not exist may be followed by one that does
 MISSING: Final = "404"  # the detail of a finding about addresses
 
 
@@ -35,8 +38,9 @@ def _empty_searches(trail: ProgressTrail, features: CallFeatures, at: int) -> St
 
 
 def _missing_pages(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
-    # An edit may be what makes them exist.
-    count, first = trail.missing if trail.fixed <= trail.missing[1] else (0, 0)
+    # An edit may be what makes them exist; to go to a page changes no other.
+    known = trail.fixed <= trail.missing[1] or features.effect == "write"
+    count, first = trail.missing if known else (0, 0)
     trail.missing = (count + 1, first or at) if features.absent else (0, 0)
     count, first = trail.missing
     if count < MISSING_PAGES:
@@ -59,4 +63,24 @@ def same_state(trail: ProgressTrail, features: CallFeatures, at: int, known: Ask
     remember(trail.failures, key, calls[-12:], FAILURES_MAX)
     if len(calls) < SAME_OUTPUT:
         return None
-    return StuckFinding("same_output", features.shown, len(calls), calls[0], at, detail=features.last)
+    return StuckFinding("same_output", features.shown, len(calls), calls[0], at, detail=fault_line(features.state))
+
+
+def same_complaint(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+    """Find a program that complains of one name after another in the same words, and did not work in between."""
+    form = features.form or features.purpose
+    if not features.failed or not features.complaint or not form or shows_progress(features):
+        return None
+    key = mark(f"? {features.complaint} {form}")
+    worked = trail.worked.get(mark(form), 0)
+    known = trail.failures.get(key, ())
+    calls = [*(index for index in known if index > worked and actions_since(trail, index) <= ATTEMPT), at][-12:]
+    remember(trail.failures, key, calls, FAILURES_MAX)
+    needed = RETRIES_ASKED_FOR if features.retry_asked else SAME_COMPLAINT
+    if len(calls) < needed:
+        return None
+    subject = next((each for each in features.programs if each not in _LEADING), features.tool)
+    return StuckFinding("failing_tool", subject, len(calls), calls[0], at, detail=features.error)
+
+
+_LEADING: Final = words_in("cd export source set timeout")

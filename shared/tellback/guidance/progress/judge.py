@@ -130,9 +130,10 @@ def judge(
         fruitless.same_state(trail, features, at, known),
         detectors.same_call(features, at, repeats),
         detectors.same_lines(trail, features, at),
-        detectors.two_states(trail, features, at, hash_of(marks.attempt, at if features.unseen else features.news)),
+        detectors.two_states(trail, features, at, hash_of(marks.attempt, at if features.hides else features.news)),
         detectors.worse_tests(trail, features, at),
         detectors.failing_tool(trail, features, at),
+        fruitless.same_complaint(trail, features, at),
         fruitless.in_vain(trail, features, at),
         detectors.same_counts(trail, features, at),
         detectors.blind_probe(trail, features, at),
@@ -206,10 +207,15 @@ def note_change(trail: ProgressTrail, at: int) -> None:
 
 def _may_speak(trail: ProgressTrail, finding: StuckFinding) -> bool:
     fails = finding.kind in FAILING or (finding.kind == "same_call" and finding.detail)
-    last = trail.finding  # the same error is no news because it is counted in another way
-    again = last is not None and finding.detail != "" and finding.detail == last.detail and finding.kind != last.kind
-    quiet = QUIET_WHILE_FAILING if fails and not again else QUIET
+    quiet = QUIET_WHILE_FAILING if fails and not _in_another_way(finding, trail.finding) else QUIET
     return not trail.spoken or finding.at - trail.spoken >= quiet
+
+
+def _in_another_way(finding: StuckFinding, last: StuckFinding | None) -> bool:
+    """Check whether a finding is of the stretch that was reported last, or of its error, counted in another way."""
+    if last is None or _key(finding) == _key(last):
+        return False
+    return finding.since <= last.at or (finding.detail != "" and finding.detail == last.detail)
 
 
 def hash_of(attempt: str, news: int) -> int:
@@ -236,7 +242,7 @@ def _repeats(
     indexes: list[int] = []
     if known is not None and known.news == features.news:
         indexes = [index for index in known.indexes if index > since]
-    if not indexes and features.effect in _NEARLY:
+    if not indexes and features.effect in _NEARLY and not features.absent:  # `/order` is not `/orders`
         indexes = _near_repeats(trail, features, marks, since, is_near)
     indexes.append(at)
     if len(indexes) > INDEXES_MAX:  # the first ones show since when, and which levels were reached
@@ -307,6 +313,8 @@ def _changed_at(trail: ProgressTrail, features: CallFeatures, known: Asked | Non
     if features.effect in ("write", "install") or features.sends:
         # It changes what it asks itself: only made again at once does it repeat. What runs may undo a write.
         changed = max(trail.anything, trail.ran) if features.effect == "write" else trail.anything
+        if features.operates:  # what came of it is seen in other calls
+            changed = max(changed, trail.heard)
         return 0 if known is not None and changed <= known.indexes[-1] else changed
     if features.logs:
         return max(trail.anything, trail.ran)

@@ -79,7 +79,9 @@ def _without_above(text: str) -> str:
     if above is None:
         return text
     text = text[above.end() :]
-    return _EMPTY.sub("", text, count=1) if _EMPTY.match(text) else text
+    if _EMPTY.match(text):
+        text = _EMPTY.sub("", text, count=1).lstrip("\n").removeprefix("Stderr: ")
+    return text
 
 
 def _without_below(text: str) -> str:

@@ -11,16 +11,13 @@ import msgspec
 
 from tellback.contracts.guidance import ToolInvoked
 from tellback.guidance.observations import emptiness
-from tellback.guidance.observations.bodies import error_message
-from tellback.guidance.observations.diagnostics import failure_line
 from tellback.guidance.observations.evidence import Verdict
 from tellback.guidance.observations.programs import exit_code_in
-from tellback.guidance.observations.testruns import TestCounts, count_tests
-from tellback.guidance.observations.texts import timeout_in
+from tellback.guidance.observations.testruns import count_tests
 from tellback.guidance.observations.values import is_dict, is_list
 from tellback.guidance.progress import substance
 from tellback.guidance.progress.asked import only_waits
-from tellback.guidance.progress.diagnosed import count_findings, found_after_edit
+from tellback.guidance.progress.diagnosed import found_after_edit
 from tellback.guidance.progress.effects import (
     EDITORS,
     INTERPRETERS,
@@ -32,8 +29,9 @@ from tellback.guidance.progress.effects import (
     says_nothing,
     tool_effect,
 )
+from tellback.guidance.progress.failures import read_complaint, read_failure
 from tellback.guidance.progress.faults import says_why
-from tellback.guidance.progress.features import DISTINCT_CHARS, END, SHOWN, CallFeatures, Edit, View
+from tellback.guidance.progress.features import END, SHOWN, CallFeatures, Edit, View
 from tellback.guidance.progress.output import printed_by
 from tellback.guidance.progress.patches import read_patch
 from tellback.guidance.progress.prints import only_prints
@@ -46,7 +44,6 @@ _WINDOW: Final = 100  # lines that SWE-agent's `open` shows
 _ERROR_CHARS: Final = 300
 _MORE_CHARS: Final = 20  # behind what `|| echo` printed, such as an exit code
 _PAGE_LINES: Final = 2  # line ends of a page of three lines; "Clicked." is none
-_BODY_CHARS: Final = 4_000  # of an answer whose message is looked for
 _RECORD_CHARS: Final = 400  # of a record that may be empty
 _PAGE: Final = 2_000  # lines that `Read` shows
 # Of the results of coding agents 30 % are that short, and half of these, such as "(no output)", were there before.
@@ -85,14 +82,13 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
         # That a service is down says nothing of the program that asked it.
         features.retry_asked = outcome.retry_after is not None or (outcome.retryable and not features.programs)
         features.empty = outcome.code == "no_results"
-    code = exit_code_in(event.result or "") if features.failed else None
+    code = _exit_code(event.result or "") if features.failed else None
     _read_result(features, said, reported=event.error is not None or code not in (None, 0))
     if features.failed and not features.error and code is not None and code > 1:  # an exit of 1 may be an answer
         features.error = f"exit code {code}, without output"
     features.mute = features.failed and not text and says_why(features.programs, event.params)
-    if features.failed and features.form and features.edit is None:
-        asked = " ".join(map(str, event.params.values()))
-        features.cites = any(word in asked for word in _QUOTED.findall(features.error))
+    if features.failed and features.error and features.edit is None:
+        read_complaint(features, text, " ".join(map(str, event.params.values())))
     if features.effect in ("read", "search", "run", "test", "wait"):
         if len(text) >= LINE_CHARS:
             shown = substance.without_places(text) if features.failed else text  # an edit above a fault moves it
@@ -101,17 +97,15 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
     return features
 
 
-# A name, a call or a text that does not fit what it is used on; an assertion may be what a script is about.
-_MISUSE: Final = re.compile(r"(?:AttributeError|NameError|TypeError|SyntaxError|IndentationError)\b")
+_EXIT_FIELD: Final = re.compile(r'"(?:exit_?code|returncode)": ?(-?\d{1,4})\b', re.IGNORECASE)
 
 
-_PLACE: Final = re.compile(r":\d")
-# The number behind a host's name is its port, not a line.
-_ADDRESS: Final = re.compile(
-    r"\w{1,20}://\S{1,200}|\b(?:localhost|[\d.]{7,15}|[\w.-]{1,80}\.(?:com|org|net|io|dev|local|internal)):\d{1,5}"
-)
-# It says how much is wrong and not what, which the rest of the result does.
-_TOTAL: Final = re.compile(r"^\W{0,3}(?:Executed |Found )?\d{1,9} (?:errors?|problems?|issues?|files?|out of)\b")
+def _exit_code(result: str) -> int | None:
+    """Return the exit code at an end of a result, or in the record around the output, as Codex has it."""
+    code = exit_code_in(result)
+    if code is None and result.startswith("{") and (field := _EXIT_FIELD.search(result[-_SHORT_CHARS:])):
+        return int(field[1])
+    return code
 
 
 class _Substance(NamedTuple):
@@ -162,8 +156,13 @@ def _read_answer(features: CallFeatures, said: _Substance) -> None:
     is_page = text.count("\n") >= _PAGE_LINES
     if features.answers:
         whole = is_page and not features.programs and features.effect != "read"
-        features.faulty = whole or substance.has_fault(text)
-    elif features.effect in ("read", "wait") and not features.views and len(text) <= substance.STATE_CHARS:
+        features.fault = substance.fault_line(text)
+        features.faulty = whole or bool(features.fault)
+    elif (
+        (features.effect in ("read", "wait") or features.waits)
+        and not features.views
+        and len(text) <= substance.STATE_CHARS
+    ):
         features.state = text
     if features.effect in ("read", "run") and not features.views and substance.is_pending(text):
         features.waits = True
@@ -179,6 +178,8 @@ def _read_result(features: CallFeatures, said: _Substance, *, reported: bool) ->
     _read_answer(features, said)
     features.absent = features.fetches and substance.is_absent(text)
     features.empty = features.empty or (features.effect in ("search", "read") and said.is_empty)
+    if features.empty:  # lines beyond the end
+        features.views = tuple(View(view.path, END, END) for view in features.views)
     if features.failed:
         features.retry_asked = features.retry_asked or substance.asks_to_retry(text)
     elif said.asks_to_retry and not (features.views or features.programs):
@@ -191,52 +192,9 @@ def _read_result(features: CallFeatures, said: _Substance, *, reported: bool) ->
     if features.tests is not None:
         features.failed = features.tests.bad > 0
     if features.failed:
-        _read_failure(features, text, runs=runs, reported=reported)
+        read_failure(features, text, runs=runs, reported=reported)
     elif features.edit is not None:
         features.wrong = found_after_edit(text)[:_ERROR_CHARS]
-
-
-def _read_failure(features: CallFeatures, text: str, *, runs: bool, reported: bool) -> None:
-    if features.tests is None and features.effect == "test":
-        features.findings = count_findings(text, whole=len(text) < substance.HEAD_CHARS + substance.TAIL_CHARS)
-    error = failure_line(text)[:_ERROR_CHARS] if runs or features.effect == "wait" else ""
-    if features.tests is not None or error.startswith("ImportError while loading"):  # what is missing stands below
-        error = substance.last_exception(text) or error
-    if error.startswith("Traceback "):  # cut off before the exception
-        error = ""
-    error = (error or _message_in_body(text) or (timeout_in(text) if runs else ""))[:_ERROR_CHARS]
-    names = substance.failed_names(text) if features.tests is not None else ()
-    labelled = substance.labelled_error(text) if (runs or features.programs) and not error else ""
-    # One that names a place is a finding of a compiler, and the rest of the result says which.
-    if reported and features.tests is None and not _PLACE.search(_ADDRESS.sub("", labelled)):
-        error = error or labelled
-    features.named = bool(names) or not runs or bool(error and _TOTAL.search(error) is None)
-    if features.tests is not None:
-        error = _with_test(error, features.tests, names)
-    features.error = error or labelled or substance.first_line(text)
-    features.misuse = substance.fails_in(text) if _MISUSE.match(features.error) else ""
-    if features.named:
-        features.error_mark = substance.error_fingerprint(f"{features.error} {' '.join(names)}")
-    else:
-        features.error_mark = substance.fingerprint(substance.without_places(text))
-
-
-def _message_in_body(text: str) -> str:
-    """Return the message of an error that a service answered with as JSON, "" of any other text."""
-    if not text.lstrip().startswith("{") or len(text) > _BODY_CHARS:
-        return ""
-    try:
-        body = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return ""
-    return error_message(body) if is_dict(body) else ""
-
-
-def _with_test(error: str, tests: TestCounts, names: tuple[str, ...]) -> str:
-    """Return what says too little alone together with the first test that failed."""
-    if not error:
-        return f"{tests.bad} failed, {tests.passed} passed{f': {names[0]}' if names else ''}"
-    return f"{error} in {names[0]}" if names and len(error) < DISTINCT_CHARS else error
 
 
 def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None) -> CallFeatures:
@@ -253,7 +211,7 @@ def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None
     target = _target(params)
     features = CallFeatures(tool, effect, target, _shown(tool, target, params))
     features.answers = effect in ("write", "run", "read") and not path and "files" not in params
-    features.sends = effect == "run" and says_nothing(tool)
+    features.sends = effect == "run" and says_nothing(tool) and str(params.get("method", "")).upper() not in _ASKING
     features.form = _form(tool, params)
     features.idles = effect == "wait" and only_waits(params)
     if effect == "search":
@@ -287,10 +245,9 @@ def _read_writing(features: CallFeatures, name: str, path: str, params: Mapping[
         features.restores = path or "*"
 
 
-# What an error quotes. If the call has it too, the error is about that and not about one item of a list.
-_QUOTED: Final = re.compile(r"[\"'`\u2018\u201c]([^\"'`\u2018\u2019\u201c\u201d\n]{3,80})[\"'`\u2019\u201d]")
 # Arguments whose value, not only name, says what a tool is asked to do.
 _METHODS: Final = ("method", "action", "operation", "endpoint", "url")
+_ASKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _HAS_METHOD: Final = frozenset(_METHODS)
 
 

@@ -23,7 +23,7 @@ from tellback.guidance.progress.programs import (
     restored_path,
     unstashes,
 )
-from tellback.guidance.progress.swaps import mark_of, swaps_of
+from tellback.guidance.progress.swaps import block_edit, mark_of, placed_texts, swaps_of
 from tellback.guidance.shell import SimpleCommand, simple_commands
 
 _CLIENTS: Final = words_in("curl wget http https xh invoke-webrequest invoke-restmethod")
@@ -48,6 +48,10 @@ _SUBMITS: Final = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatures:
     """Return the features of a command line; its result is not read yet."""
+    if (edit := block_edit(line)) is not None:
+        shown = " ".join(line.split())[:SHOWN]
+        placed = ((edit.path, edit.new),)
+        return CallFeatures(tool, "write", "", shown, writes=("",), edit=edit, contents=placed, form="edit")
     commands = simple_commands(line)
     if _SUBMITS in line:
         return CallFeatures(tool, "finish", "", "submit")
@@ -81,6 +85,7 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     features.scripted = strongest == "run" and not features.probes and bool(SCRIPT_PROGRAMS & set(features.programs))
     features.answers = features.fetches = not _CLIENTS.isdisjoint(features.programs)
     features.sends = any(map(_sends, commands))
+    features.operates = features.sends or any(each.program in _OPERATES and _changes_there(each) for each in commands)
     features.waits = any(effect == "wait" for effect in effects) or True in (
         params.get("runinbackground"),
         params.get("isbackground"),
@@ -89,12 +94,16 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     features.fallback = next(
         (" ".join(each.words) for each in commands if each.before == "||" and each.program in ("echo", "printf")), ""
     )
+    _read_views(features, commands)
+    return features
+
+
+def _read_views(features: CallFeatures, commands: tuple[SimpleCommand, ...]) -> None:
     views = _shell_views(commands)
     # Who looks at the end of a log wants to know what has happened since, not what stands there.
     features.views = tuple(_in_folder(view, commands) for view in views if not _is_end_of_log(view))
     features.logs = len(features.views) < len(views)
-    features.answers = features.answers or (features.logs and strongest == "read")
-    return features
+    features.answers = features.answers or (features.logs and features.effect == "read")
 
 
 _LOG: Final = re.compile(r"\.(?:log|out|err)(?:\.\d{1,3})?$|(?:^|/)logs?/")
@@ -115,9 +124,12 @@ def _sends(command: SimpleCommand) -> bool:
         return not _SENDS.isdisjoint(command.words)
     if command.program not in _REMOTES:
         return False
-    verbs = {word.partition("-")[0] for word in _plain(command)[:4]}
     playbook = command.program == "ansible-playbook"
-    return playbook or not _CHANGES.isdisjoint(verbs) or any(map(_STATEMENTS.match, command.words))
+    return playbook or _changes_there(command) or any(map(_STATEMENTS.match, command.words))
+
+
+def _changes_there(command: SimpleCommand) -> bool:
+    return not _CHANGES.isdisjoint(word.partition("-")[0] for word in _plain(command)[:4])
 
 
 def _read_changes(
@@ -142,6 +154,10 @@ def _read_changes(
         features.removes = _removed_alone(commands)
         features.contents = tuple(
             (each.writes_to[0], mark_of(each.stdin)) for each in commands if each.stdin and len(each.writes_to) == 1
+        ) or tuple(
+            placed
+            for each, effect in zip(commands[:1], effects[:1], strict=True)
+            for placed in placed_texts(each, _written(each, effect))
         )
     features.moves = any(map(moves_elsewhere, commands))
     features.unstashes = any(unstashes(each) for each in commands)

@@ -27,7 +27,7 @@ _NAMES_MAX: Final = 40
 # Each pattern begins with one kind of character, which lets `re` skip ahead: one pattern of all took 20 times as long.
 _TIMES: Final = re.compile(
     r"\d(?:\d{3}[-/]\d\d[-/]\d\d(?:[T ]\d\d[:_]\d\d(?:[:_]\d\d)?(?:[.,_]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?"
-    r"|\d:\d\d:\d\d(?:[.,]\d+)?|[\d.]*+\s?(?:ms|µs|us|ns|s|secs?|seconds?|mins?|minutes?|hours?|days?)\b|x[0-9a-fA-F]{4,})"
+    r"|\d:\d\d:\d\d(?:[.,]\d+)?|[\d.]*+\s?(?:ms|milliseconds?|µs|us|ns|s|secs?|seconds?|mins?|minutes?|hours?|days?)\b|x[0-9a-fA-F]{4,})"
 )
 # Ages in a table of `kubectl`, such as 3m12s, and restarts, such as 4 (18s ago): a program that
 # crashes again is no news. For every text these would cost 3 µs of each call.
@@ -36,6 +36,11 @@ _AGES: Final = re.compile(
     r"|(?<=[a-z0-9])-[a-z0-9]{8,10}-[a-z0-9]{5}\b"  # a pod that is made again has another name
 )
 _AGE_HEADING: Final = "AGE"
+# The names of the parts of a page, which a browser's server gives again in each snapshot.
+_REFS: Final = re.compile(r"\[ref=\w{1,12}\]|\buid=\d{1,6}_\d{1,6}")
+# Durations and times that a service puts beside its answer, as numbers without a unit.
+_FIELDS: Final = re.compile(r"\"(?:took|elapsed|duration|latency|timestamp)(?:_?[a-zA-Z]{1,12})?\": ?[\d.]{1,20}")
+_FIELD_WORDS: Final = ("took", "elapsed", "duration", "latency", "timestamp")
 _TEMP: Final = re.compile(r"/(?:private/)?(?:tmp|var/folders|var/tmp)/[\w.+-]*(?:/[\w.+-]+)*/?")
 # Words from their beginning, and `[1] 4711` at that of a line: looked at behind them, for the same reason.
 _PROCESS: Final = re.compile(
@@ -82,7 +87,11 @@ def ends_of(text: str) -> str:
 
 @lru_cache(maxsize=2)  # the fingerprint of a result and the marks of its lines ask for the same
 def without_times(text: str) -> str:
-    """Return the text without times, durations and addresses."""
+    """Return the text without times, durations, addresses, and the names that a browser gives to parts of a page."""
+    if "ref=" in text or "uid=" in text:
+        text = _REFS.sub("~", text)
+    if '":' in text and any(map(text.__contains__, _FIELD_WORDS)):
+        text = _FIELDS.sub("~", text)
     return _TIMES.sub("~", _AGES.sub("~", text) if _AGE_HEADING in text else text)
 
 
@@ -116,8 +125,8 @@ def fingerprint(text: str) -> int:
 
 
 # Of pytest, go test, unittest and cargo, of Jest, Vitest, minitest, RSpec, Maven, Gradle and dotnet, then of PHPUnit,
-# ExUnit and Mocha, which number them, of TAP, CTest and Bazel: which tests failed is part of a failure, how long they
-# took is not.
+# ExUnit and Mocha, which number them, of TAP, CTest, Bazel and googletest: which tests failed is part of a failure, how
+# long they took is not.
 _FAILED_NAMES: Final = re.compile(
     r"^(?:FAILED|ERROR) (\S+)|^\s*--- FAIL: (\S+)|^(?:FAIL|ERROR): (\S+ \S*)|^test (\S+) \.\.\. FAILED"
     r"|^ {1,4}\u25cf ([^\n]{3,200})$|^ {1,4}FAIL {1,4}([^\n]{3,200} > [^\n]{1,200})$"
@@ -125,7 +134,7 @@ _FAILED_NAMES: Final = re.compile(
     r"|^(\S{1,200} > [^\n]{1,200}) FAILED$"
     r"|^ {1,4}Failed (\S{1,200}) \[|^ {0,4}\d{1,4}\) ([^\n]{3,200})$"
     r"|^\s*not ok \d{1,6} (?:- )?([^\n#]{3,200})|^\s*\d{1,6} - (\S{1,200}) \((?:Failed|Timeout)\)$"
-    r"|^(//\S{1,200}) +FAILED\b",
+    r"|^(//\S{1,200}) +FAILED\b|^\[ {2}FAILED {2}\] (\w{1,100}\.\w{1,100})",
     re.MULTILINE,
 )
 # The last line of a Python traceback, also behind the margin `E   ` of pytest.
@@ -168,7 +177,8 @@ def failed_names(text: str) -> tuple[str, ...]:
 def first_line(text: str) -> str:
     """Return the first line that says something; a heading alone, such as "ERROR:", does not."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return next((line for line in lines if len(line) >= _HEADING_CHARS), lines[0] if lines else "")[:_ERROR_CHARS]
+    said = (line for line in lines if len(line) >= _HEADING_CHARS and not line.startswith("#"))
+    return next(said, lines[0] if lines else "")[:_ERROR_CHARS]
 
 
 # A line that a program itself labels as its error, also behind a margin, such as the box that Terraform draws.
@@ -249,11 +259,21 @@ def fault_pattern(further: str) -> re.Pattern[str]:
 # An answer that refuses what was sent: of a form, a service or a script.
 _FAULT: Final = fault_pattern(
     r"invalid|alert|denied|rejected|forbidden|must (?:be|contain|have|match|not)|is required|\w+backoff|unhealthy"
-    r"|not (?:allowed|valid|found|accepted|available)|unable to|can(?:not|'t)|could(?: not|n't)"
+    r"|restarting|exited \([1-9]|not (?:allowed|valid|found|accepted|available)"
+    r"|unable to|can(?:not|'t)|could(?: not|n't)"
 )
 _PICTURE: Final = re.compile(
     r"[\W_]*(?:an? )?(?:image|screenshot|picture)(?: omitted| content)?[\W_]*|data:image/.*", re.IGNORECASE
 )
+
+
+def fault_line(text: str) -> str:
+    """Return the first line of an answer that says that something is wrong, "" without one."""
+    found = _FAULT.search(text)
+    if found is None:
+        return ""
+    start, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.end())
+    return text[start : end if end >= 0 else len(text)].strip(" \t-")[:_ERROR_CHARS]
 
 
 def has_fault(text: str) -> bool:
@@ -311,11 +331,14 @@ def is_empty(text: str) -> bool:
 # The status that `curl -w '%{http_code}'` or `curl -I` prints, the sentence of a tool that fetches, a server's page.
 _ABSENT: Final = re.compile(
     r"^(?:HTTP|status)?[\s:/.\d]{0,12}\b(?:404|410)\b[^\n]{0,40}$"
-    r"|\b(?:status(?: code)?|error|HTTP)[\s:=(]{0,3}(?:404|410)\b"
+    r"|\b(?:status(?: code)?|error|HTTP)[\s:=(\"']{0,4}(?:404|410)\b"
     r"|\b404:? (?:Client Error: )?Not Found\b|^Cannot (?:GET|POST|PUT|DELETE) /"
     r"|<title[^>]{0,80}>[^<]{0,60}(?:\b404\b|not found)|<pre>Cannot (?:GET|POST|PUT|DELETE) /",
     re.IGNORECASE,
 )
+_ABSENT_TITLE: Final = re.compile(
+    r"Page Title: [^\n]{0,60}(?:\b404\b|not found)", re.IGNORECASE
+)  # of Playwright's server
 _ABSENT_CHARS: Final = 200  # of its first or last line; of a page, ten times as many
 
 
@@ -324,6 +347,8 @@ def is_absent(text: str) -> bool:
     head = text[: 10 * _ABSENT_CHARS].strip()
     if "404" not in head and "410" not in head and "annot" not in head and "ot found" not in head.lower():
         return False
+    if "Page Title: " in head:
+        return _ABSENT_TITLE.search(head) is not None
     if head.startswith("<"):
         return _ABSENT.search(head) is not None
     ends = (head.partition("\n")[0], last_line(text))

@@ -26,6 +26,31 @@ _REPLACE: Final = re.compile(
 )
 
 
+# `sed -i 41s/.*/new/` and `sed -i '41c new'`, which write a line whatever stood there.
+_LINE: Final = re.compile(r"(\d{1,7}(?:,\d{1,7})?) ?(?:s([/|#])\.\*\2(.{0,300})\2|c ?\\?\s?(.{0,300}))", re.DOTALL)
+# SWE-agent's `edit 41:43`, with the new text in the lines below.
+_BLOCK: Final = re.compile(r"\s*edit (\d{1,7}:\d{1,7})[^\n]{0,200}\n(.{0,8000}?)\s*end_of_edit\s*$", re.DOTALL)
+
+
+def block_edit(line: str) -> Edit | None:
+    """Return the edit of numbered lines that SWE-agent makes; the file is the one that is open."""
+    block = _BLOCK.match(line) if "end_of_edit" in line else None
+    return None if block is None else Edit(f"The text of lines {block[1]}", 0, mark_of(block[2]))
+
+
+def placed_texts(command: SimpleCommand, paths: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    """Return the lines that a command writes whatever stood there, each with the fingerprint of its text."""
+    if command.program not in ("sed", "gsed") or len(paths) != 1:
+        return ()
+    found = filter(None, map(_LINE.fullmatch, command.words))
+    return tuple((f"{paths[0]}:{each[1]}", mark_of(each[3] or each[4] or "")) for each in islice(found, _SWAPS_MAX))
+
+
+def is_placed(edit: Edit) -> bool:
+    """Check whether an edit is of lines by their numbers, whatever stood there."""
+    return edit.path.rpartition(":")[2].replace(",", "").isdigit()
+
+
 def mark_of(text: str) -> int:
     """Return the fingerprint of a text that is replaced or written."""
     return zlib.crc32(text.encode("utf-8", "replace"))

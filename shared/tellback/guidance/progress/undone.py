@@ -7,6 +7,7 @@ from typing import Final
 from tellback.guidance.progress.detectors import ATTEMPT, SAME_FAILURE, SOON, actions_since
 from tellback.guidance.progress.faults import shows_fault
 from tellback.guidance.progress.features import CallFeatures, Edit
+from tellback.guidance.progress.swaps import is_placed
 from tellback.guidance.progress.trail import (
     CAUSES_MAX,
     CONTENTS_MAX,
@@ -80,17 +81,21 @@ def _found_in(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFin
         return redone
     # A file that was not written by this agent as a whole is no attempt of its own.
     removed = features.removes if features.removes and file_mark(features.removes) in trail.contents else ""
-    edits = [features.edit, *features.swaps, *_rewritten(trail, features)]
+    edits = [*_rewritten(trail, features), features.edit, *features.swaps]
     back_again = [_there_and_back(trail, edit, at) for edit in edits if edit is not None]
     return next(filter(None, back_again), None) or _restored_again(trail, features, at, removed)
 
 
 def _there_and_back(trail: ProgressTrail, edit: Edit, at: int) -> StuckFinding | None:
     """Find a replacement that is made again after the opposite one, or for the third time."""
-    if not edit.old or edit.old == edit.new:
+    if edit.old == edit.new:
         return None
     ahead = mark(f"{edit.path} {edit.old} {edit.new}")
     made, count = _count_again(trail, ahead, at)
+    if not edit.old:  # nobody knows what it replaced
+        return None
+    if is_placed(edit):
+        made = made or trail.edits.get(mark(f"{edit.path} 0 {edit.new}"))
     before, same = _count_again(trail, mark(f"+ {edit.whole}"), at) if edit.whole else (made, count)
     undone = trail.edits.get(mark(f"{edit.path} {edit.new} {edit.old}")) if edit.new else None
     if made and undone and undone[0] > made[0] and at - made[0] <= EDITS_FORGOTTEN_AFTER:

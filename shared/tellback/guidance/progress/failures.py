@@ -1,0 +1,118 @@
+"""Read the error of a failed call: its line, how it is known when it comes back, and what it complains of."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from tellback.guidance.observations.bodies import error_message
+from tellback.guidance.observations.diagnostics import failure_line
+from tellback.guidance.observations.testruns import TestCounts
+from tellback.guidance.observations.texts import timeout_in
+from tellback.guidance.observations.values import is_dict
+from tellback.guidance.progress import substance
+from tellback.guidance.progress.diagnosed import count_findings
+from tellback.guidance.progress.features import DISTINCT_CHARS, CallFeatures
+
+_ERROR_CHARS: Final = 300
+_BODY_CHARS: Final = 4_000  # of an answer whose message is looked for
+# A name, a call or a text that does not fit what it is used on; an assertion may be what a script is about.
+_MISUSE: Final = re.compile(r"(?:AttributeError|NameError|TypeError|SyntaxError|IndentationError)\b")
+
+
+# A shell that cannot read the line that it was given.
+_UNPARSED: Final = re.compile(r"\S{0,40}sh: (?:-c: )?line \d+: (?:syntax error|unexpected EOF)")
+# What `go run` says below the reason.
+_BARE: Final = re.compile(r"exit status \d{1,3}$")
+_PLACE: Final = re.compile(r":\d")
+# A finding in a file that was named is about that file.
+_FILE_PLACE: Final = re.compile(r"\w\.\w{1,5}(?::\d|\(\d)")
+# A longer call is a script, whose words any error has; a longer result says more than what it complains of.
+_ASKED_CHARS: Final = 400
+_COMPLAINT_CHARS: Final = 1_000
+# Questions are asked of each name of a list, and some answers are no, which no program calls its error.
+_ATTEMPTS: Final = frozenset({"write", "run", "install", "test"})
+# The number behind a host's name is its port, not a line.
+_ADDRESS: Final = re.compile(
+    r"\w{1,20}://\S{1,200}|\b(?:localhost|[\d.]{7,15}|[\w.-]{1,80}\.(?:com|org|net|io|dev|local|internal)):\d{1,5}"
+)
+# It says how much is wrong and not what, which the rest of the result does.
+_TOTAL: Final = re.compile(r"^\W{0,3}(?:Executed |Found )?\d{1,9} (?:errors?|problems?|issues?|files?|out of)\b")
+# What an error quotes. If the call has it too, the error is about that and not about one item of a list.
+_QUOTED: Final = re.compile(r"[\"'`\u2018\u201c]([^\"'`\u2018\u2019\u201c\u201d\n]{3,80})[\"'`\u2019\u201d]")
+
+
+def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: bool) -> None:
+    """Read the error of a failed call, how it is known again, and what a run counted of it."""
+    if features.tests is None and features.effect == "test":
+        features.findings = count_findings(text, whole=len(text) < substance.HEAD_CHARS + substance.TAIL_CHARS)
+    error = failure_line(text)[:_ERROR_CHARS] if runs or features.effect == "wait" else ""
+    if features.tests is not None or error.startswith("ImportError while loading"):  # what is missing stands below
+        error = substance.last_exception(text) or error
+    if _BARE.match(error):
+        above = [line for line in text.partition(f"\n{error}")[0].splitlines() if line.strip()]
+        error = above[-1].strip() if above and features.tests is None else error
+    if error.startswith("Traceback "):  # cut off before the exception
+        error = ""
+    error = (error or _message_in_body(text) or (timeout_in(text) if runs else ""))[:_ERROR_CHARS]
+    names = substance.failed_names(text) if features.tests is not None else ()
+    labelled = substance.labelled_error(text) if (runs or features.programs) and not error else ""
+    # One that names a place is a finding of a compiler, and the rest of the result says which.
+    if reported and features.tests is None and not _PLACE.search(_ADDRESS.sub("", labelled)):
+        error = error or labelled
+    features.named = bool(names) or not runs or bool(error and _TOTAL.search(error) is None)
+    if features.tests is not None:
+        error = _with_test(error, features.tests, names)
+    features.error = error or labelled or substance.first_line(text)
+    if _UNPARSED.match(features.error):
+        features.misuse = "<string>"
+    else:
+        features.misuse = substance.fails_in(text) if _MISUSE.match(features.error) else ""
+    if features.named:
+        features.error_mark = substance.error_fingerprint(f"{features.error} {' '.join(names)}")
+    else:
+        features.error_mark = substance.fingerprint(substance.without_places(text))
+
+
+def _message_in_body(text: str) -> str:
+    """Return the message of an error that a service answered with as JSON, "" of any other text."""
+    if not text.lstrip().startswith("{") or len(text) > _BODY_CHARS:
+        return ""
+    try:
+        body = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return ""
+    return error_message(body) if is_dict(body) else ""
+
+
+def _with_test(error: str, tests: TestCounts, names: tuple[str, ...]) -> str:
+    """Return what says too little alone together with the first test that failed."""
+    if not error:
+        return f"{tests.bad} failed, {tests.passed} passed{f': {names[0]}' if names else ''}"
+    return f"{error} in {names[0]}" if names and len(error) < DISTINCT_CHARS else error
+
+
+def read_complaint(features: CallFeatures, text: str, asked: str) -> None:
+    """Read what an error has of its own call: words that it quotes, and what it says without them."""
+    if features.form:
+        features.cites = any(word in asked for word in _QUOTED.findall(features.error))
+    short = len(text) <= _COMPLAINT_CHARS and len(asked) <= _ASKED_CHARS
+    attempt = features.effect in _ATTEMPTS or bool(substance.labelled_error(text))
+    if short and attempt and features.tests is None and not _FILE_PLACE.search(text):
+        features.complaint = _complaint_of(text, asked)
+
+
+_WORD: Final = re.compile(r"[\w$]+(?:-\w+)*")
+
+
+def _complaint_of(text: str, asked: str) -> int:
+    """Return the fingerprint of a failed result without the words of its own call, 0 if it has none of them.
+
+    Names that are guessed one after another, such as columns or packages, fail by one complaint. Numbers stay: whoever
+    tries a smaller one narrows something down.
+    """
+    words = {word for word in _WORD.findall(asked) if not word.isdigit()}
+    plain = _WORD.sub(lambda word: "~" if word[0] in words else word[0], text)
+    return substance.error_fingerprint(plain) if plain != text else 0
