@@ -130,6 +130,12 @@ _NO_MARK: Final = (
     f"(?:{preceded_by(('publickeytoken', *_tokens_of(*_MARKS)), unless=True)}"
     f"|{preceded_by(_tokens_of(*_UNLIKE_MARKS))})"
 )
+# `tokenizer: cl100k_base`; `arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db-AbCdEf`, a name.
+UNLESS: Final = {
+    "token": _NO_MARK + "(?!i[sz]er)",
+    "secret": "(?<![0-9]:secret)(?<!existingsecret)(?<!checksum/secret)(?!smanager:)",
+    "_pat": "(?![a-rt-z])",  # `class Vision_PatchEmbed(Vision2_PatchEmbed)`
+}
 _END: Final = r"""(?=[\\"'`]|[ \t]{0,40}+(?:[,;#&|<})\]]|$)|[ \t])"""
 _QUOTED: Final = r"""(?<=["'`])[^"'`\s\\]{4,200}+\\?["'`]"""
 # The text of an element of XML, if it is no word of a translated page.
@@ -155,7 +161,7 @@ _REPORTS: Final = (
     ),
     *("please", "varchar", "char", "boolean", "secretstr", "unicode", "number", "optional", "example", "changeme"),
     *("placeholder", "never", "always", "plain", "plaintext", "encrypted", "hashed", "password", "passwd", "value"),
-    *("update", "secretbytes"),
+    *("update", "secretbytes", "attribute", "property", "method"),
 )
 _WORD_ALONE: Final = rf"(?<=:[ \t])(?=[a-z]{{6,40}}+[ \t]{{0,40}}+$)(?!{trie(_REPORTS)}\b)[a-z]"
 _BASE64: Final = r"(?=[a-z0-9]{0,60}+[+/=])(?:[0-9a-z+/]{100}|[0-9a-z+/]{12,100}+={0,2}(?![\w.(\[:/-]))"
@@ -185,7 +191,8 @@ _PASS_ALONE: Final = (
     )
     + r"(?!ed|es|ing|iv|age|eng|ion|port|thr|-thr|_thr|lib|py|able|ant"
     r"|back|by|_fds|_context|ass|emb|ert|et|ign|ist|oci|um)"
-    r"(?!:[ \t]{1,4}+[\w.-]{1,60}[ \t]{1,40}+[\w(])(?!:[ \t]{1,4}+[`\"']?(?:test|bench|fuzz|example"
+    r"(?!:[ \t]{1,4}+[\w.-]{1,60}[ \t]{1,40}+[\w(])(?![\"'][ ]:[ ][\"']fail)"
+    r"(?!:[ \t]{1,4}+[`\"']?(?:test|bench|fuzz|example"
     r"|\S{1,200}[./](?:sh|py|js|ts|c|t|pl|go|rb|test)?\b))"
 )
 _AHEAD_SIGN: Final = (
@@ -214,14 +221,6 @@ def _secrets() -> tuple[AnchoredRule, ...]:
         )
         for anchor in SECRETS
     )
-
-
-# `tokenizer: cl100k_base`; `arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db-AbCdEf`, a name.
-UNLESS: Final = {
-    "token": _NO_MARK + "(?!i[sz]er)",
-    "secret": "(?<![0-9]:secret)(?<!existingsecret)(?!smanager:)",
-    "_pat": "(?![a-rt-z])",  # `class Vision_PatchEmbed(Vision2_PatchEmbed)`
-}
 
 
 def names_after(anchor: str) -> str:
@@ -291,7 +290,7 @@ RULES: Final = (
     AnchoredRule(
         "secret-assignment",
         "secret",
-        rf"(?<![0-9]:secret)(?<!existingsecret)(?:_string)?{CLOSE}{TYPE}{SEPARATOR}{_VALUE}"
+        rf"{UNLESS['secret']}(?:_string)?{CLOSE}{TYPE}{SEPARATOR}{_VALUE}"
         rf"(?:{_QUOTED}|{PATH}(?![0-9]{{1,20}}+\b){_SYMBOLS}{_END})",
         _AHEAD_SIGN,
     ),

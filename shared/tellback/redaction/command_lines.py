@@ -35,16 +35,19 @@ _BEFORE_PASSWORD: Final = (
     ("key", r"chain[ ]-p[ ](?<=keychain -p )"),
     ("auth", r"[ ](?:init -t[ ]|(?<=snyk auth )|(?<=[ ]-auth )[\w.-]{1,64}:|(?<=stats auth )[\w.-]{1,64}:)"),
     ("pass", r"[ ](?<=authinfo pass )"),
+    ("user ", rf"[\w.-]{{1,64}}[ ]using[ ]{MIXED_WORD}{DOUBT}"),
     ("user ", r"(?<=register_new_matrix_user )[^\n]{0,160}[ ]-p[ ]"),
+)
+# What is piped into a program that reads a password.
+_PIPED: Final = (
+    r"(?:-ne?[ ])?(?:[\"']?%s(?:\\n)?[\"']?[ ])?[\"']?(?!\$|<)[^\s\"'$|]{4,200}[\"']?[ ]{0,3}\|[ ]{0,3}"
+    r"(?:[^\n|]{1,80}?--(?:passw(?:or)?d|pass(?:phrase)?|with|secret)-?(?:on-)?(?:stdin|fd|token)"
+    r"|sudo[ ][^\n]{0,20}?-(?:[kn]?s|-stdin)\b"
+    r"|(?:sudo[ ])?(?:passwd[ ]--stdin|cryptsetup[ ]|kinit[ ]|smbpasswd[ ]|zfs[ ]load-key))"
 )
 RULES: Final = (
     *(AnchoredRule("password", program, f"{before}{GIVEN}") for program, before in _BEFORE_PASSWORD),
-    AnchoredRule(
-        "password",
-        "echo ",
-        r"(?:-n[ ])?[\"']?(?!\$|<)[^\s\"'$]{4,200}[\"']?[ ]{1,3}\|[^\n|]{1,80}?"
-        r"--(?:pass(?:word|phrase)?|with|secret)-?(?:stdin|fd|token)",
-    ),
+    *(AnchoredRule("password", printer, _PIPED) for printer in ("echo ", "printf ")),
     AnchoredRule("password", "pass", r"[ ](?<=sshpass[ ])[ ]{0,3}-p ?[^\s$<]{3}"),
     # Of any program, if it is random and neither a path nor a port.
     AnchoredRule("password", " -p", rf"[ =]?[\"']?{MIXED_WORD}{DOUBT}[\w!@#%^&*+~?=-]{{8,40}}+(?=[\"']?(?:\s|$))"),
@@ -57,11 +60,6 @@ RULES: Final = (
     AnchoredRule("password", "zip ", rf"[^\n]{{0,80}}-p{_P}"),
     AnchoredRule("password", "7z", r"[a-z]?[ ][^\n]{0,80}[ ][\"']?-p[\"']?(?!\$|<)[^\s\"'<-][^\s\"']{3}"),
     AnchoredRule("password", "sqlplus", r"[ ][^\n]{0,40}?[\w.-]{1,40}/[\"']?(?!\$|<|/)[^\s@\"'/]{3,60}[\"']?@"),
-    AnchoredRule(
-        "password",
-        "echo ",
-        r"(?:-n[ ])?[\"']?(?!\$|<)[^\s\"'$|]{4,100}[\"']?[ ]{0,3}\|[ ]{0,3}sudo[ ][^\n]{0,20}?-(?:[kn]?s|-stdin)\b",
-    ),
     AnchoredRule("password", "echo ", r"[\"']?[^\s:$]{1,64}:(?!\$|<)[^\s]{4,100}[ ]\|[ ](?:sudo[ ])?chpasswd"),
     AnchoredRule(
         "password",
@@ -84,11 +82,6 @@ RULES: Final = (
         r"\S{1,100}[ ](?:\S{1,64}[ ])?[\"']?(?!\$|<|/|[\w.-]{1,64}[ ])\S{4}",
     ),
     AnchoredRule("password", "snmp", rf"-server[ ]community[ ]{GIVEN}[ ](?:ro|rw)\b"),
-    AnchoredRule(
-        "password",
-        "echo ",
-        r"(?:-n[ ])?[\"']?(?!\$|<)[^\s\"'$]{4,200}[\"']?[ ]{1,3}\|[ ](?:sudo[ ])?(?:passwd[ ]--stdin|cryptsetup[ ])",
-    ),
     # Runners of GitHub.
     AnchoredRule("secret-flag", "--", r"token[ =](?=[a-z]{0,28}[0-9])[0-9a-z]{29}(?![\w-])"),
 )

@@ -14,7 +14,6 @@ from tellback.redaction.values import (
     AFTER_NAME,
     AT_END,
     DOUBT,
-    GIVEN,
     MIXED_OR_LETTERS,
     MIXED_WORD,
     NO_VALUE,
@@ -119,12 +118,16 @@ _STATED_PASSWORD: Final = (
     r"(?:word|wd|phrase|code)"
     rf"{STATED}(?=[^\s\"'`0-9]{{0,60}}+[0-9!@#$%^&*])(?=[^\s\"'`a-z]{{0,60}}+[a-z])[^\s\"'`()<>{{}}=/]{{8,100}}+{_STATED_END}"
 )
+_STATED_IN_SENTENCE: Final = (
+    rf"(?:word|wd|phrase|code){STATED}{_MIXED}{DOUBT}[^\s\"'`()<>{{}}]{{8,100}}?"
+    r"[\"'`]?(?:[,.;][ ]|[.;]?[ \t\r]{0,4}$)"
+)
 _STATED_SECRET: Final = rf"{STATED}{_MIXED}{DOUBT}[\w+/.~=%:!@#^*&$-]{{12,200}}+{_STATED_END}"
 # Only after these words: to look for a digit costs 4 ns a character.
 _STATED_AHEAD: Final = (
-    r"(?=[a-z]{2,6}+[ \t](?:[–-]|(?:for|is|was|of|has|to|reset|generated|on|in)\b)[^0-9\n]{0,100}+[0-9])"
-    r"(?=[^\n]{0,480}+(?:(?<=\S{8})|(?<=[ \t\r])))"
+    r"(?=[a-z]{2,6}+[ \t](?:[–-]|(?:for|is|was|of|has|to|reset|generated|on|in|at)\b)[^0-9\n]{0,100}+[0-9])"
 )
+_STATED_END_AHEAD: Final = r"(?=[^\n]{0,480}+(?:(?<=\S{8})|(?<=[ \t\r])))"
 # A value ends the line, or spaces do. To go through the words before it costs 100 ns each.
 _STATED_GUARD: Final = r"(?=[ \t:=][^\n]{0,480}+(?:(?<=\S{12})|(?<=[ \t\r])))"
 # A line that ends in a colon, then the value alone: "Please use the following password:", a blank line, the password.
@@ -141,6 +144,18 @@ _SENTENCE_AHEAD: Final = (
 )
 _SAID: Final = rf"[ \t]is[ \t:]{{1,3}}+[\"'`]?{_MIXED}{_MIXED_WELL}{PATH}[\w!@#%^&*+~?$/=-]{{8}}"
 _CALLED: Final = rf"\([ \t]?[\"']{NO_VALUE}{PATH}{_MIXED}[^\"'\s$<{{%]{{8,200}}+[\"']"
+# A password that the line tells by words. One check for a digit behind the name decides nearly every place for all.
+_TOLD_AHEAD: Final = r"(?=[a-z]{0,6}+(?:[ \t][^0-9\n]{0,60}+[0-9]|[:=(\[]))"
+_TOLD_PASSWORD: Final = (
+    rf"(?:(?=word[ \t]{{1,8}}+[^\s\"'()<>{{}}=]{{8,100}}+$)"
+    rf"word(?<!\S........)[ \t]{{1,8}}+{NO_VALUE}{_MIXED}[^\s\"'()<>{{}}=]{{8,100}}+$"
+    rf"|(?=[a-z]{{0,6}}+(?:[ \t]is|\())"
+    rf"(?:(?:word|wd|phrase)(?:{_SAID}|{_CALLED})|(?<=[_-]pass){_SAID}|(?<=[a-z]pass){_CALLED})"
+    rf"|{_STATED_AHEAD}{_STATED_END_AHEAD}{_STATED_PASSWORD})"
+)
+_TOLD_DOUBTFUL: Final = (
+    rf"(?:{_STATED_AHEAD}{_STATED_IN_SENTENCE}|{_SENTENCE_AHEAD}(?>word|wd|phrase|code){_IN_SENTENCE})"
+)
 
 # These are searched only where a long value with a digit stands, see `rules`.
 SENTENCES: Final = (
@@ -155,7 +170,7 @@ SENTENCES: Final = (
     ),
     *(
         AnchoredRule("secret-assignment", word, f"{unless}(?:[ _]id)?{_LONG_IN_SENTENCE}")
-        for word, unless in (("secret", "(?<![0-9]:secret)"), ("token", UNLESS["token"]), ("webhook", ""))
+        for word, unless in (("secret", UNLESS["secret"]), ("token", UNLESS["token"]), ("webhook", ""))
     ),
     *(AnchoredRule("secret-assignment", word, rf"[ _-]id{_LONG_IN_SENTENCE}") for word in ("client", "access")),
     *(
@@ -163,7 +178,7 @@ SENTENCES: Final = (
         for rest, guard in ((_STATED_SECRET, _STATED_GUARD), (_ALONE_AFTER, _ALONE_GUARD))
         for word, named in (
             ("token", UNLESS["token"]),
-            ("secret", ""),
+            ("secret", UNLESS["secret"]),
             ("key", f"(?<=[a-z][_ -]key){_NO_INDEX}{_NO_FINGERPRINT}"),
         )
     ),
@@ -196,21 +211,13 @@ RULES: Final = (
         "pass",
         rf"w(?:or)?d[\w-]{{0,20}}+[\"']?[ \t]{{1,80}}+[\"']{NO_VALUE}{_MIXED}[^\"'\s$<{{]{{6,100}}+[\"']",
     ),
-    AnchoredRule(
-        "password",
-        "pass",
-        rf"word(?<!\S........)[ \t]{{1,8}}+{NO_VALUE}{_MIXED}[^\s\"'()<>{{}}=]{{8,100}}+$",
-        r"(?=word[ \t]{1,8}+[^\s\"'()<>{}=]{8,100}+$)",
-    ),
-    AnchoredRule("password", "pass", rf"(?>word|wd|phrase|code){_IN_SENTENCE}", _SENTENCE_AHEAD),
-    AnchoredRule("password", "pass", rf"(?:word|wd|phrase)(?:{_SAID}|{_CALLED})", r"(?=[a-z]{2,6}+(?:[ \t]is|\())"),
-    AnchoredRule("password", "pass", rf"(?:(?<=[_-]pass){_SAID}|(?<=[a-z]pass){_CALLED})", r"(?=[ ]is|\()"),
+    *(AnchoredRule("password", "pass", told, _TOLD_AHEAD) for told in (_TOLD_PASSWORD, _TOLD_DOUBTFUL)),
     *(
         AnchoredRule("secret-assignment", anchor, f"{named}{said}", ahead if named else "")
         for said, ahead in ((_SAID, r"(?=[ \t]is)"), (_CALLED, r"(?=\()"))
         for anchor, named in (
             ("token", UNLESS["token"]),
-            ("secret", ""),
+            ("secret", UNLESS["secret"]),
             ("key", preceded_by(("apikey", "api_key", "api-key", "api key", "_key", "accountkey", "privatekey"))),
         )
     ),
@@ -224,7 +231,7 @@ RULES: Final = (
         )
         for word, named in (
             ("token", UNLESS["token"]),
-            ("secret", ""),
+            ("secret", UNLESS["secret"]),
             ("key", preceded_by(("apikey", "api_key", "api-key", "_key"))),
         )
     ),
@@ -260,19 +267,6 @@ RULES: Final = (
         r"(?:[ ]words)?[\"']?[ ]?[:=][ ]?[\"'`]?(?:[a-z]{3,8}[ ]){11}(?:(?:[a-z]{3,8}[ ]){3}){0,4}[a-z]{3,8}"
         r"[\"'`]?[,.;]?[ \t\r]{0,4}$",
     ),
-    AnchoredRule("password", "pass", _STATED_PASSWORD, _STATED_AHEAD),
-    # What a password is called elsewhere; other words of these languages have "pass" in them.
-    *(
-        AnchoredRule("password", word, rf"{rest}[\"']{{0,2}}[ \t]{{0,4}}[:=\uff1a][ \t]{{0,4}}{GIVEN}")
-        for word, rest in (
-            ("contrase", "(?:ñ|n|\\\\u00f1)a"),
-            ("senha", "(?<![a-z]senha)"),
-            ("ароль", ""),
-            ("密码", ""),
-            ("密碼", ""),
-            ("パスワード", ""),
-        )
-    ),
     # A part of a form with many: its name, a blank line, the value.
     AnchoredRule(
         "secret-assignment",
@@ -298,7 +292,9 @@ RULES: Final = (
     AnchoredRule("password", "pwd", rf"=\{{(?:{_MIXED}|{PHRASE})[^{{}}\s$().]{{6,100}}\}}(?:[;\"']|$)"),  # ODBC
     AnchoredRule("password", "login", r":[ ][\w.@-]{1,64}[ ]/[ ](?=[^\s0-9]{0,40}+[0-9])[^\s/]{6}"),
     AnchoredRule("password", "identified ", r"by[ \t]{1,4}+(?:password[ \t])?[\"'](?!\$|<|\*|%s|\?)[^\"'\s]{4}"),
-    AnchoredRule("password", "identified ", rf"by[ ]{_MIXED}{DOUBT}[\w!@#%^&*+?$=.-]{{8,60}}+(?:;|[ \t\r]{{0,4}}$)"),
+    AnchoredRule(
+        "password", "identified ", rf"by[ ]{_MIXED}{DOUBT}[\w!@#%^&*+?$=./-]{{8,60}}+(?:;|[ \t\r]{{0,4}}$|[ ][a-z])"
+    ),
     AnchoredRule(
         "password",
         "securestring",

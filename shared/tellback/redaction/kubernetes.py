@@ -42,8 +42,10 @@ def _values(lines: Sequence[str], start: int, end: int) -> Generator[int]:
         line = lines[number]
         depth = len(line) - len(line.lstrip(" \t>|+-"))
         if indent >= 0 and line.strip() and depth > indent:
-            yield number
-            continue
+            if not line.rstrip().endswith(("{", "[")):
+                yield number
+                continue
+            indent = -1  # a schema of Secrets: their values are texts
         found = _DATA.fullmatch(line) if "ata" in line else None
         indent = len(found["indent"]) if found else -1
         if "ata" in line and _JSON_DATA.search(line):

@@ -96,7 +96,9 @@ _AFTER_SPACE: Final = (
     r"(?:must|should)[ ][^\n=\"']{1,60}[ ]got[ :]{1,2}(?=[\"'`])",  # what a check was given
     rf"[a-z:]{{1,20}}=[^<>\n]{{1,80}}+(?:{_IN_ELEMENT}|>(?=[^<>\s]{{8,300}}+</))",
     _OPTION,
-    r"[\wa-z0-9_.-]{1,30}+[ ]=[ ]",  # `PASSWORD elastic = …`
+    r"[\wa-z0-9_./-]{1,60}+[ ]=[ ]",  # `PASSWORD elastic = …`
+    r"for[ ][\"'][^\"'\n]{1,80}[\"']:[ ]",  # a prompt
+    r"\.{3,40}[ ]",  # that fill a line
     r"\[[\w*]{0,20}\]:[ ]",  # a prompt with its default
     _TAG,
     _REPR,
@@ -124,6 +126,7 @@ _AFTER_QUOTE: Final = (
     r"(?:[ \t/?][^<>\n]{0,60}+)?+>[ \t\r\n]{0,40}+<value>",
     r"(?:[ ][a-z:]{1,30}+=[\"'][^\"'\n]{0,40}+[\"']){1,3}[ ]?>(?=[^<>\s]{8,300}+</)",
     r",[ ][a-z_]{1,12}:[ ](?=[\"'`])",  # `fill_in "Password", with: "…"`
+    r"[ ][a-z]{1,20}:[\"']",  # tags of Go: `env:"DB_PASSWORD" envDefault:"…"`
     r",?[ ]\w{1,10}\[[0-9]{1,3}\]=[\"']",  # arguments of a program, one after the other
     # The same item of a list or a request, in one line: `"name": X`, perhaps others, `"value": …`.
     r",[ ]?(?:[\"']\w{1,30}[\"']:[ ]?[^,{}\n]{1,60},[ ]?){1,3}[\"']value[\"']:[ ]?[\"']",
@@ -157,6 +160,9 @@ _BETWEEN: Final = (
     _CALL,
     r"\t[ \t]{0,3}+[:=][ \t]{0,40}+[a-z]{2,10}+\.[a-z]{3,20}+\(",
     r":[ ]&\w{1,20}[ ]",  # anchors of YAML
+    r":[sb]:",  # files of RDP
+    r":[ ](?:\[-[^\]\n]{0,80}-\]\{\+|\{\{(?=[^\s{}]{8,80}\}\}))",  # a diff of words; marks of a wiki
+    r"[:=][ ]?[\w.]{1,30}\(\)(?:\.\w{1,20}\([^()\n\"']{0,30}\)){0,4}\.default\((?=[\"'`])",
     _TAG,
     r"\((?=[\w+/=-]{16,200}+\))",  # of types that hold a value
     r"=%s(?:\\n)?[\"'][ ]",  # printf
@@ -270,8 +276,8 @@ _VALUE_FIRST: Final = (
 _OF_PASSWORDS: Final = rf"(?:word|wd|phrase|code|{_ENDS_IN_PASS}|(?<![\w.-]pass)(?=[ ](?:[\u2192-]|show[ ])))"
 # A sentence that goes on with a word fails first, and none is searched far: both took prose some percent.
 _AHEAD: Final = (
-    r"(?=[^abd-oq-vx-z](?:ord|(?<![a-z])|d|hrase|ode)(?![ ](?!show |for ')[a-z]{2,12}+[ ](?!=))"
-    r"[^a-z0-9]{0,6}+[^0-9.:]{0,44}+(?::[^0-9.:]{0,30}+(?::[^0-9.:]{0,30}+(?::[^0-9.:]{0,20}+)?+)?+)?[0-9])"
+    r"(?=[^abd-oq-vx-z](?:ord|(?<![a-z])|d|hrase|ode)(?![ ](?!show |for '|as )[a-z]{2,12}+[ ](?!=))"
+    r"[^a-z0-9]{0,40}+[^0-9.:]{0,44}+(?::[^0-9.:]{0,30}+(?::[^0-9.:]{0,30}+(?::[^0-9.:]{0,20}+)?+)?+)?[0-9])"
 )
 # Searched in any text, since a password may be shorter than the values near which the others are searched.
 ANYWHERE: Final = (
@@ -298,7 +304,7 @@ RULES: Final = (
     AnchoredRule(
         "secret-assignment",
         "$ ",
-        rf"(?=[^\n]{{0,160}}?{_OF_COMMANDS})[^\n]{{3,200}}+\n[ \t]{{0,40}}+{_CHECKED}"
+        rf"(?!docker[ ](?:run|create))(?=[^\n]{{0,160}}?{_OF_COMMANDS})[^\n]{{3,200}}+\n[ \t]{{0,40}}+{_CHECKED}"
         rf"[^\s\"'`<>{{}}$]{{12,400}}+[\"'}}\]]{{0,6}}+[ \t\r]{{0,4}}$" + AT_END,
     ),
     # The value first: lists of parameters and tags, as clouds have them; what is piped into a store of secrets.

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
+from tellback.redaction.languages import in_english
 
 _DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]"
 _CLOCK: Final = r":[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?+(?:Z|[ ]?[+-][0-9]{2}:?[0-9]{2})?+\]?[ ]{1,4}+"  # after hours
@@ -46,6 +47,9 @@ _WORDS: Final = lazy_pattern(
     rf"|(?:{_POD})[ ][a-z0-9-]{{1,40}}+[ ](?:\u203a[ ])?))",  # stern
     re.MULTILINE,
 )
+# A list of arguments, as programs print it: `['sshpass', '-p', '…']`, read as the command that it is.
+_BEFORE_FLAGS: Final = ("', '-", '", "-', '","-')
+_AFTER_FLAG: Final = lazy_pattern(r"""( -[A-Za-z]{1,2})["'],[ ]?["']""")
 _AFTER_COLON: Final = lazy_pattern(":[0-9]{1,6}:")
 _AFTER_HYPHEN: Final = lazy_pattern(  # a class first fails fast
     rf"-(?:[0-9][0-9]{{0,5}}(?:-|[ ]{{0,40}}\|)|{_HASH}{_HASH}{{4}}[ ][a-z])"
@@ -68,7 +72,10 @@ class Readable(NamedTuple):
 
 
 def read(text: str) -> Readable:
-    """Return the text without its margins, and with the line breaks that another text holds escaped."""
+    """Return the text with English names, without its margins, and with the line breaks that another text escapes."""
+    for sign in _BEFORE_FLAGS:
+        if sign in text:
+            text = _AFTER_FLAG.sub(r"\1 ", text.replace(sign, " -"))
     holders: list[int] | None = None
     if "\\n" in text:
         lines = text.replace("\\\\n", "\\n").split("\n")
@@ -80,7 +87,7 @@ def read(text: str) -> Readable:
             begin = number + 1
         holders += range(begin, len(lines))
         text = "\n".join(lines).replace("\\n", "\n").replace("\\t", "\t").replace("\\r", "")
-    return Readable(_without_margins(text), holders)
+    return Readable(_without_margins(in_english(text)), holders)
 
 
 def _opened(line: str) -> str:

@@ -1,6 +1,7 @@
 """Pass phrases as people make them of words: `Orbit.Velvet.Canyon`, `orbit-velvet-canyon-lantern`, `OrbitVelvet12!`.
 
-None of them is random, so only the name of a password beside them, or above their column, tells them from other words.
+None of them is random, so they are searched for once more as if they were, by the rules of passwords alone: the name of
+a password beside them, above their column, or the program that takes one tells them from other words.
 """
 
 from __future__ import annotations
@@ -8,42 +9,26 @@ from __future__ import annotations
 from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
-from tellback.redaction.forms import STATED
-from tellback.redaction.layouts import BEFORE, FLAGS, LINE_BELOW, LINE_ENDS
-from tellback.redaction.values import AT_END, AnchoredRule
 
-# Two patterns, since `re` skips to a fixed sign seven times as fast as to one of two.
-_IN_TITLED: Final = lazy_pattern(r"\.[A-Z][a-z]{3,9}\.[A-Z]")
-_IN_HYPHENED: Final = lazy_pattern("-[a-z]{3,10}-[a-z]{3,10}-[a-z]{3}")
+# Within a phrase. One for each sign, since `re` skips to a fixed one seven times as fast as to one of two.
+_WITHIN: Final = (
+    lazy_pattern(r"\.[A-Z][a-z]{3,9}\.[A-Z]"),
+    lazy_pattern(r"-(?:[a-z]{3,10}-[a-z]{3,10}-[a-z]{3}|[0-9]{2,4}(?![\w-]))"),
+    lazy_pattern(r"!(?![\w-])(?:(?<=[a-z][0-9]{2}!)|(?<=[a-z][0-9]{3}!)|(?<=[a-z][0-9]{4}!))"),
+)
 _TITLED: Final = r"[A-Z][a-z]{3,9}(?:\.[A-Z][a-z]{3,9}){2,4}"
 _HYPHENED: Final = r"[a-z]{3,10}(?:-[a-z]{3,10}){3,7}"
+_NUMBERED: Final = r"[a-z]{3,10}(?:-[a-z]{3,10}){1,3}-[0-9]{2,4}|(?:[A-Z][a-z]{2,9}){2,4}[0-9]{2,4}!"
 _PHRASE: Final = f"(?:{_TITLED}|{_HYPHENED})"
-_AHEAD: Final = (  # the capitals or hyphens of one, perhaps after another word with such
-    r"(?=[a-zA-Z]{0,6}+[^\w-](?:(?:[^A-Z]{0,30}+[A-Z][a-zA-Z_]{1,15}+(?!\.))?+[^A-Z]{0,30}+[A-Z][a-z]{3,9}\.[A-Z]"
-    r"|(?:[^-]{0,40}+-(?![a-z]{3,10}-[a-z]))?+[^-]{0,40}+(?<=[a-z]{3})-[a-z]{3,10}+-[a-z]{3,10}+-[a-z]))"
+# No call, path, attribute or name of a field.
+_VALUE: Final = lazy_pattern(
+    rf"(?<![\w./@$-])(?:{_NUMBERED}|{_PHRASE})(?![\w/(\[@-]|\.\w|[\"']?[ ]?[:=](?![=:])|[.:]{{2}})"
 )
-_ENDS: Final = r"(?=[\"'`]|[.;]?[ \t\r]{0,60}(?:[|│┃║<>;,)\]}]|$))"
-# Over the original text, since in lower case they look like names in code: `settings.database.password`. No name goes
-# on after the word, as `PasswordHasher` does, and the value ends its line or cell.
-RULES: Final = tuple(
-    AnchoredRule(
-        "password",
-        anchor,
-        rf"{ends}(?![\w-])(?:(?:(?i:{BEFORE}|{STATED})|\.{{1,8}}:[ ]|={{)[\"'`]?{_PHRASE}{_ENDS}"
-        rf"|(?i:{FLAGS}){LINE_BELOW}{_PHRASE}{LINE_ENDS}){AT_END}",
-        _AHEAD,
-    )
-    for anchor, ends in (
-        ("pass", "(?:word|wd|phrase|(?<=[_-]pass))"),
-        ("Pass", "(?:word|wd|phrase|(?<=[a-z]Pass))"),
-        ("PASS", "(?:WORD|WD|PHRASE|(?<=_PASS))"),
-        ("pwd", ""),
-        ("Pwd", ""),
-        ("PWD", "(?<!OLDPWD)"),
-        ("pw", r"(?<![\w.-]pw)"),
-    )
-)
-ANCHORS: Final = frozenset(rule.anchor.lower() for rule in RULES)
+_OF_SECRETS: Final = ("passw", "token", "secret", "login", "-key")  # in a label
+# A type: `PasswordHasher: Shop.Domain.Hashing`.
+_TYPE_BEFORE: Final = lazy_pattern(r"(?:ord|wd|hrase)[A-Z]?[a-z]\w{0,30}[\"']?[ ]?[:=][ ]?[\"']?$")
+_LONGEST: Final = 60  # characters of a name
+_RANDOM: Final = "xK7dQ2mZ9vR4tW6bY3nH8jL5pC1gF0sX" * 3
 # In a column of passwords, a value that has letters of both cases and a digit need not be random either.
 _PASSWORD: Final = lazy_pattern(
     rf"{_PHRASE}|[a-z]{{3,10}}(?:-[a-z]{{3,10}}){{1,3}}-[0-9]{{1,4}}"
@@ -51,9 +36,32 @@ _PASSWORD: Final = lazy_pattern(
 )
 
 
-def may_hold(text: str) -> bool:
-    """Return whether the text has what a phrase of `RULES` has; few texts do."""
-    return _IN_TITLED.search(text) is not None or _IN_HYPHENED.search(text) is not None
+def randomised(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """Return the text with random characters for each phrase, and where these stand."""
+    places = _places(text)
+    parts: list[str] = []
+    end = 0
+    for start, until in places:
+        parts += text[end:start], _RANDOM[: until - start]
+        end = until
+    return "".join((*parts, text[end:])), places
+
+
+def _places(text: str) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    tried = -1
+    for place in sorted(match.start() for sign in _WITHIN for match in sign.finditer(text)):
+        start = place
+        while start > tried and start and (text[start - 1].isalnum() or text[start - 1] in "-."):
+            start -= 1
+        # In the same word as the sign before, it was tried already.
+        phrase = _VALUE.match(text, start) if start > tried else None
+        tried = place
+        if phrase is None or any(word in phrase[0] for word in _OF_SECRETS):
+            continue
+        if not _TYPE_BEFORE.search(text, max(0, phrase.start() - _LONGEST), phrase.start()):
+            found.append(phrase.span())
+    return found
 
 
 def may_be_password(cell: str) -> bool:

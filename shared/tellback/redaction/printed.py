@@ -72,7 +72,7 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "pass",
-        rf"[ ](?<![^ '\n]pass[ ])(?=[^\s/]{{6,80}}?['\\rn]{{0,6}}$){MIXED_WORD}{DOUBT}[^\s/'\\]{{6}}",
+        rf"[ ](?<![^ '\".\n]pass[ ])(?=[^\s/]{{6,80}}?['\\rn]{{0,6}}$){MIXED_WORD}{DOUBT}[^\s/'\\]{{6}}",
         r"(?=[ ]\S{6,88}$)",
     ),
     AnchoredRule("password", "login", r"[ ]\"(?<=[ ]login[ ]\")[^\"\n]{1,64}\"[ ]\"[^\"\n]{4}"),
@@ -83,12 +83,13 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "auth",
-        rf"[ ](?:(?<=[>\n][ ]auth[ ])|(?<=\nauth[ ])|(?<=hello[ ][23][ ]auth[ ]))(?:[\w-]{{1,32}}[ ])?"
+        rf"[ ](?:(?<=[>\n][ ]auth[ ])|(?<=[\n\"]auth[ ])|(?<=hello[ ][23][ ]auth[ ]))(?:[\w-]{{1,32}}[ ])?"
         rf"[\"']?{MIXED_WORD}{DOUBT}[^\s\"']{{8,200}}+[\"']?[ \t\r]{{0,4}}$",
     ),
+    AnchoredRule("password", "auth", rf"(?<=\nauth)\r?\n\$[0-9]{{1,3}}\r?\n\S{{4}}{AT_END}"),  # the protocol itself
     AnchoredRule("password", "auth", r"[ ]default[ ](?<=auth default )(?!\$|<)[^\s\"']{6,100}+[ \t\r]{0,4}$"),
     AnchoredRule("basic-auth", "authorization", r":[ ][a-z]{3,12}[ ](?:token=)?(?=\S{0,60}?[0-9])[\w.~+/=-]{20}"),
-    AnchoredRule("password", "login", rf"[ ](?<=[ ]login[ ])[\w.-]{{1,64}}[ ]{MIXED_WORD}{DOUBT}\S{{8,40}}$"),
+    AnchoredRule("password", "login", rf"[ ](?<=[ ]login[ ])[\w.-]{{1,64}}[ ]{MIXED_WORD}{DOUBT}\S{{8,200}}+$"),
     AnchoredRule("password", "pass", rf"[ ](?<=auth-pass )[\w.-]{{1,60}}[ ]{MIXED_WORD}\S{{6,100}}+$"),
     # Configurations of routers and of servers for RADIUS.
     *(
@@ -136,6 +137,19 @@ RULES: Final = (
     AnchoredRule("password", "psk", r"(?<![a-z]psk)[ ]\"[^\"\n<$]{6}"),
     # Keys of Solana, as its tools store them: an array of 64 bytes.
     AnchoredRule("solana-key", "[", r"(?:[0-9]{1,3},[ ]?){63}[0-9]{1,3}\]", "(?=[0-9]{1,3},[ ]?[0-9]{1,3},)"),
+    # Of single programs.
+    AnchoredRule("password", "<(echo ", rf"(?:-n[ ])?[\"']?{_NOT_HERE}[^\s\"')]{{6}}"),
+    AnchoredRule("password", "useradd ", rf"[^\n]{{0,80}}?-p[ ]{GIVEN}"),
+    AnchoredRule("password", "rclone ", rf"(?:obscure|[^\n]{{0,160}}?[ ]pass)[ ]{GIVEN}"),
+    AnchoredRule("password", "signtool ", rf"[^\n]{{0,120}}?[ ]/p[ ]{GIVEN}"),
+    AnchoredRule("password", '"result": "', r"[^\"\n]{4,200}\",\s{0,40}\"special\""),  # of terraform's random_password
+    AnchoredRule("password", "pgp_sym_", rf"(?:de|en)crypt\([^\n']{{1,80}},[ ]?'{MIXED_WORD}{DOUBT}[^'\s]{{8}}"),
+    AnchoredRule("password", " /rp ", GIVEN),
+    AnchoredRule("password", "http-basic.", rf"[\w.-]{{1,60}}[ ]\S{{1,64}}[ ]{GIVEN}"),
+    AnchoredRule("password", "]:587 ", r"[^\s:@]{1,64}(?:@[^\s:]{1,80})?:(?!\$)\S{6}"),
+    AnchoredRule("password", ': eap "', MIXED_WORD),
+    AnchoredRule("password", "{plain}", r"[^\s:]{6}"),
+    AnchoredRule("password", "wifi:", r"(?:[a-z]:[^;\n]{0,64};){0,4}?p:[^;\n]{4}"),
     # Applications and what tests type into them.
     AnchoredRule("password", "cred", rf"entials(?:[ ]are)?:?[ ][^\s/]{{1,64}}[ ]/[ ][\"']?{_NOT_HERE}[^\s\"']{{6}}"),
     AnchoredRule(
@@ -146,7 +160,11 @@ RULES: Final = (
         "auth",
         rf"[ ](?:sha|md5)(?:-?[0-9]{{3}})?[ ](?![0-9a-f]{{8,64}}+\b){MIXED_WORD}{DOUBT}[^\s\"'/]{{8,60}}+",
     ),
-    AnchoredRule("password", "pass", rf"wd:(?<=chpasswd:){_LINE}list:[ ]\|{_LINE}[\w.-]{{1,32}}:[^\s$]{{4}}{AT_END}"),
+    AnchoredRule(
+        "password",
+        "pass",
+        rf"wd:(?<=chpasswd:){_LINE}(?:expire:[ ]\w{{1,8}}{_LINE})?list:[ ]\|{_LINE}[\w.-]{{1,32}}:[^\s$]{{4}}{AT_END}",
+    ),
     AnchoredRule(
         "password",
         "pass",
@@ -178,7 +196,6 @@ NEAR_VALUES: Final = (
     *(
         AnchoredRule("secret-assignment", sign, rf"\"?{MIXED_WORD}{DOUBT}[^\s\"]{{8}}") for sign in ("\t*\t", " *  ")
     ),  # `chap-secrets`
-    AnchoredRule("password", ': eap "', MIXED_WORD),
     # What `expect` answers to a prompt.
     AnchoredRule(
         "password",
@@ -188,7 +205,6 @@ NEAR_VALUES: Final = (
     ),
     AnchoredRule("secret-assignment", "hex:", r"(?<=[0-9] hex:)[0-9a-f]{32}"),
     AnchoredRule("password", "invalid user ", rf"{MIXED_WORD}{DOUBT}\S{{8,100}}+[ ]from"),
-    AnchoredRule("password", "<(echo ", rf"(?:-n[ ])?[\"']?{_NOT_HERE}[^\s\"')]{{6}}"),
     AnchoredRule("password", "bundle config", rf"[^\n]{{1,120}}[ ][\w.-]{{1,64}}:{_NOT_HERE}\S{{6}}"),
     AnchoredRule("secret-assignment", "/t/", r"[a-z]{2}-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
     *(
@@ -205,19 +221,15 @@ NEAR_VALUES: Final = (
     AnchoredRule(
         "secret-assignment", 'plaintext": "', rf"(?:\\?\")?{MIXED_WORD}{DOUBT}[^\"'\s]{{8}}"
     ),  # of Pulumi's state
-    AnchoredRule("secret-assignment", "totp", r"\"?[ ]?[:=][ ]?\"?(?=[a-z]{0,16}[2-7])[a-z2-7]{16,64}(?![\w-])"),
-    AnchoredRule("password", "http-basic.", rf"[\w.-]{{1,60}}[ ]\S{{1,64}}[ ]{GIVEN}"),
-    AnchoredRule("password", "useradd ", rf"[^\n]{{0,80}}?-p[ ]{GIVEN}"),
-    AnchoredRule("password", "rclone ", rf"(?:obscure|[^\n]{{0,160}}?[ ]pass)[ ]{GIVEN}"),
-    AnchoredRule("password", "signtool ", rf"[^\n]{{0,120}}?[ ]/p[ ]{GIVEN}"),
-    AnchoredRule("password", '"result": "', r"[^\"\n]{4,200}\",\s{0,40}\"special\""),  # of terraform's random_password
+    AnchoredRule(
+        "secret-assignment",
+        "totp",
+        r"(?:[ ]-[a-z]){0,2}\"?[ ]?[:= ][ ]?\"?(?=[a-z]{0,16}[2-7])[a-z2-7]{16,64}(?![\w-])",
+    ),
     AnchoredRule("github-token", 'github-oauth"', r":[ ]?\{\s{0,20}\"[\w.-]{1,60}\":[ ]?\"\w{30}"),
-    AnchoredRule("password", "pgp_sym_", rf"(?:de|en)crypt\([^\n']{{1,80}},[ ]?'{MIXED_WORD}{DOUBT}[^'\s]{{8}}"),
-    AnchoredRule("password", "]:587 ", r"[^\s:@]{1,64}(?:@[^\s:]{1,80})?:(?!\$)\S{6}"),
     AnchoredRule(
         "secret-assignment", 'username":', r"[ ]?\"[^\"\n]{1,64}\",[ \r\n]{0,20}\"key\"[ ]?:[ ]?\"[0-9a-f]{32}\""
     ),
-    AnchoredRule("password", " /rp ", GIVEN),
     AnchoredRule(
         "bearer",
         "bearer",

@@ -287,7 +287,7 @@ def _replace(text: str, escapes: Iterable[tuple[str, str]]) -> str:
 def _scans_within(text: str) -> Callable[[], ScanSet]:
     """Return the scans for the parts of a text, however they are decoded before a search."""
     forms = {text, _strip_colours(text), _strip_colours(text.replace("\\u001b", "\x1b"))}
-    scans = scans_for_text("\n".join([*forms, _PROBE]))
+    scans = scans_for_text("\n".join([*(margins.read(form).text for form in forms), _PROBE]))
     return lambda: scans
 
 
@@ -312,7 +312,7 @@ def _marks_secret(key: str) -> bool:
 
 
 def _gives_away(key: str, scans: Callable[[], ScanSet]) -> bool:
-    return bool(_added) or not _matches_nothing(_keyed_text(key, _PROBE), scans)
+    return bool(_added) or not _matches_nothing(margins.read(_keyed_text(key, _PROBE)).text, scans)
 
 
 class _Copier:

@@ -21,13 +21,12 @@ from tellback.redaction import (
     columns,
     command_lines,
     forms,
-    languages,
     layouts,
     phrases,
     printed,
     tokens,
 )
-from tellback.redaction.substrings import Searchable, searchable
+from tellback.redaction.substrings import Searchable, fold_ascii, searchable
 from tellback.redaction.token_runs import TOKEN, TokenRuns, Window, add_window
 from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, seems_random
 
@@ -198,17 +197,29 @@ class ScanSet(NamedTuple):
         within = searchable(folded)
         of_passwords = False
         for scan in _present(self.folded, within):
-            of_passwords = of_passwords or scan.anchor in phrases.ANCHORS
+            of_passwords = of_passwords or scan.anchor in self.phrases
             yield from scan.find_all(folded, text)
-        if of_passwords and phrases.may_hold(spaced):
-            for scan in _present(self.phrases, searchable(spaced)):
-                yield from scan.find_all(spaced, text)
+        if of_passwords:
+            yield from self._find_phrases(spaced)
         if runs.named:
             yield from self._find_near(folded, text, runs.named)
         # Without a row and such a value, only a table that goes on in the next piece of a stream matters.
         start = 0 if runs.named and "\n" in folded else max(0, len(folded) - _LONGEST_HEAD)
         for place in columns.head_places(folded[start:], within):
             yield start + place, columns.HEAD
+
+    def _find_phrases(self, text: str) -> Generator[tuple[int, str]]:
+        """Yield the matches of rules of passwords with a phrase for a value."""
+        text, phrased = phrases.randomised(text)
+        if not phrased:
+            return
+        folded = fold_ascii(text)
+        windows: list[Window] = []
+        for start, end in phrased:
+            add_window(windows, start, min(len(folded), end + 80))
+        near = searchable("\n".join(folded[start:end] for start, end in windows))
+        for scan in _present(self.phrases, near):
+            yield from scan.find_all(folded, text, windows)
 
     def _find_near(self, folded: str, text: str, values: Iterable[Window]) -> Generator[tuple[int, str]]:
         """Yield the matches near long values with a digit, of rules that need one."""
@@ -241,16 +252,6 @@ def _issued_windows(folded: str) -> list[Window]:
     for match in _ISSUED_VALUE.finditer(folded):
         add_window(windows, match.start(), min(len(folded), match.end() + 100))
     return windows
-
-
-def fold_ascii(text: str) -> str:
-    """Return `text` with ASCII capitals in lower case, and with as many characters as before.
-
-    `str.lower` makes some letters longer (İ), which would move a match to another line.
-    """
-    if text.isascii():
-        return text.lower()
-    return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
 # A symbol of C++, as linkers and debuggers print it: as mixed as a token, with the prefixes of some in it.
@@ -290,6 +291,8 @@ _FOLDED: Final = (
     *codes.RULES,
     *layouts.ANYWHERE,
 )
+_NEAR: Final = (*forms.SENTENCES, *layouts.RULES, *printed.NEAR_VALUES)
+_OF_ANY_WORDS: Final = frozenset({" -p", "use ", "with "})  # after these, words with hyphens name packages and files
 
 
 def _always(_: str) -> bool:
@@ -306,8 +309,11 @@ def _scans(occurs: Callable[[str], bool], occurs_folded: Callable[[str], bool]) 
     return ScanSet(
         tokens=(*prefixed, *anywhere),
         plain=_anchored(_PLAIN, occurs),
-        phrases=_anchored(phrases.RULES, occurs),
-        sentences=_anchored((*forms.SENTENCES, *languages.RULES, *layouts.RULES, *printed.NEAR_VALUES), occurs_folded),
+        phrases=_anchored(
+            (rule for rule in (*_FOLDED, *_NEAR) if rule.name == "password" and rule.anchor not in _OF_ANY_WORDS),
+            occurs_folded,
+        ),
+        sentences=_anchored(_NEAR, occurs_folded),
         issued=(Scan(rules=issued, after="[^0-9a-z](?=[a-z])"),) if issuers else (),
         folded=_anchored(_FOLDED, occurs_folded),
     )

@@ -31,3 +31,13 @@ def _library() -> Callable[[str | bytes], Searchable]:
     """Import stringzilla, for which only a process that searches pays; it ships no types."""
     found: Callable[[str | bytes], Searchable] = import_module("stringzilla").Str
     return found
+
+
+def fold_ascii(text: str) -> str:
+    """Return `text` with ASCII capitals in lower case, and with as many characters as before.
+
+    `str.lower` makes some letters longer (İ), which would move a match to another line.
+    """
+    if text.isascii():
+        return text.lower()
+    return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")

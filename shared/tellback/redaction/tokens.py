@@ -32,7 +32,7 @@ _CANVA: Final = f"{_ALNUM}{{11}}(?![0-9A-Za-z])"
 _SLACK: Final = r"[\w.-]{10}"
 _STRIPE: Final = f"(?=[A-Za-z]{{0,30}}[0-9]){_ALNUM}{{10}}"
 _LARK_ID: Final = "[0-9a-f]{14,16}(?![0-9A-Za-z])"
-_JWT: Final = r"(?<![\w-]eyJ)[\w-]{12,2000}+\.[\w-]{2}"
+_JWT: Final = r"(?<![\w-]eyJ)[\w-]{12,2000}+\.\.?[\w-]{2}"
 
 # Rule name, pattern after the prefix, prefixes (each at the start of a word). A table and not one pattern each: the
 # prefixes compile into one trie, where Python's `re` would try some 310 patterns one after the other.

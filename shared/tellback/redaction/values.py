@@ -51,7 +51,7 @@ _NOT_THE_VALUE: Final = (
     ),
     # Labels and times of a password. Each is as long as another word here: every new length costs a lookbehind.
     *("holder", "validator", "validators", "mismatch", "last_used", "lastused", "changed", "_at", "expiresat"),
-    *("createdat", "updatedat", "changedat", "passwordkey", "encoder", "encryption"),
+    *("createdat", "updatedat", "changedat", "passwordkey", "encoder", "encryption", "accessor", "request", "success"),
     *(".go", ".py", ".js", ".ts", ".rs", ".rb", ".sh", ".md"),  # `MD5 (token.go) = …`
 )
 # `:` `=` and `=>` in all their forms: `?=`, `+=`, `:=`, `::=` of make, `??=` of scripts, `.=` of PHP, `:**` of
@@ -193,12 +193,12 @@ _NO_VALUES: Final = (
     *("null", "none", "nil", "true", "false", "str", "string", "text", "int", "bool", "boolean", "bytes", "required"),
     *("optional", "redacted", "hidden", "any", "object", "undefined", "self", "os", "env", "process", "config", "arn"),
     *("sha1", "sha256", "sha384", "sha512", "md5"),  # `token.pyi,sha256=…`
-    *("replace_me", "replaceme", "change_me", "changeme"),
+    *("replace_me", "replaceme", "change_me", "changeme", "value_specified_in_no_log_parameter"),
     *("settings", "getpass", "input", "token", "value", "values", "secrets", "vars", "password", "passwort", "passwd"),
 )
 NO_VALUE: Final = (
     r"(?!(?=[$<~^v0-9{%*x.\[!?])(?:!(?:vault|ref|sub|getatt|secret|env|env_var)\b|\?[a-z_ ]{0,60}\}"
-    r"|0x[0-9a-f]{1,16}\b|~?\$[\w({]|[<{\[]|[~^v]?[0-9]{1,5}\.[0-9]{1,5}\.[0-9]|%[(\w]|\*{3}|x{4}|\.{3}))"
+    r"|0x[0-9a-f]{1,16}\b|~?\$[\w({]|[<{\[]|[~^v]?[0-9]{1,5}\.[0-9]{1,5}\.[0-9]|%[(\w]|\*{3}|x{4}|\.{3}))(?!op://)"
     rf"(?!{trie(_NO_VALUES)}\b(?![!@#%^&*+?~-]))"
 )
 NOT_NAMED: Final = preceded_by(_NOT_THE_VALUE, unless=True)
