@@ -1,7 +1,7 @@
-"""The eleventh and twelfth corpora of secrets: kinds of places, each with some of its texts.
+"""The eleventh to thirteenth corpora of secrets: kinds of places, each with some of its texts.
 
-They lie in `tests/data/consoles_apart` and `tests/data/prints_apart`; `clean.txt` holds what must stay, and the other
-files the places.
+They lie in `tests/data/consoles_apart`, `prints_apart` and `programs_apart`; `clean.txt` holds what must stay, and the
+other files the places.
 """
 
 import base64
@@ -22,6 +22,7 @@ from tests.support.secrets_of_tools import ALPHABETS, HOLE, spellings, value_of
 _DATA: Final = Path(__file__).parents[1] / "data"
 CONSOLES_APART: Final = _DATA / "consoles_apart"
 PRINTS_APART: Final = _DATA / "prints_apart"
+PROGRAMS_APART: Final = _DATA / "programs_apart"
 WRAPPINGS: Final = ("raw", "json", "margin")
 OF_TOKENS: Final = (
     *("api key", "api token", "access token", "client secret", "signing key", "webhook secret", "encryption key"),
@@ -163,7 +164,7 @@ def _sections(file: Path) -> dict[str, list[str]]:
             section = line[3:]
             found[section] = []
         else:
-            found[section].append(line.replace("¶", "\n").replace("⇥", "\t"))
+            found[section].append(line.translate(str.maketrans("¶⇥␛", "\n\t\x1b")))
     return found
 
 
@@ -173,7 +174,7 @@ def _places(corpus: Path) -> Iterator[tuple[str, list[str]]]:
             yield from _sections(file).items()
 
 
-def places(*, corpus: Path = CONSOLES_APART, seed: int = 0) -> Iterator[SamplePlace]:
+def places(*, corpus: Path, seed: int = 0) -> Iterator[SamplePlace]:
     """Yield each text with four values of each class that fits, in each wrapping."""
     for place, forms in _places(corpus):
         for form in forms:
@@ -185,7 +186,7 @@ def places(*, corpus: Path = CONSOLES_APART, seed: int = 0) -> Iterator[SamplePl
                         yield SamplePlace(place, form, of_class, wrapping, _wrap(text, wrapping, rng), secrets)
 
 
-def look_alikes(*, corpus: Path = CONSOLES_APART, seed: int = 0) -> Iterator[SamplePlace]:
+def look_alikes(*, corpus: Path, seed: int = 0) -> Iterator[SamplePlace]:
     """Yield what must stay, in each wrapping; the half is chosen by the text."""
     for forms in _sections(corpus / "clean.txt").values():
         for form in forms:
@@ -195,7 +196,7 @@ def look_alikes(*, corpus: Path = CONSOLES_APART, seed: int = 0) -> Iterator[Sam
                 yield SamplePlace(form, form, "clean", wrapping, _wrap(text, wrapping, rng), ())
 
 
-def rates_of_hidden(redact: Callable[[str], str], *, corpus: Path = CONSOLES_APART) -> dict[tuple[str, bool], float]:
+def rates_of_hidden(redact: Callable[[str], str], *, corpus: Path) -> dict[tuple[str, bool], float]:
     """Return the share of texts whose secrets are hidden, by class and by half, True for that which may be read."""
     hidden: dict[tuple[str, bool], list[bool]] = defaultdict(list)
     for sample in places(corpus=corpus):
@@ -203,6 +204,6 @@ def rates_of_hidden(redact: Callable[[str], str], *, corpus: Path = CONSOLES_APA
     return {key: sum(values) / len(values) for key, values in hidden.items()}
 
 
-def touched_look_alikes(redact: Callable[[str], str], *, corpus: Path = CONSOLES_APART) -> set[str]:
+def touched_look_alikes(redact: Callable[[str], str], *, corpus: Path) -> set[str]:
     """Return what must stay and does not."""
     return {sample.form for sample in look_alikes(corpus=corpus) if redact(sample.text) != sample.text}

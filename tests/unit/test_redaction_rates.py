@@ -14,8 +14,9 @@ import pytest
 
 from benchmarks.almost_secrets import ALMOST
 from tellback.redaction import SOURCE_RULES, Redactor, find_secret, redact_text, tokens
-from tellback.redaction.rules import Scan, ScanSet, all_scans, fold_ascii, scans_for_text
+from tellback.redaction.rules import Scan, ScanSet, all_scans, scans_for_text
 from tellback.redaction.stream import StreamRedactor
+from tellback.redaction.substrings import fold_ascii
 from tellback.redaction.token_runs import TOKEN, TokenRuns
 from tellback.redaction.values import DOUBT
 from tests.support.clean_lines import resembling

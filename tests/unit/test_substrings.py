@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tellback.redaction import columns, find_secret
-from tellback.redaction.rules import all_scans, fold_ascii, has_anchor
-from tellback.redaction.substrings import searchable
+from tellback.redaction.rules import all_scans, has_anchor
+from tellback.redaction.substrings import fold_ascii, searchable
 from tests.support.examples import examples
 
 ANCHORS = sorted({anchor for group in all_scans() if isinstance(group, dict) for anchor in group})
