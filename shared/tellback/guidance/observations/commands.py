@@ -138,7 +138,6 @@ _READING: Final = frozenset(
         "alias",
         "wait",
         "umask",
-        "xmllint",
         "clear",
         "apropos",
         "zcat",
@@ -175,6 +174,14 @@ _GIT_READING: Final = frozenset(
         "name-rev",
     ]
 ).union(_GIT_ANSWERS)
+# What some of them also do, told by a word behind the verb.
+_GIT_CHANGES: Final = frozenset(
+    [
+        *("pop", "apply", "drop", "push", "clear", "create", "add", "rm", "remove", "rename", "set-url", "prune"),
+        *("-d", "-D", "--delete", "-m", "-M", "--move"),
+    ]
+)
+_GIT_CHANGEABLE: Final = frozenset(["stash", "branch", "remote", "tag"])
 _SYSTEM: Final = ("/bin", "/usr", "/sbin", "/opt/homebrew", "/nix")
 _LOGS: Final = frozenset(["docker", "kubectl", "heroku", "podman", "flyctl", "vercel"])
 
@@ -183,6 +190,8 @@ def answers_by_exit(command: SimpleCommand) -> bool:
     """Check for a program whose exit of 1 is an answer."""
     if command.program == "git":
         return bool(_GIT_ANSWERS & set(command.words[:6]))
+    if command.program == "jq":
+        return any(word in ("-e", "--exit-status") for word in command.words)
     return command.program in _ANSWERING and _is_of_system(command)
 
 
@@ -191,7 +200,7 @@ def is_reading(command: SimpleCommand) -> bool:
     words = command.words
     if command.program == "git":
         verb = _git_verb(words)
-        return verb in _GIT_READING
+        return verb in _GIT_READING and not (verb in _GIT_CHANGEABLE and _GIT_CHANGES & set(words))
     if command.program in _LOGS:
         return "logs" in words[:3]
     if command.program == "sed":

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from tellback.guidance.observations.commands import answers_by_exit, is_reading
 from tellback.guidance.observations.diagnostics import ERROR_WORDS
 from tellback.guidance.shell import SimpleCommand
 
@@ -23,7 +24,7 @@ def _words(text: str) -> frozenset[str]:
 # They print their own name only to complain. Not `make`, `go`, `tar`, `gpg` and `rsync`, which report progress so.
 _UTILITIES: Final = _words(
     "awk cat chgrp chmod chown cp curl cut date dd df diff dirname du env expr file find gawk getent grep egrep"
-    " fgrep groupadd gunzip gzip head hostname id install ip jq kill ln ls lsof mawk mkdir mktemp mount mv nc"
+    " fgrep git groupadd gunzip gzip head hostname id install ip jq kill ln ls lsof mawk mkdir mktemp mount mv nc"
     " nohup od openssl paste patch pgrep pkill pip3 ps psql python python3 readlink realpath rg rm rmdir scp sed"
     " sort split ssh stat su sudo systemctl tail tee timeout touch tr truncate umount uniq unshare unzip useradd"
     " wc wget which whoami xargs xxd yq zip"
@@ -36,12 +37,14 @@ _AROUND: Final = _words("sudo timeout xargs env nohup nice stdbuf")
 
 # Programs of others that report on their own work. Not what runs or shows something else: `docker logs`, `gh run view`.
 _TOOLS: Final = _words(
-    "ansible ansible-playbook apk apt apt-get aws az bazel bower brew buildah bun bundle cargo cdk cmake composer"
-    " conda dnf docker docker-compose dotnet dpkg eslint esbuild flutter gcloud gem git go gradle gradlew gsutil"
-    " helm hg jest kubectl lerna mamba meson minikube mix mvn mvnw mysql next npm nx pdm php pip pip3 pnpm podman"
-    " poetry prettier prisma psql pulumi rails rake rollup rustup sass sbt serverless sqlite3 svn swift tea"
-    " terraform tofu tsc turbo uv uvx vagrant vault vite webpack yarn yum"
+    "ansible ansible-playbook apk apt apt-get aws az bazel black bower brew buildah bun bundle cargo cdk cmake"
+    " composer conda coverage dnf docker docker-compose dotnet dpkg eslint esbuild flutter gcloud gem git go gradle"
+    " gradlew gsutil helm hg isort jest kubectl lerna mamba meson minikube mix mvn mvnw mysql next npm nx pdm php pip"
+    " pip3 pnpm podman poetry prettier prisma psql pulumi rails rake rollup rustc rustup sass sbt serverless sqlite3"
+    " svn swift tea terraform tofu tsc turbo uv uvx vagrant vault vite webpack yarn yum"
 )
+# What the others print may be a table's rows, or what a recipe's programs say.
+_SPEAKING: Final = (_TOOLS | _words("dpkg-query openssl service systemctl")) - _words("mysql psql sqlite3 rake")
 _SHOWING: Final = _words("logs log exec run attach cat describe inspect show test start dev api")
 
 _LINTERS: Final = _words(
@@ -49,15 +52,17 @@ _LINTERS: Final = _words(
     " pydocstyle pyflakes pylint revive ruff shellcheck standard staticcheck stylelint tflint vulture xo yamllint"
 )
 _FINDING: Final = re.compile(
-    r"^(?:[^\s:()]{1,300}:\d+(?::\d+)?:? \S[^\n]{0,300}|In [^\s:()]{1,300} line \d+:$"
-    r"| {2,4}\d+:\d+ {1,12}(?:error|warning)\b[^\n]{1,300}|>> Issue: [^\n]{1,300})",
+    r"^(?: {4})?(?:[^\s:()]{1,300}:\d+(?::\d+)?:? \S[^\n]{0,300}"
+    r"|In [^\s:()]{1,300} line \d+:(?:\n[^\n]{0,300}\n\s{0,200}\^-{1,200}\^? (?P<said>[^\n]{1,300}))?$"
+    r"| {2,4}\d+:\d+ {1,12}error\b[^\n]{1,300}|>> Issue: [^\n]{1,300})",
     re.MULTILINE,
 )
 
 # A word for an error, at the beginning of a line or in a frame; after it a place or a code, then the colon.
 _LABELLED: Final = re.compile(
-    rf"^(?:[^\w\s]{{1,3}} ?)?(?:[\w.-]{{1,20}} )?(?:failed|{ERROR_WORDS})\b"
+    rf"^(?:[^\w\s]{{1,3}} ?)?(?:[\w.-]{{1,20}} )?(?:failed|failure|{ERROR_WORDS})\b\]?"
     r"(?:\[[^\]\n]{1,30}\]|\([^)\n]{1,40}\)| [^:\n]{1,120})?\s?[:\uff1a] {0,4}\S[^\n]{0,300}$"
+    r"|^\[(?:error|fatal)\] \w[^\n]{1,300}"
     r"|^ERROR \d{1,5} \(\w{5}\)[^\n]{1,300}|^An error occurred \([^)\n]{1,80}\) when calling [^\n]{1,200}",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -68,7 +73,9 @@ _NO_FAILURE: Final = re.compile(
 
 # Sentences of tools that have no label.
 _SAID: Final = re.compile(
-    r"^(?:To get started with GitHub CLI, please run:[^\n]{0,80}|The connection to the server [^\n]{1,200} was refused"
+    r"^(?:Unknown (?:sub)?command:? '[^'\n]{1,100}'[^\n]{0,100}"
+    r"|(?:[\w.-]{1,40}: )?(?:unknown|invalid|unrecognized|missing) [^\n]{1,200}(?=\n{1,2}[Uu]sage: )"
+    r"|To get started with GitHub CLI, please run:[^\n]{0,80}|The connection to the server [^\n]{1,200} was refused"
     r"|Could not find (?:gem|a matching version|a version|command|proper version)[^\n]{0,200}"
     r"|[ \u00d7x]{1,4}No solution found[^\n]{0,200}"
     r"|go: (?!downloading|finding|extracting|added|upgraded|downgraded|removed|creating|to add|found|warning)"
@@ -87,10 +94,24 @@ _SAID: Final = re.compile(
     re.MULTILINE,
 )
 
+# A whole sentence of any other program, such as "Could not locate Gemfile".
+_UNABLE: Final = re.compile(
+    r"(?:[^\s,]{1,80}[ ,]{1,2}){0,10}?(?:"
+    r"(?:could not|couldn't|cannot|can't|unable to|there is no|is not (?:an?|installed|recogni[sz]ed|supported|valid)"
+    r"|do(?:es)? not (?:exist|contain)|no such|must be installed|has not been)\b|failed(?:\.?$|:| to\b)"
+    r"|unknown (?:command|option|flag|argument)\b|unrecogni[sz]ed\b|(?:was|were) not found\b)",
+    re.IGNORECASE,
+)
+_NOTED: Final = re.compile(r"(?:\S{1,20} )?\W?(?:warn|note|info|hint)", re.IGNORECASE)
+_SENTENCE_LINES: Final = 12
+
 _END: Final = 4_000  # characters, and lines, in which a complaint is sought
 _LAST_LINES: Final = 6
 
-_ADVICE: Final = re.compile(r"\s{0,40}(?:Try '[^'\n]{1,100}' for more|[Uu]sage: |\(.{0,80}\)$|\W{1,600}$)")
+_ADVICE: Final = re.compile(
+    r"\s{0,40}(?:(?:\S{1,40}: )?[Tt]ry '[^'\n]{1,100}'(?: or '[^'\n]{1,100}')? for more"
+    r"|[Uu]sage: |\(.{0,80}\)$|\W{1,600}$)"
+)
 _WARNING: Final = re.compile(
     r"\W*(?:line \d+: )?(?:warning|note|info|hint|Warnung|avertissement|advertencia|attenzione|aviso)\b\s?:",
     re.IGNORECASE,
@@ -103,6 +124,7 @@ def complaint_line(output: str, commands: Sequence[SimpleCommand]) -> str | None
         _own_complaint(output, _names(commands))
         or _said_by_tool(output, commands)
         or _finding_of_linter(output, commands)
+        or _whole_sentence(output, commands)
     )
 
 
@@ -123,12 +145,21 @@ def _is_complaint(line: str, names: frozenset[str]) -> bool:
     return bool(colon) and name.rpartition("/")[2].strip() in names and bool(said) and not _WARNING.match(said)
 
 
+# How a system call failed, as any program says it behind its own name.
+_SYSTEM_CALL: Final = re.compile(
+    r"[\w.+-]{1,40}: [^\n]{0,400}(?:No such file or directory|No such process|Not a directory|Is a directory"
+    r"|File exists|Directory not empty|Permission denied|Operation not permitted|Connection (?:refused|timed out)"
+    r"|No space left on device|Cannot allocate memory|Read-only file system|Too many open files"
+    r"|Argument list too long)\.?$"
+)
+
+
 def _own_complaint(output: str, names: frozenset[str]) -> str | None:
     """Return the complaint of a utility that ends the output; before more output it was about one file of several."""
     lines = [line.strip()[:600] for line in output[-_END:].splitlines() if line.strip()][-_LAST_LINES:]
-    while lines and _ADVICE.match(lines[-1]) and not _is_complaint(lines[-1], names):
+    while len(lines) > 1 and _ADVICE.match(lines[-1]):
         lines.pop()
-    return lines[-1] if lines and _is_complaint(lines[-1], names) else None
+    return lines[-1] if lines and (_is_complaint(lines[-1], names) or _SYSTEM_CALL.match(lines[-1])) else None
 
 
 def _said_by_tool(output: str, commands: Sequence[SimpleCommand]) -> str | None:
@@ -141,8 +172,21 @@ def _said_by_tool(output: str, commands: Sequence[SimpleCommand]) -> str | None:
     return next((line for line in labelled if not _NO_FAILURE.search(line)), None)
 
 
+def _whole_sentence(output: str, commands: Sequence[SimpleCommand]) -> str | None:
+    """Return the first or last line of a short output if it says in a sentence that something was not possible."""
+    working = [each for each in commands if not is_reading(each)]
+    if not working or len(output) > _END or any(map(answers_by_exit, commands)):
+        return None
+    if any(each.program not in _SPEAKING or _SHOWING & set(each.words[:3]) for each in working):
+        return None
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    if not lines or len(lines) > _SENTENCE_LINES:
+        return None
+    return next((line for line in (lines[0], lines[-1]) if _UNABLE.match(line[:300]) and not _NOTED.match(line)), None)
+
+
 def _finding_of_linter(output: str, commands: Sequence[SimpleCommand]) -> str | None:
     if not any(each.program in _LINTERS and not {"--fix", "format", "--help"} & set(each.words) for each in commands):
         return None
     found = _FINDING.search(output)
-    return None if found is None else found.group().strip()
+    return None if found is None else (found["said"] or found.group()).strip()

@@ -52,18 +52,33 @@ _CRASHES: Final = re.compile(
     r"|Exception)(?: \[\w+\])?: [^\n]{1,300}$(?=\n(?:[^\n]{0,200}\n){0,3}? +at [^\n]{1,300}:\d+)"
     r"|Error: Cannot find module '[^'\n]{1,300}'$(?=\nRequire stack)"
     r"| {2}\| (?:Base)?ExceptionGroup: [^\n]{1,300}"
-    r"|\S{1,200}\.rb:\d+:in [^\n]{1,200}: [^\n]{1,300} \([A-Z][\w:]{0,100}\)$"
+    r"|(?:\S{1,200}\.rb|<internal:\S{1,200}>):\d+:in [^\n]{1,200}: [^\n]{1,300} \([A-Z][\w:]{0,100}\)$"
     r"|(?:PHP )?(?:Fatal|Parse) error: {1,4}[^\n]{1,300} on line \d+$|PHP Fatal error: [^\n]{1,300}"
     r"|BEGIN failed--compilation aborted[^\n]{0,200}|syntax error at \S{1,200} line \d+, near [^\n]{1,200}"  # Perl
     r"|error: Uncaught [^\n]{1,300}"
-    r"|Execution halted$|Unhandled [Ee]xception[.:][^\n]{0,300}"
+    # R names the call first, and adds that it halted.
+    r"|Error(?: in [^\n]{1,200} |): ?[^\n]{0,300}(?:\n {2}[^\n]{1,300})?$"
+    r"(?=\n(?:[^\n]{0,200}\n){0,12}?Execution halted$)"
+    r"|Execution halted$|(?:Error: )?[Uu]nhandled [Ee]xception[.:][^\n]{0,300}"
+    r"|(?:Runtime|init) terminating (?:during boot|in do_boot) [^\n]{1,300}"  # Erlang
     r"|terminate called (?:after throwing|without an active)[^\n]{0,200}|ERROR: LoadError: [^\n]{1,300}"
     r"|\*\* \([A-Z][\w.]{0,100}\) [^\n]{1,300}|={1,2}\d{1,9}={1,2} ?ERROR: \w{1,30}Sanitizer[^\n]{0,200}"
     r"|[^\n]{1,300}: Assertion [`'][^\n]{1,300}' failed\.$|lua[\d.]{0,6}: \S{1,200}:\d+: [^\n]{1,300}"
     r"|ImportError while loading conftest [^\n]{1,300}"
+    r"|Error: Could not find or load main class [^\n]{1,200}|Fatal error: exception [^\n]{1,300}"  # Java; OCaml
+    r"|FATAL ERROR: [^\n]{1,200}(?:out of memory|Allocation failed)[^\n]{0,100}"  # V8
+    r"|In \S{1,100}\.php line \d+:\n\s{1,200}(?P<said>\S[^\n]{1,300})"  # Symfony's console, as in Composer
     r"|Segmentation fault\b[^\n]{0,80}|Aborted \(core dumped\)|Killed$|Bus error\b[^\n]{0,80}"
-    r"|[^\n]{0,200}: line \d+: +\d+ (?:Killed|Segmentation fault|Aborted|Terminated)\b[^\n]{0,200})",
+    r"|(?:[^\n]{0,200}: line \d+:| {5}) {1,9}\d+ (?:Killed|Segmentation fault|Aborted|Terminated"
+    r"|File size limit exceeded)\b[^\n]{0,200})",
     _LINES,
+)
+
+# One of these is in every text that `_CRASHES` finds, and so is one of `_TOTAL_WORDS` for `_TOTALS`: to look for them
+# first saves a third of the time that a long healthy output takes.
+_CRASH_WORDS: Final = (
+    *("panic", "rror:", "Error", "ERROR", " error ", "error at", "xception", "bort", "fault", "Killed", "Terminated"),
+    *("exceeded", "terminat", "halted", "failed", "** (", ".rb:", "<internal:", ".php line ", "lua", "Bus error"),
 )
 
 _PLACE: Final = r"[^\s:()]{1,300}"  # a file; names with spaces are rare in diagnostics and common in prose
@@ -71,8 +86,16 @@ _PLACE: Final = r"[^\s:()]{1,300}"  # a file; names with spaces are rare in diag
 _COMPILERS: Final = re.compile(
     rf"^(?:{_PLACE}:\d+(?::\d+)?: error: \[GHC-\d{{1,9}}\]\n[^\n]{{1,300}}"  # the message stands below the code
     rf"|{_PLACE}:\d+(?::\d+)?: (?:fatal )?error: [^\n]{{1,300}}"  # gcc, clang, javac, mypy
-    rf"|{_PLACE}:\d+(?::\d+)?: ?(?:{ERROR_WORDS}) ?[:\uff1a][^\n]{{1,300}}"
-    rf"|{_PLACE}\(\d+(?:,\d+){{1,3}}\): (?:fatal )?error [A-Z]{{1,6}}\d{{1,6}}: [^\n]{{1,300}}"  # MSBuild
+    rf"|{_PLACE}:\d+(?::\d+)?: ?(?:(?:internal compiler|parser|runtime|validity) )?(?:{ERROR_WORDS}) ?[:\uff1a]"
+    r"[^\n]{1,300}"
+    rf"|{_PLACE}:\d+: syntax error[,:] [^\n]{{1,300}}"  # Ruby, yacc
+    # OCaml and Fortran show the source between the place and the message.
+    rf"|(?:File \"[^\"\n]{{1,300}}\", lines? \d+[^\n]{{0,80}}|{_PLACE}:\d+:\d+):\n(?:[^\n]{{0,300}}\n){{0,9}}?"
+    r"(?P<said>(?:Fatal )?Error: [^\n]{1,300})"
+    r"|error: cannot (?:format|parse)[: ][^\n]{1,300}"  # Black, before the total
+    r"|\(standard_in\) \d+: [^\n]{1,200}|Runtime error \([^\n]{1,80}\): [^\n]{1,200}"  # bc, which ends with 0
+    # MSBuild and Nim
+    rf"|{_PLACE}\(\d+(?:, ?\d+){{1,3}}\):? (?:fatal )?[Ee]rror(?: [A-Z]{{1,6}}\d{{1,6}})?: [^\n]{{1,300}}"
     rf"|e: (?:file:)?{_PLACE}:\d+:\d+[: ][^\n]{{1,300}}|e: file://[^\n]{{1,300}}"  # kotlinc
     rf"|{_PLACE}\.proto:\d+:\d+: (?!warning)[^\n]{{1,300}}|\[error\] {_PLACE}\.(?:scala|java|kt):\d+[^\n]{{1,300}}"
     r"|ERROR in (?:\./)?\S[^\n]{0,300}(?:\n[^\n]{1,300})?|CMake Error[^\n]{0,200}"
@@ -83,6 +106,7 @@ _COMPILERS: Final = re.compile(
     rf"|error(?:\[E\d{{4}}\])?: [^\n]{{1,300}}(?=\n +--> )|error: could not compile [^\n]{{1,200}}"
     # Go's compiler, vet and golangci-lint name a column; lines of `grep -n` and of tests do not.
     rf"|(?:vet: )?{_PLACE}\.go:\d+:\d+: [^\n]{{1,300}}"
+    r"|error: aborting due to [^\n]{1,100}(?:\n{1,2}For more information about this error, [^\n]{1,60})?"  # rustc
     r"|collect2: error: [^\n]{1,100}|[^\n]{0,200}undefined reference to [^\n]{1,100}"
     r"| {1,4}error \u2022 [^\n]{1,300}"  # Dart and Flutter
     r"|SystemCheckError: [^\n]{1,200}|CommandError: [^\n]{1,200})",
@@ -95,19 +119,34 @@ _TOTALS: Final = re.compile(
     r"|[1-9]\d{0,8} errors?, \d+ warnings?, \d+ \w+|[1-9]\d{0,8} errors?(?: generated\.?)?$"  # pyright; javac, clang
     r"|\W{0,3}[1-9]\d{0,8} problems? \([1-9]\d{0,8} errors?[^)\n]{0,60}\)?"  # eslint
     r"|[1-9]\d{0,8} issues?:$"  # golangci-lint
-    r"|Oh no! \W*$|[1-9]\d{0,8} files? would be reformatted|\[warn\] Code style issues found"
+    r"|[1-9]\d{0,8} files? (?:would be|failed to) reformat(?:ted)?|\[warn\] Code style issues found"
     r"|(?:\[[\w:.-]{1,60}\] )?ERROR task failed|npm (?:ERR!|error) [^\n]{1,200}|.{0,4}ELIFECYCLE.{1,200}"
     r"|error Command failed[^\n]{0,200}|error: script \"[^\"\n]{1,80}\" (?:exited|was terminated)[^\n]{0,80}"
-    r"|(?:g?make|ninja)(?:\[\d+\])?: \*\*\* [^\n]{1,200}$(?<! \(ignored\))|ninja: build stopped[^\n]{0,100}"
+    r"|(?:(?:g?make|ninja)(?:\[\d+\])?|[\w./-]{1,80}:\d+): \*\*\* [^\n]{1,200}$(?<! \(ignored\))"
+    r"|ninja: build stopped[^\n]{0,100}"
     r"|(?:\*\* )?(?:TEST|BUILD|Build) (?:FAILURE|FAILED)\b[^\n]{0,80}|Result: FAIL$"
-    r"|\d{1,9} files? inspected, [1-9]\d{0,8} offenses?[^\n]{0,100}|No tests found, exiting with code [^\n]{1,20}"
+    r"|\d{1,9} files? inspected, [1-9]\d{0,8} offenses?[^\n]{0,100}"
+    r"|No test(?:s| files) found, exiting with code [^\n]{1,20}|no tests ran in [^\n]{1,40}"
+    r"|={2}\d{1,9}={2} ERROR SUMMARY: [1-9]\d{0,8} errors[^\n]{0,80}|Diff in /[^\n]{1,300}:$"  # Valgrind; rustfmt
     r"|-- Configuring incomplete, errors occurred!?|[^\n]{3,80}\.{3}Failed$(?=\n- hook id)"
     r"|\S{1,100} {1,60}: ok=\d[^\n]{0,80}(?:unreachable|failed)=[1-9][^\n]{0,80}"
     r"|Executed \d{1,9} out of \d{1,9} tests?: (?:[^\n]{0,80}(?:, | and ))?[1-9]\d{0,8} fails?\b[^\n]{0,60}"  # Bazel
     r"|webpack \S{1,40} compiled with [1-9]\d{0,5} errors?[^\n]{0,60}"
-    r"|\[ERROR\] Failed to execute goal [^\n]{1,200}|FAILURE: Build failed[^\n]{0,80}|error during build:?$"
+    r"|\[ERROR\] (?:Failed to execute goal|The goal you specified) [^\n]{1,600}|error during build:?$"
+    # Gradle, ESLint, RSpec and SQLFluff first say that something went wrong, then what.
+    r"|(?:FAILURE: Build failed[^\n]{0,80}\n\n(?:\* Where:\n[^\n]{1,300}\n\n)?\* What went wrong:"
+    r"|Oops! Something went wrong! :\(\n\nESLint: [^\n]{1,20}\n|Failed examples:\n|== \[[^\n]{1,200}\] FAIL)"
+    r"\n(?P<said>[^\n]{1,300})|FAILURE: Build failed[^\n]{0,80}"
+    r"|error [^\n]{1,300}$(?=\ninfo Visit )"  # Yarn
+    r"| {0,4}\S{1,60}: FAIL code \d+[^\n]{0,100}|nox > Session \S{1,60} failed\b[^\n]{0,80}"
     r"|\w{0,20} ?[Tt]ask failed[^\n]{0,80}$|pre-commit[^\n]{0,40} failed$|exit status [1-9]\d{0,3}$)",
     _LINES,
+)
+
+_TOTAL_WORDS: Final = (
+    *("Found ", " error", "rror:", "error ", "ERR", " problem", " issue", "fail", "Fail", "FAIL", " offense"),
+    *("reformat", "Code style", "ELIFECYCLE", "*** ", "ninja: ", "ok=", "No test", "no tests ran", "Diff in ", "Oops!"),
+    *("nox > ", "exit status"),
 )
 
 _COMMANDS: Final = re.compile(
@@ -128,19 +167,21 @@ _COMMANDS: Final = re.compile(
     r"|[^\n]{0,100}Permission denied \((?:publickey|password|keyboard)[^\n]{0,80}"
     r"|[^\n]{0,80}: The term '[^'\n]{1,80}' is not recognized[^\n]{0,200}"  # PowerShell and cmd.exe
     r"|'[^'\n]{1,80}' is not recognized as an internal or external command[^\n]{0,100}"
-    r"|E: (?:Unable|Could not|Package|Sub-process)[^\n]{1,200}"
+    r"|E: (?:Unable|Could not|Package|Sub-process|Invalid|Command|The|Failed)\b[^\n]{1,200}"
+    r"|Could not open input file: [^\n]{1,200}"  # PHP
     r"|(?:collecting \.\.\. )?ERROR: (?:Could not|No matching|Failed|Cannot|Command errored"
     r"|Invalid requirement|Exception|Directory|file or directory"
-    r"|not found:|usage:)[^\n]{1,300}"
-    r"|\W{0,3}ERR_PNPM_\w{1,60} [^\n]{1,300}|rsync error: [^\n]{1,200}"
+    r"|not found:)[^\n]{1,300}"
+    r"|(?:\W{0,3}|Error: )ERR_PNPM_\w{1,60}\b[^\n]{0,300}|rsync error: [^\n]{1,200}"
     r"|Job for \S{1,100} failed because [^\n]{1,200}|(?:[^\n]{1,300}, )?version solving failed\.?$"  # systemd, Poetry
     r"|Your requirements could not be resolved to an installable set of packages\.?"  # Composer
     r"|Error response from daemon: [^\n]{1,200}|Cannot connect to the Docker daemon[^\n]{0,100}"
-    r"|[\w./-]{1,60}: error: [^\n]{1,200}|[\w./-]{1,60}: (?:unrecognized|invalid|illegal|unknown) option[^\n]{0,100}"
-    r"|(?:rm|cp|mv|mkdir|touch|tee|chmod|ln|tar|unzip|sed|awk|install): (?:cannot|can't|can not|failed"
-    r"|error|-e expression|[^\n]{1,200}: "
+    r"|[\w./-]{1,60}: (?:fatal )?error: [^\n]{1,200}"
+    r"|[\w./-]{1,60}: (?:unrecognized|invalid|illegal|unknown) (?:option|service)[^\n]{0,100}"
+    r"|(?:rm|cp|mv|mkdir|touch|tee|chmod|ln|tar(?: \(child\))?|gzip|bzip2|xz|unzip|sed|awk|dd|install): {1,2}"
+    r"(?:cannot|can't|can not|failed|error|-e expression|[^\n]{1,200}: "
     r"(?:No such file or directory|Permission denied|Operation not permitted|Is a directory|File exists"
-    r"|cannot open))[^\n]{0,200}$(?!\n[^\n]{0,200}\(ignored\)$)"  # make's
+    r"|cannot open|not in gzip format))[^\n]{0,200}$(?!\n[^\n]{0,200}\(ignored\)$)"  # make's
     r"|Your proposed edit has introduced new syntax error[^\n]{0,80})",
     _LINES,
 )
@@ -157,6 +198,8 @@ _UNREADABLE: Final = re.compile(
     r"|[\w./-]{1,60}: (?:unrecognized|invalid"
     r"|illegal|unknown)[^\n]{1,200}"
     r"|(?:gh|HTTP): [^\n]{1,200} \(HTTP \d{3}\)|jq: error[^\n]{1,200}|(?:curl|wget|ssh)(?:: \(\d+\))?: [^\n]{1,200}"
+    # jq and ripgrep
+    r"|(?:\w{1,20} )?parse error:(?: [^\n]{1,300})?|[^\s:]{1,300}: No such file or directory \(os error 2\)"
     r"|(?:[a-z ]{1,40} failed: )?GraphQL: [^\n]{1,200}|(?:no|failed to|could not|unable to) [^\n]{1,200})$"
 )
 
@@ -200,18 +243,18 @@ def crash_line(text: str) -> str | None:
         return raised
     if has_traceback(text):
         return _TRACE.rstrip(":")
-    return _found(_CRASHES, text)
+    return _found(_CRASHES, text) if any(map(text.__contains__, _CRASH_WORDS)) else None
 
 
 def build_line(text: str) -> str | None:
     """Return the first error of a compiler or linter, otherwise the total that a linter or build tool prints."""
     found = _found(_COMPILERS, text)
-    return " ".join(found.split("\n")) if found else _found(_TOTALS, text)
+    return " ".join(found.split("\n")) if found else total_line(text)
 
 
 def total_line(text: str) -> str | None:
     """Return the total that a linter or build tool prints at its end."""
-    return _found(_TOTALS, text)
+    return _found(_TOTALS, text) if any(map(text.__contains__, _TOTAL_WORDS)) else None
 
 
 def command_line(text: str) -> str | None:
@@ -219,9 +262,12 @@ def command_line(text: str) -> str | None:
     return _found(_COMMANDS, text)
 
 
+_LETTERS: Final = re.compile(r"\w")  # marks alone point at a place in the line above
+
+
 def unreadable_line(text: str) -> str | None:
     """Return the first line if every line of a reading command's output says that it could not read."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.splitlines() if _LETTERS.search(line)]
     if not lines or len(lines) > 8 or not all(_UNREADABLE.match(line.strip()[:700]) for line in lines):
         return None
     return lines[0].strip()
@@ -262,4 +308,4 @@ def failure_line(text: str) -> str:
 
 def _found(pattern: re.Pattern[str], text: str) -> str | None:
     match = pattern.search(text)
-    return None if match is None else match.group().strip()
+    return None if match is None else (match.groupdict().get("said") or match.group()).strip()

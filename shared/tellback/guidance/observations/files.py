@@ -55,7 +55,7 @@ _SHORT: Final = 600
 
 # Of Claude Code, OpenHands and Anthropic's editor, MCP servers.
 _MARKED: Final = re.compile(
-    r"\s{0,40}(?:<(?:tool_use_)?error>|ERROR:\n"
+    r"\s{0,40}(?:<(?:tool_use_)?error>|ERROR:\n|MCP error -\d"
     r"|Error(?: from server| (?:reading|listing|searching) \w+)?: |E(?:NOENT|ISDIR|ACCES|PERM|EXIST)\b)",
     re.IGNORECASE,
 )
@@ -95,7 +95,8 @@ _NOT_CHANGED: Final = re.compile(
     r"|apply_patch verification failed|the tool execution failed\b"
     r"|invalid (?:context|patch|hunk|line range|diff)\b|error: (?:patch failed|corrupt patch"
     r"|\S{1,300} patch does not apply)"
-    r"|(?:patching file \S{1,300}\s{1,9})?hunk #\d+ failed|cannot (?:overwrite|edit|write|create)\b)",
+    r"|(?:patching file \S{1,300}\s{1,9})?hunk #\d+ failed|cannot (?:overwrite|edit|write|create)\b"
+    r"|access denied\b|MCP error -\d)",
     re.IGNORECASE | re.DOTALL,
 )
 # moatless-tools quotes the text that it sought, of any length.

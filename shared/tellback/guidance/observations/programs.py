@@ -166,6 +166,10 @@ def _run_in_record(evidence: Evidence, commands: tuple[SimpleCommand, ...]) -> P
     if isinstance(code, int):
         fields = {"returncode": code, "stdout": ""}
     found = [place[name] for place in (fields, as_mapping(fields.get("metadata"))) for name in _EXITS if name in place]
+    if not found and isinstance(
+        fields.get("interrupted"), bool
+    ):  # Claude Code's, which reports another exit as an error
+        found = [0]
     if not found or not any(name in fields for name in _OUTPUTS):
         return None
     output = "\n".join(value_text(fields[name]) for name in _OUTPUTS if isinstance(fields.get(name), str))
@@ -220,7 +224,12 @@ def _says_unreadable(output: str) -> bool:
 
 
 def _last_chain(commands: Sequence[SimpleCommand]) -> list[SimpleCommand]:
-    """Return the commands of the last list, one of which has set the exit code: those since the last `;`."""
+    """Return the commands of the last list, one of which has set the exit code: those since the last `;`.
+
+    An `echo $?` at the end tells the code of the list before it.
+    """
+    if len(commands) > 1 and any("$?" in word for word in commands[-1].words):
+        commands = commands[:-1]
     start = 0
     for number, each in enumerate(commands):
         if each.before in (";", "&"):
@@ -275,6 +284,8 @@ def _is_no_report(output: str, commands: Sequence[SimpleCommand]) -> bool:
 def _hides_exit(run: ProgramRun, *, known: bool) -> bool:
     """Check whether the exit code says nothing about a program in the middle, whose failure no `||` handles."""
     operators = {each.before for each in run.commands}
+    if any("--exit-zero" in each.words for each in run.commands):  # of linters
+        return True
     return "||" not in operators and (not known or bool(operators & {"|", ";"}))
 
 
@@ -285,6 +296,8 @@ def _classify_reading(run: ProgramRun, output: str, evidence: Evidence) -> Findi
         return Finding("no_results" if searches else "ok")
     # `cat x || echo none` asked for it.
     line = None if any(each.before == "||" for each in run.commands) else _unreadable_line(text, run.commands)
+    if line is not None and any(line in " ".join(each.words) for each in run.commands):  # `echo "error: none"`
+        line = None
     if line is not None or evidence.failed:
         return Finding("error", line or evidence.message)
     return Finding("ok")
@@ -292,8 +305,11 @@ def _classify_reading(run: ProgramRun, output: str, evidence: Evidence) -> Findi
 
 def _unreadable_line(text: str, commands: Sequence[SimpleCommand]) -> str | None:
     """Return the first line if nothing but complaints was printed, in any language."""
+    first = text.partition("\n")[0].strip()
     if text.count("\n") < 8 and complains_only(text, commands):
-        return text.partition("\n")[0].strip()
+        return first
+    if first.startswith("fatal: ") and any(each.program == "git" for each in commands):  # advice follows
+        return first
     return diagnostics.unreadable_line(text)
 
 

@@ -24,7 +24,10 @@ FORMS: Final = tuple(
             ", Assertions: ",
             r"^Tests: <total>, Assertions: <n>(?:, Errors: <errors>)?(?:, Failures: <failed>)?",
         ),  # PHPUnit
-        (" example", r"^<total> examples?, <failed> failures?(?:, <errors> errors? occurred outside)?"),  # RSpec, Hspec
+        (
+            " example",
+            r"^<total> examples?, <failed> failures?(?:, <n> pending)?(?:, <errors> errors? occurred)?",
+        ),  # RSpec, Hspec
         ("Executed ", r"^[ \t]*Executed <total> tests?, with <failed> failures?"),  # XCTest
         ("- Failed: ", r"^(?:Failed|Passed)! {1,9}- Failed: {1,20}<failed>, Passed: {1,20}<passed>"),  # dotnet
         (" assertions, ", r"^<total> (?:runs|tests), <n> assertions, <failed> failures, <errors> errors"),  # minitest
@@ -60,6 +63,7 @@ FORMS: Final = tuple(
             " tests ",
             r"^\d\d:\d\d \+<passed>(?: ~<n>)?(?: -<failed>)?: (?:All tests passed|Some tests failed)",
         ),  # Dart, Flutter
+        ("***Test Failed***", r"^\*{3}Test Failed\*{3} <failed> failures?"),  # doctest of Python
         (
             " tests containing ",
             r"^Ran <total> tests containing <n> assertions\.\n<failed> failures, <errors> errors",

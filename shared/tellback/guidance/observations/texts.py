@@ -61,7 +61,7 @@ _IS_NOTHING: Final = re.compile(
 _SAYS_ERROR: Final = re.compile(
     # "error: none" reports that there is none; "KeyError: 0" is one.
     r"(?!an error occurred \(DryRun)"  # AWS, of a call that would have succeeded
-    r"(?!\s*(?:error|exception|failure)\s*:\s*(?:none|null|nil|false|0|n/a)[^\w\n]*(?:\n|\Z))"
+    r"(?!\s*(?:error|exception|failure)\s*:\s*(?:none|null|nil|false|0|n/a)(?:,|[^\w\n]*(?:\n|\Z)))"
     r"\s*(?:<\w+>\s*|#{1,3} (?:Result|\w{1,40} response)\s+)?(?:[\[(*`\u274c\u2716\u2717\u26a0\ufe0f\U0001f6ab]*\s?)"
     r"(?:(?:tool|execution|internal|fatal|api|runtime|http|command|system|unexpected"
     r"|database|sql|query|parse|server|validation|an?|the|mcp)\s+)*"
@@ -96,7 +96,8 @@ _SAYS_FAILED: Final = re.compile(
     r"[45]\d\d \S[^\n]{1,300}; reason: \w|"  # Google's clients
     # Node's error codes, unless a page explains them: "ECONNRESET is an error code of Node".
     r"(?:connect )?e(?:connrefused|connreset|connaborted|timedout|notfound|ai_again|hostunreach|pipe)\b"
-    r"(?! (?:is|are|was|means?|errors?|codes?)\b)|"
+    r"(?! (?:is|are|was|means?|errors?|codes?)\b)"
+    r"|(?-i:E(?:NOENT|ACCES|PERM|EXIST|ISDIR|NOTDIR|NOTEMPTY|NOSPC|MFILE): )|"
     # One line only: several are a log.
     r"[\[(](?:error|fatal|exception)[\])] [^\n]+\s*$|"
     # MCP's SDKs, SQLAlchemy, MySQL's connector, Selenium, and Python's `repr` of an exception.

@@ -1,0 +1,153 @@
+"""What programs were seen to print, judged without an exit code or behind a pipe that hid it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tellback.guidance.observations.classify import classify
+from tellback.guidance.observations.evidence import Finding, verdict_of
+from tellback.guidance.observations.evidence_builder import build_evidence
+
+
+def judged(command: str, text: str) -> Finding:
+    return classify(build_evidence("Bash", {"command": command}, text, None), {})
+
+
+def verdict(command: str, text: str) -> str:
+    return verdict_of(judged(command, text).code)
+
+
+def record(stdout: str, stderr: str = "") -> str:
+    return json.dumps({"stdout": stdout, "stderr": stderr, "interrupted": False, "isImage": False})
+
+
+@pytest.mark.parametrize(
+    ("command", "stdout", "name"),
+    [
+        ("pytest -q 2>&1 | tail -3", "FAILED test_a.py::test_add\n1 failed, 1 passed in 0.1s", "1 failed"),
+        ("mypy . | tail -1", "Found 2 errors in 1 file (checked 1 source file)", "Found 2 errors"),
+        ("frobnicate; echo done", "bash: line 1: frobnicate: command not found\ndone", "command not found"),
+        ("flake8 --exit-zero a.py", "a.py:1:1: F401 'os' imported but unused", "F401"),
+    ],
+)
+def test_a_failure_that_a_pipe_hid_is_named_in_the_record_of_claude_code(command: str, stdout: str, name: str) -> None:
+    """Requirement G-224."""
+    found = judged(command, record(stdout))
+    assert (verdict_of(found.code), name in found.message) == ("failure", True)
+
+
+@pytest.mark.parametrize(
+    ("command", "stdout"),
+    [
+        ("cat app.log", "Traceback (most recent call last):\n  File 'a.py', line 1\nKeyError: 1\nERROR gave up"),
+        ("python retry.py", "Error: the first try\nsent on the second"),
+        ("pytest -q", "2 passed, 1 xfailed in 0.1s"),
+    ],
+)
+def test_a_record_of_claude_code_without_a_failure_is_a_success(command: str, stdout: str) -> None:
+    """Requirement G-224."""
+    assert verdict(command, record(stdout)) == "success"
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("bundle install", "Don't run Bundler as root.\nCould not locate Gemfile"),
+        ("git pull", "There is no tracking information for the current branch.\nSee git-pull(1) for details."),
+        ("dpkg -s widget", "dpkg-query: package 'widget' is not installed and no information is available"),
+        ("docker run --frob x", "unknown flag: --frob\n\nUsage:  docker run [OPTIONS] IMAGE"),
+        ("su www -c 'cat /etc/shadow'", "cat: /etc/shadow: Permission denied"),
+    ],
+)
+def test_a_sentence_in_which_a_program_says_that_it_could_not_is_a_failure(command: str, text: str) -> None:
+    """Requirement G-225."""
+    assert verdict(command, text) == "failure"
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("curl -s localhost:8000/log.txt", "ERROR worker failed: could not connect\nINFO 404 pages served"),
+        ("npm install", "npm warn deprecated inflight@1.0.6: This module is not supported\n\nadded 3 packages in 1s"),
+        ("psql -f schema.sql", 'NOTICE:  table "errors" does not exist, skipping\nDROP TABLE'),
+        ("git log --oneline -2", "a1b2c3d Say what could not be read\nb2c3d4e Fail if there is no such file"),
+        ("yamllint a.yml", 'a.yml\n  1:1       warning  missing document start "---"  (document-start)'),
+        ("which widget; pip --version", "widget not found\npip 23.2.1 (python 3.11)"),
+        ("echo 'error: none today'; true", "error: none today"),
+        ("./app", "error: none, 0 failed"),
+    ],
+)
+def test_what_a_page_a_table_a_history_or_an_echo_says_is_no_failure(command: str, text: str) -> None:
+    """Requirement G-225."""
+    assert verdict(command, text) == "success"
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "name"),
+    [
+        (
+            "gradle hello",
+            "FAILURE: Build failed.\n\n* Where:\nFile 'a' line: 1\n\n* What went wrong:\nTask gone",
+            "Task gone",
+        ),
+        (
+            "eslint src",
+            'Oops! Something went wrong! :(\n\nESLint: 10.1.0\n\nNo files matching "src" found.',
+            "No files",
+        ),
+        (
+            "black --check a.py",
+            "would reformat a.py\n\nOh no! 💥 💔 💥\n1 file would be reformatted.",
+            "1 file would be",
+        ),
+        ("shellcheck a.sh", "In a.sh line 2:\nrm $1\n   ^-- SC2086 (info): Double quote this.", "SC2086 (info)"),
+        (
+            "curl --frob x",
+            "curl: option --frob: is unknown\ncurl: try 'curl --help' for more information",
+            "curl: option",
+        ),
+        (
+            "Rscript a.R",
+            "Error in library(widget) : there is no package called 'widget'\nExecution halted",
+            "Error in library(widget) : there is no package",
+        ),
+    ],
+)
+def test_a_failure_is_named_by_what_went_wrong_and_not_that_something_did(command: str, text: str, name: str) -> None:
+    """Requirement G-226."""
+    assert judged(command, text).message.startswith(name)
+
+
+def test_an_echo_of_the_exit_code_tells_that_of_the_command_before_it() -> None:
+    """Requirement G-227."""
+    assert verdict("diff -u a b; echo rc=$?", "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\nrc=1") == "success"
+    assert verdict("diff -u a b; echo rc=$?", "diff: a: No such file or directory\nrc=2") == "failure"
+    assert verdict("./build.sh; echo rc=$?", "building\nrc=1") == "failure"
+
+
+def test_jq_may_be_asked_for_a_truth() -> None:
+    """Requirement G-227."""
+    text = "<returncode>1</returncode>\n<output>\nfalse\n</output>"
+    assert verdict("jq -e .ok a.json", text) == "success"
+    assert verdict("jq .ok a.json", text) == "failure"
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("git stash pop", "Auto-merging a.txt\nCONFLICT (content): Merge conflict in a.txt\nThe stash entry is kept"),
+        ("git branch -d topic", "error: The branch 'topic' is not fully merged.\nIf you are sure, run 'git branch -D'"),
+        (
+            "git show nothere",
+            "fatal: ambiguous argument 'nothere': unknown revision.\nUse '--' to separate paths\nlike this",
+        ),
+    ],
+)
+def test_a_verb_of_git_that_may_only_show_is_read_for_failures_where_it_changes_something(
+    command: str, text: str
+) -> None:
+    """Requirement G-228."""
+    assert verdict(command, text) == "failure"
+    assert verdict("git stash show -p", f"diff --git a/a b/a\n+{text}") == "success"
