@@ -43,12 +43,19 @@ _TOOLS: Final = _words(
     " pip3 pnpm podman poetry prettier prisma psql pulumi rails rake rollup rustc rustup sass sbt serverless sqlite3"
     " svn swift tea terraform tofu tsc turbo uv uvx vagrant vault vite webpack yarn yum"
 )
-# What the others print may be a table's rows, or what a recipe's programs say.
-_SPEAKING: Final = (_TOOLS | _words("dpkg-query openssl service systemctl")) - _words("mysql psql sqlite3 rake")
+# What they print are the words of others: of the agent's code, a recipe, a page, a table, a history, another machine.
+_PASSING_ON: Final = _words(
+    "python python2 python3 pypy3 ipython node deno bun ruby irb perl php lua julia java Rscript bash sh zsh fish su"
+    " make gmake just ninja rake npx tsx ts-node tox nox pytest ctest env time watch parallel xargs eval expect"
+    " curl wget http https xh lynx w3m ssh tmux screen script mysql mariadb psql sqlite3 redis-cli mongosh duckdb"
+    " pandoc groff base64 iconv gzip gunzip pdftotext html2text git"
+)
+_LISTING: Final = _words("get list ls search info view status help --help -h events output diff history explain")
+_NAME: Final = re.compile(r"[A-Za-z][\w.+-]+$")
 _SHOWING: Final = _words("logs log exec run attach cat describe inspect show test start dev api")
 
 _LINTERS: Final = _words(
-    "ansible-lint bandit cpplint flake8 golangci-lint hadolint htmlhint luacheck markdownlint mdl pycodestyle"
+    "ansible-lint bandit codespell cpplint flake8 golangci-lint hadolint htmlhint luacheck markdownlint mdl pycodestyle"
     " pydocstyle pyflakes pylint revive ruff shellcheck standard staticcheck stylelint tflint vulture xo yamllint"
 )
 _FINDING: Final = re.compile(
@@ -73,7 +80,7 @@ _NO_FAILURE: Final = re.compile(
 
 # Sentences of tools that have no label.
 _SAID: Final = re.compile(
-    r"^(?:Unknown (?:sub)?command:? '[^'\n]{1,100}'[^\n]{0,100}"
+    r"^(?:(?:fish: )?Unknown (?:sub)?command: ['\w][^\n]{1,200}"
     r"|(?:[\w.-]{1,40}: )?(?:unknown|invalid|unrecognized|missing) [^\n]{1,200}(?=\n{1,2}[Uu]sage: )"
     r"|To get started with GitHub CLI, please run:[^\n]{0,80}|The connection to the server [^\n]{1,200} was refused"
     r"|Could not find (?:gem|a matching version|a version|command|proper version)[^\n]{0,200}"
@@ -94,12 +101,13 @@ _SAID: Final = re.compile(
     re.MULTILINE,
 )
 
-# A whole sentence of any other program, such as "Could not locate Gemfile".
+# A sentence without a label, such as "Could not locate Gemfile".
 _UNABLE: Final = re.compile(
     r"(?:[^\s,]{1,80}[ ,]{1,2}){0,10}?(?:"
     r"(?:could not|couldn't|cannot|can't|unable to|there is no|is not (?:an?|installed|recogni[sz]ed|supported|valid)"
-    r"|do(?:es)? not (?:exist|contain)|no such|must be installed|has not been)\b|failed(?:\.?$|:| to\b)"
-    r"|unknown (?:command|option|flag|argument)\b|unrecogni[sz]ed\b|(?:was|were) not found\b)",
+    r"|do(?:es)? not (?:exist|contain)|no such|must be installed|has not been"
+    r"|not found)\b|abort(?:ed)?[:!]|failed(?:\.?$|:| to\b)"
+    r"|unknown (?:command|option|flag|argument)\b|unrecogni[sz]ed\b)",
     re.IGNORECASE,
 )
 _NOTED: Final = re.compile(r"(?:\S{1,20} )?\W?(?:warn|note|info|hint)", re.IGNORECASE)
@@ -173,16 +181,23 @@ def _said_by_tool(output: str, commands: Sequence[SimpleCommand]) -> str | None:
 
 
 def _whole_sentence(output: str, commands: Sequence[SimpleCommand]) -> str | None:
-    """Return the first or last line of a short output if it says in a sentence that something was not possible."""
+    """Return the first or last line of a short output if any program says there that something was not possible."""
     working = [each for each in commands if not is_reading(each)]
     if not working or len(output) > _END or any(map(answers_by_exit, commands)):
         return None
-    if any(each.program not in _SPEAKING or _SHOWING & set(each.words[:3]) for each in working):
+    if any(
+        each.folder
+        or each.program in _PASSING_ON
+        or (_SHOWING | _LISTING) & set(each.words[:3])
+        or _NAME.match(each.program) is None
+        for each in working
+    ):
         return None
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     if not lines or len(lines) > _SENTENCE_LINES:
         return None
-    return next((line for line in (lines[0], lines[-1]) if _UNABLE.match(line[:300]) and not _NOTED.match(line)), None)
+    said = (line for line in (lines[0], lines[-1]) if _UNABLE.match(line[:300]) or _LABELLED.match(line[:600]))
+    return next((line for line in said if not _NOTED.match(line) and not _NO_FAILURE.search(line)), None)
 
 
 def _finding_of_linter(output: str, commands: Sequence[SimpleCommand]) -> str | None:

@@ -59,7 +59,8 @@ _CRASHES: Final = re.compile(
     # R names the call first, and adds that it halted.
     r"|Error(?: in [^\n]{1,200} |): ?[^\n]{0,300}(?:\n {2}[^\n]{1,300})?$"
     r"(?=\n(?:[^\n]{0,200}\n){0,12}?Execution halted$)"
-    r"|Execution halted$|(?:Error: )?[Uu]nhandled [Ee]xception[.:][^\n]{0,300}"
+    r"|Execution halted$|Unhandled [A-Z][\w:-]{1,80} in thread [^\n]{1,200}"
+    r"|(?:Error: )?[Uu]nhandled [Ee]xception[.:][^\n]{0,300}"
     r"|(?:Runtime|init) terminating (?:during boot|in do_boot) [^\n]{1,300}"  # Erlang
     r"|terminate called (?:after throwing|without an active)[^\n]{0,200}|ERROR: LoadError: [^\n]{1,300}"
     r"|\*\* \([A-Z][\w.]{0,100}\) [^\n]{1,300}|={1,2}\d{1,9}={1,2} ?ERROR: \w{1,30}Sanitizer[^\n]{0,200}"
@@ -78,7 +79,19 @@ _CRASHES: Final = re.compile(
 # first saves a third of the time that a long healthy output takes.
 _CRASH_WORDS: Final = (
     *("panic", "rror:", "Error", "ERROR", " error ", "error at", "xception", "bort", "fault", "Killed", "Terminated"),
-    *("exceeded", "terminat", "halted", "failed", "** (", ".rb:", "<internal:", ".php line ", "lua", "Bus error"),
+    *(
+        "exceeded",
+        "terminat",
+        "halted",
+        "Unhandled",
+        "failed",
+        "** (",
+        ".rb:",
+        "<internal:",
+        ".php line ",
+        "lua",
+        "Bus error",
+    ),
 )
 
 _PLACE: Final = r"[^\s:()]{1,300}"  # a file; names with spaces are rare in diagnostics and common in prose
@@ -86,7 +99,7 @@ _PLACE: Final = r"[^\s:()]{1,300}"  # a file; names with spaces are rare in diag
 _COMPILERS: Final = re.compile(
     rf"^(?:{_PLACE}:\d+(?::\d+)?: error: \[GHC-\d{{1,9}}\]\n[^\n]{{1,300}}"  # the message stands below the code
     rf"|{_PLACE}:\d+(?::\d+)?: (?:fatal )?error: [^\n]{{1,300}}"  # gcc, clang, javac, mypy
-    rf"|{_PLACE}:\d+(?::\d+)?: ?(?:(?:internal compiler|parser|runtime|validity) )?(?:{ERROR_WORDS}) ?[:\uff1a]"
+    rf"|{_PLACE}:\d+(?:[:.]\d+)?: ?(?:(?:internal compiler|parser|runtime|validity) )?(?:{ERROR_WORDS}) ?[:\uff1a]"
     r"[^\n]{1,300}"
     rf"|{_PLACE}:\d+: syntax error[,:] [^\n]{{1,300}}"  # Ruby, yacc
     # OCaml and Fortran show the source between the place and the message.
@@ -94,8 +107,8 @@ _COMPILERS: Final = re.compile(
     r"(?P<said>(?:Fatal )?Error: [^\n]{1,300})"
     r"|error: cannot (?:format|parse)[: ][^\n]{1,300}"  # Black, before the total
     r"|\(standard_in\) \d+: [^\n]{1,200}|Runtime error \([^\n]{1,80}\): [^\n]{1,200}"  # bc, which ends with 0
-    # MSBuild and Nim
-    rf"|{_PLACE}\(\d+(?:, ?\d+){{1,3}}\):? (?:fatal )?[Ee]rror(?: [A-Z]{{1,6}}\d{{1,6}})?: [^\n]{{1,300}}"
+    # MSBuild, Nim, D
+    rf"|{_PLACE}\(\d+(?:, ?\d+){{0,3}}\):? (?:fatal )?[Ee]rror(?: [A-Z]{{1,6}}\d{{1,6}})?: [^\n]{{1,300}}"
     rf"|e: (?:file:)?{_PLACE}:\d+:\d+[: ][^\n]{{1,300}}|e: file://[^\n]{{1,300}}"  # kotlinc
     rf"|{_PLACE}\.proto:\d+:\d+: (?!warning)[^\n]{{1,300}}|\[error\] {_PLACE}\.(?:scala|java|kt):\d+[^\n]{{1,300}}"
     r"|ERROR in (?:\./)?\S[^\n]{0,300}(?:\n[^\n]{1,300})?|CMake Error[^\n]{0,200}"
@@ -103,7 +116,7 @@ _COMPILERS: Final = re.compile(
     r"|! (?:LaTeX Error|Undefined)[^\n]{1,200}"
     r"|\u2718 \[ERROR\] [^\n]{1,300}|\[ERROR\] COMPILATION ERROR[^\n]{0,80}|Errors parsing \S{1,300}"
     rf"|{_PLACE}(?:\(\d+,\d+\):|:\d+:\d+ -) error TS\d+: [^\n]{{1,300}}"
-    rf"|error(?:\[E\d{{4}}\])?: [^\n]{{1,300}}(?=\n +--> )|error: could not compile [^\n]{{1,200}}"
+    rf"|error(?:\[[\w-]{{1,60}}\])?: [^\n]{{1,300}}(?=\n +--> )|error: could not compile [^\n]{{1,200}}"
     # Go's compiler, vet and golangci-lint name a column; lines of `grep -n` and of tests do not.
     rf"|(?:vet: )?{_PLACE}\.go:\d+:\d+: [^\n]{{1,300}}"
     r"|error: aborting due to [^\n]{1,100}(?:\n{1,2}For more information about this error, [^\n]{1,60})?"  # rustc
@@ -154,7 +167,7 @@ _COMMANDS: Final = re.compile(
     r"|[Pp]ermission denied"
     r"|syntax error[^\n]{0,100}|is a directory|bad substitution|unexpected end of file"
     r"|Operation not permitted)[^\n]{0,80}"
-    r"|[\w./-]{0,60}: line \d+: [^\n]{1,200}|(?:eval|bash):\d+: [^\n]{1,200}|(?:z|ba)sh: command not found: \S+"
+    r"|[\w./-]{0,60}: line \d+: [^\n]{1,200}|(?:eval|bash|zsh):\d+: [^\n]{1,200}|(?:z|ba)sh: command not found: \S+"
     r"|\S{1,60}: command not found$|[\w./-]{0,60}python[\d.]*: (?:can't open file|No module named"
     r"|Error while)[^\n]{1,200}"
     r"|fatal: (?!\[)[^\n]{1,300}|error: (?:pathspec|failed to push|patch failed|could not|cannot|unable"
@@ -168,7 +181,7 @@ _COMMANDS: Final = re.compile(
     r"|[^\n]{0,80}: The term '[^'\n]{1,80}' is not recognized[^\n]{0,200}"  # PowerShell and cmd.exe
     r"|'[^'\n]{1,80}' is not recognized as an internal or external command[^\n]{0,100}"
     r"|E: (?:Unable|Could not|Package|Sub-process|Invalid|Command|The|Failed)\b[^\n]{1,200}"
-    r"|Could not open input file: [^\n]{1,200}"  # PHP
+    r"|Could not open input file: [^\n]{1,200}|git: '[^'\n]{1,80}' is not a git command[^\n]{0,60}"  # PHP; git
     r"|(?:collecting \.\.\. )?ERROR: (?:Could not|No matching|Failed|Cannot|Command errored"
     r"|Invalid requirement|Exception|Directory|file or directory"
     r"|not found:)[^\n]{1,300}"
