@@ -101,9 +101,9 @@ def test_a_client_without_a_certificate_is_refused(url: str) -> None:
 
 def test_a_server_without_tls_is_named_to_a_client_with_it(own_redis: RedisServer) -> None:
     url = own_redis.url.replace("redis://", "rediss://")
-    with closing(Database(url, call_deadline=0.5)) as database, pytest.raises(Unavailable) as told:
+    with closing(Database(url, call_deadline=0.5)) as database, pytest.raises(Unavailable) as silent:
         database.command("PING")
-    assert str(told.value).endswith("TLS handshake in time. If it speaks no TLS, write redis for rediss in its URL")
+    assert str(silent.value).endswith("TLS handshake in time. If it speaks no TLS, write redis for rediss in its URL")
 
 
 def test_tls_is_named_to_a_client_without_it(program: str, certificate: Certificate, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where `tellback hook install` writes, and what it says of a place that an agent might not read."""
+"""The place where `tellback hook install` writes, and the advice about one that an agent might not read."""
 
 from __future__ import annotations
 

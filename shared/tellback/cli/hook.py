@@ -145,9 +145,7 @@ def install(
     with report_errors():
         agent = program_named(program)
         path = _settings_file(agent, settings, shared=shared, user=user)
-        if settings is not None:
-            check_folder("--settings", path)
-        _check_absolute(absolute=absolute, shared=shared)
+        _check_place(settings, absolute=absolute, shared=shared)
         name = _checked_prompt(config, prompt)
         _check_policy(policy)
         inside = not user and settings is None
@@ -169,9 +167,7 @@ def install(
         write_settings(change)
         compile_modules()
     echo(f"{change.path}: hooks installed" + (f"; backup in {backup}" if backup and change.before else ""))
-    _advise(agent, called)
-    if not path.is_absolute() and settings is None:
-        _advise_of_repository(Path.cwd())
+    _advise(agent, called, in_project=settings is None and not path.is_absolute())
 
 
 def uninstall(
@@ -336,7 +332,7 @@ def _settings_file(agent: AgentProgram, settings: Path | None, *, shared: bool, 
     return Path(agent.local) if agent.local and not user else agent.user_file()
 
 
-def _advise(agent: AgentProgram, called: str) -> None:
+def _advise(agent: AgentProgram, called: str, *, in_project: bool) -> None:
     """Print the reasons why this file's hooks cannot work."""
     from shutil import which
 
@@ -349,6 +345,8 @@ def _advise(agent: AgentProgram, called: str) -> None:
         )
     if agent.hint:
         echo(agent.hint)
+    if in_project:
+        _advise_of_repository(Path.cwd())
 
 
 def _advise_of_repository(folder: Path) -> None:
@@ -370,7 +368,9 @@ def _program_path() -> str:
     return str(called.absolute()) if called.name == "tellback" and os.access(called, os.X_OK) else "tellback"
 
 
-def _check_absolute(*, absolute: bool, shared: bool) -> None:
+def _check_place(settings: Path | None, *, absolute: bool, shared: bool) -> None:
+    if settings is not None:
+        check_folder("--settings", settings.expanduser())
     if absolute and shared:
         raise ConfigurationError("--absolute would write a path of your machine into a file that others share")
 
