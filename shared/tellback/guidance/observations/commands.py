@@ -195,6 +195,32 @@ def answers_by_exit(command: SimpleCommand) -> bool:
     return command.program in _ANSWERING and _is_of_system(command)
 
 
+# Exits that the documents of a program call no failure, by the words that it was given: changes, an inactive unit.
+_DOCUMENTED: Final = (
+    (("terraform", "tofu"), ("plan", "-detailed-exitcode"), range(2, 3)),
+    (("terraform", "tofu"), ("plan", "--detailed-exitcode"), range(2, 3)),
+    (("helm",), ("diff", "--detailed-exitcode"), range(2, 3)),
+    (("kubectl",), ("diff",), range(1, 2)),
+    (("npm", "pnpm"), ("outdated",), range(1, 2)),
+    (("systemctl",), ("is-active",), range(3, 4)),
+    (("systemctl",), ("is-enabled",), range(1, 2)),
+    (("systemctl",), ("is-failed",), range(1, 2)),
+    (("systemctl",), ("status",), range(3, 4)),
+    (("dnf", "yum"), ("check-update",), range(100, 101)),
+    (("getent",), (), range(2, 3)),
+    (("jq",), ("-e",), range(1, 2)),
+    (("robocopy", "robocopy.exe"), (), range(1, 8)),
+)
+
+
+def is_documented_answer(command: SimpleCommand, code: int) -> bool:
+    """Check for an exit that is an answer, as the documents of the program say."""
+    return any(
+        command.program.lower() in programs and code in codes and set(words) <= set(command.words)
+        for programs, words, codes in _DOCUMENTED
+    )
+
+
 def is_reading(command: SimpleCommand) -> bool:
     """Check for a program that only shows what is there."""
     words = command.words

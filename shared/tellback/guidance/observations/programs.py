@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tellback.guidance.observations import diagnostics
-from tellback.guidance.observations.commands import SEARCHING, answers_by_exit, is_reading
+from tellback.guidance.observations.commands import SEARCHING, answers_by_exit, is_documented_answer, is_reading
 from tellback.guidance.observations.complaints import complains_only, complaint_line
 from tellback.guidance.observations.emptiness import name_words
 from tellback.guidance.observations.evidence import Evidence, Finding
@@ -211,6 +211,9 @@ def _classify_answer(run: ProgramRun, code: int) -> Finding | None:
     # 123: of `find ... | xargs grep`, which is 1 for one of several.
     answers = code in (1, 123) and any(answers_by_exit(each) for each in chain)
     harmless = all(is_reading(each) for each in chain)
+    # Of several programs an earlier one may have set the code; `cd` would say why.
+    if all(each.program == "cd" for each in chain[:-1]) and is_documented_answer(chain[-1], code):
+        return Finding("no_results" if quiet else "ok")
     if answers and (quiet or (harmless and not _says_unreadable(run.output))):
         return Finding("no_results" if quiet else "ok")
     # `ls build 2>/dev/null`: who discards the error asks if there is something.
