@@ -76,7 +76,7 @@ def test_an_alert_is_whole(alert: str) -> None:
 
 
 def test_what_alerts_advise_exists() -> None:
-    commands = set(get_command(app).commands)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]  # typer's group
+    commands = set(get_command(app).commands)  # type: ignore[attr-defined]  # typer's group
     advised = re.findall(r"`tellback (\w+)", (FOLDER / "alerts.yml").read_text("utf-8"))
     assert advised
     assert set(advised) <= commands

@@ -261,5 +261,5 @@ def test_units_start_what_exists() -> None:
         if "-m" in arguments:
             assert arguments[arguments.index("-m") + 1] == "tellback.transports"
         if program.endswith("/tellback"):
-            commands = set(get_command(app).commands)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]  # typer's group
+            commands = set(get_command(app).commands)  # type: ignore[attr-defined]  # typer's group
             assert arguments[0] in commands

@@ -187,9 +187,9 @@ def test_who_reads_too_late_learns_what_is_gone(database: Database, layout: Layo
     for _ in range(MAX_PIECES + 100):
         output.add([OutputChunk("stderr", "y\n", 2, 5)])
     output.end(7)
-    waiting = list(output._unsent)  # pyright: ignore[reportPrivateUsage]  # a lost reply
+    waiting = list(output._unsent)
     output.send()
-    output._unsent.extend(waiting)  # pyright: ignore[reportPrivateUsage]  # as above
+    output._unsent.extend(waiting)
     output.send()
     pieces = _all(outputs)
     assert len(pieces) == MAX_PIECES

@@ -179,7 +179,7 @@ def test_a_lease_that_ran_out_is_asked_about_before_it_is_sent_again(
 
 def test_only_a_function_reconciles(tb: Tellback) -> None:
     with pytest.raises(InvalidInput, match=r"^reconcile:"):
-        tb.outbox("chat", reconcile=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # under test
+        tb.outbox("chat", reconcile=5)  # type: ignore[arg-type]  # under test
     answered(tb, "1")
     next(iter(tb.outbox("chat"))).settle(UNKNOWN)
 

@@ -69,7 +69,7 @@ def test_what_is_returned_and_no_outcome_counts_as_ambiguous(tb: Tellback) -> No
         def send(self, delivery: OutboxDelivery) -> RoutingOutcome:
             taken.append(delivery.idempotency_key)
             stop.set()
-            return None  # type: ignore[return-value]  # pyright: ignore[reportReturnType]  # the fault that is tried
+            return None  # type: ignore[return-value]  # the fault that is tried
 
     turn = answered(tb, "1")
     serve(tb, "chat", Forgets(), stop=stop)

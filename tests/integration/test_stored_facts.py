@@ -99,7 +99,7 @@ def test_usefulness_boosts_and_filters_what_the_bank_holds(tb: Tellback, bench: 
     """Requirement S-33, over facts of the bank's own."""
     remembered(tb, bench, {"A": "x@37", "B": "x@26"})  # cosines with x@0 of 0.80 and 0.90
     kinds = [("A", "helpful"), ("A", "helpful"), ("A", "used"), ("B", "not_helpful"), ("B", "not_helpful")]
-    signal(tb, bench, [SignalItem(fact_id=f, signal_type=kind, query="x@0") for f, kind in kinds])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # literals in a list
+    signal(tb, bench, [SignalItem(fact_id=f, signal_type=kind, query="x@0") for f, kind in kinds])  # type: ignore[arg-type]  # literals in a list
     assert ids(found(tb, bench, "x@0")) == ["B", "A"]
     hits = found(tb, bench, "x@0", boost_by_usefulness=True)
     assert [(hit.fact_id, hit.scope) for hit in hits] == [("A", "cluster"), ("B", "cluster")]

@@ -37,6 +37,6 @@ async def everything() -> None:
         assert_type(await bank.recall("q", exploration=0.1), list[RecallHit])
         await bank.forget("f")
         assert_type(await bank.prune_candidates(limit=5), list[FactScore])
-        await tb.submit(["true"], session="s", priority="urgent")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # no such priority
+        await tb.submit(["true"], session="s", priority="urgent")  # type: ignore[arg-type]  # no such priority
     tb = await aio.connect()
     await tb.close()

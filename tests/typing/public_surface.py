@@ -61,7 +61,7 @@ def commands(tb: Tellback) -> None:
     assert_type(tb.records("s1", last=20), list[CommandRecord])
     assert_type(tb.gate("s1", require=[["pytest", "-q"]]), Verdict)
     job.cancel()
-    tb.submit(["true"], session="s1", priority="urgent")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # no such priority
+    tb.submit(["true"], session="s1", priority="urgent")  # type: ignore[arg-type]  # no such priority
 
 
 def guidance(tb: Tellback) -> None:
@@ -78,7 +78,7 @@ def guidance(tb: Tellback) -> None:
     tb.context_changed("s1", "branch", "main", by=prompt)
     assert_type(prompt.feedback(wait=0.0), list[Feedback])
     assert_type(prompt.feedback()[0].render(form="xml"), str)
-    prompt.feedback()[0].render(form="html")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # no such form
+    prompt.feedback()[0].render(form="html")  # type: ignore[arg-type]  # no such form
     seen = prompt.observe(
         "wikipedia", params={"q": 1}, result="r", error=None, status=None, duration_ms=12, call_id="c1"
     )
@@ -132,7 +132,7 @@ def turns(tb: Tellback) -> None:
     for delivery in tb.outbox("telegram"):
         delivery.settle(tellback.RoutingOutcome(attempted=True, sent_text=True))
     tb.outbox("telegram", wait=1.0, reconcile=asked)
-    tb.outbox("telegram", reconcile=len)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # no such hook
+    tb.outbox("telegram", reconcile=len)  # type: ignore[arg-type]  # no such hook
     assert_type(verify(b"", {}, "secret"), WebhookMessage)
     serve(tb, "telegram", TelegramTransport("1:a", speak=str.encode), stop=Event(), reconcile=asked)
     serve(tb, "web", WebhookTransport("https://example.org", "secret", deduplicates=True), stop=Event())
@@ -158,14 +158,14 @@ def pipeline(turn: Turn) -> None:
     said = tellback.LlmResponse(text="hello", attachments=("a.png",), tool_calls=0, limit="tool_calls")
     turn.finish(llm_response=said, final_answer_ready=True, messages=[{"role": "user", "metadata": {}}])
     turn.finish(llm_error=tellback.LlmError(code="llm.timeout"), system_errors=[tellback.SystemFailure(system="plan")])
-    tellback.LlmResponse(limit="speed")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # no such limit
+    tellback.LlmResponse(limit="speed")  # type: ignore[arg-type]  # no such limit
     ours = tellback.TurnPipeline([Signature()], words=tellback.Words(default="de"), interpret_errors=True)
     context = turn.run(tellback.TurnContext(llm_response=tellback.LlmResponse(text="hi")), pipeline=ours)
     assert_type(context.outgoing_response, tellback.OutgoingResponse | None)
     assert_type(context.routing_outcome, tellback.RoutingOutcome | None)
     assert_type(context.system_errors, list[tellback.SystemFailure])
     assert_type(ours.run(context, lambda _: tellback.RoutingOutcome(attempted=True)), tellback.TurnContext)
-    tellback.TurnPipeline([object()])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]  # no system
+    tellback.TurnPipeline([object()])  # type: ignore[list-item]  # no system
 
 
 def signals(tb: Tellback) -> None:
@@ -185,7 +185,7 @@ def signals(tb: Tellback) -> None:
     bank.remember("f1", "text")
     assert_type(bank.recall("...", limit=10), list[RecallHit])
     bank.forget("f1")
-    bank.remember("f1", b"text")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a text is a str
+    bank.remember("f1", b"text")  # type: ignore[arg-type]  # a text is a str
     hits = bank.recall(
         "...", candidates=[("f1", 0.80), ("f2", 0.90)],
         boost_by_usefulness=True, usefulness_weight=0.3, min_usefulness=0.0,
@@ -200,4 +200,4 @@ def signals(tb: Tellback) -> None:
     detected = tellback.detect_signals("the response", facts, query="...", files=("a.py",), min_confidence=0.5)
     assert_type(detected, list[tellback.SignalItem])
     assert_type(tellback.weigh_facts("the response", facts.items(), query="..."), list[tellback.FactEvidence])
-    tellback.SignalItem(fact_id="f", signal_type="liked", query="q")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # no such type
+    tellback.SignalItem(fact_id="f", signal_type="liked", query="q")  # type: ignore[arg-type]  # no such type

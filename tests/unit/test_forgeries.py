@@ -24,10 +24,10 @@ from rich.console import Console
 import tellback
 from tellback import Feedback, Observation, OutgoingResponsePreparationSystem, TurnContext, Words
 from tellback.adapters.openai import append_feedback, guided
-from tellback.cli.history import _entry_line, history_row  # pyright: ignore[reportPrivateUsage] - what --follow prints
+from tellback.cli.history import _entry_line, history_row
 from tellback.cli.listing import fit_table
-from tellback.cli.records import _record_row, print_line  # pyright: ignore[reportPrivateUsage] - a row of the listing
-from tellback.cli.signals import _display_hit  # pyright: ignore[reportPrivateUsage] - as above
+from tellback.cli.records import _record_row, print_line
+from tellback.cli.signals import _display_hit
 from tellback.guidance.builtin_providers import StaticFeedback
 from tellback.guidance.observations.completion import AnswerCheck, MissingItem
 from tellback.guidance.observations.memory import ObservationMemory
@@ -36,7 +36,7 @@ from tellback.guidance.streak_providers import FailureStreakFeedback, RepeatedCa
 from tellback.guidance.stuck_feedback import StuckFeedback
 from tellback.hook.denial import DenialPolicy, denial
 from tellback.hook.event import HookEvent
-from tellback.hook.exchange import _render_feedback  # pyright: ignore[reportPrivateUsage] - what the hook prints
+from tellback.hook.exchange import _render_feedback
 from tellback.hook.finishing import missing_before_stop
 from tellback.hook.options import read_config
 from tellback.hook.reading import AgentView

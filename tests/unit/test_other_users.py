@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from tellback import connect
 from tellback.cli.app import app
-from tellback.doctor.examination import _url_source  # pyright: ignore[reportPrivateUsage]  # the text has no other door
+from tellback.doctor.examination import _url_source
 from tellback.doctor.infrastructure import check_data_dir, check_spool
 from tellback.errors import ConfigurationError
 from tellback.hook.failure_log import log_failure

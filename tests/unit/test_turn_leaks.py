@@ -116,7 +116,7 @@ def test_a_huge_error_costs_no_more_than_what_is_read_of_it() -> None:
     assert len(error_line(huge, 300)) == 300
 
 
-@pytest.mark.parametrize("given", [None, "text", {"code": "x"}, LlmError(code=5)])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the fault that is tried
+@pytest.mark.parametrize("given", [None, "text", {"code": "x"}, LlmError(code=5)])  # type: ignore[arg-type]  # the fault that is tried
 def test_what_is_no_error_is_refused(given: Any) -> None:
     with pytest.raises(Exception, match=r"^llm_error: "):
         check_llm_error(given)
