@@ -323,7 +323,7 @@ def _with_keys(error: Exception, command: Command) -> Exception:
 @contextmanager
 def _unavailable(url: str, breaker: CircuitBreaker | None) -> Generator[None, None, None]:
     if breaker is not None and breaker.is_open:
-        raise Unavailable(unanswered_text("nor a call just before", url))
+        raise Unavailable(unanswered_text("a call just before got no reply", url))
     try:
         yield
     except exceptions.RedisError as error:
