@@ -1,6 +1,6 @@
 """Run luacheck over the Lua scripts as Redis gets them: with includes, constants, and names for keys and arguments.
 
-A file by itself says little: its names come from a header, from `lua_constants` and from `lua/lib`. So luacheck reads
+A file by itself says little: its names come from a header, from `lua_text` and from `lua/lib`. So luacheck reads
 whole scripts, and a finding is reported where the line stands. What a script does not use of an include is no finding.
 
 Without luacheck it checks nothing; `debian.py lint` installs it, or says so.

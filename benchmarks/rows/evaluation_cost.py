@@ -10,8 +10,7 @@ from benchmarks.system import BenchmarkSystem
 from tellback.contracts.guidance import EvaluationBegun, FeedbackTrigger, ProviderSpec, ToolInvoked
 from tellback.contracts.message import Message, new_event_id
 from tellback.names import Family
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Lease
+from tellback.state.intake_lease import IntakeEntry, Lease
 from tellback.state.keys import Shard
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime

@@ -1,7 +1,7 @@
 /* One intake stream: notifications, wake-ups with their pending marker, the lease with its fence, and the idle sweep.
 
 STEP append           lua/intake/append_events.lua
-STEP notify           tellback.messaging.append_call:notification tellback.messaging.appending:notify
+STEP notify           tellback.messaging.append_call:notification tellback.messaging.lane:notify
 STEP be_notified      tellback.state.notifications:Notifications.wait
 STEP try_mark         tellback.state.intake:mark_pending
 STEP send             tellback_workers.wakeups:publish

@@ -18,8 +18,7 @@ from tellback.contracts.signal_types import KINDS, SIGNAL_TYPES, SignalType, Sig
 from tellback.state.bank_stats import by_signal_type, unpack_day
 from tellback.state.banks import unpack_fact
 from tellback.state.keys import FAMILIES
-from tellback.state.lua_constants import CONSTANTS
-from tellback.state.lua_text import script_text
+from tellback.state.lua_text import CONSTANTS, script_text
 from tests.support.pages import ROOT
 
 LUA: Final = ROOT / "shared" / "tellback" / "state" / "lua"

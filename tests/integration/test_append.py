@@ -14,7 +14,7 @@ from tellback import Settings
 from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.messaging.append_call import Bounds, StreamFull, append_call, end_of_call
-from tellback.messaging.appending import AppendOutcome, append_all
+from tellback.messaging.lane import AppendOutcome, append_all
 from tellback.messaging.publisher import Publisher
 from tellback.messaging.spool import SpooledEvent
 from tellback.names import Family

@@ -20,8 +20,7 @@ from tellback.state.dead_letters import DeadLetters
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations, TimedEvaluation
 from tellback.state.intake import Intake, mark_pending
-from tellback.state.intake_entry import IntakeEntry, RawEntry
-from tellback.state.intake_lease import Lease
+from tellback.state.intake_lease import IntakeEntry, Lease, RawEntry
 from tellback.state.keys import Layout, Shard
 from tellback.state.redis_py import RedisConnections
 from tellback.state.script_calls import ScriptCall

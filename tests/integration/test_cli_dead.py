@@ -16,7 +16,7 @@ from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake import Intake
-from tellback.state.intake_entry import RawEntry
+from tellback.state.intake_lease import RawEntry
 from tellback.state.keys import Layout, stream_of
 from tests.support.intake_entries import read_new
 from tests.support.keyleaks import undeclared

@@ -16,8 +16,7 @@ from tellback.state import dead_letters as dead_module
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake import Intake
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Fenced, Lease, committed
+from tellback.state.intake_lease import Fenced, IntakeEntry, Lease, committed
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback_workers.consumer import MAX_DELIVERIES, Consumer
 from tests.support.acknowledge import acknowledge

@@ -29,8 +29,7 @@ from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId, LoadedEvaluation
 from tellback.state.evaluations import EvaluationChange, EvaluationCounts, Evaluations, commit_each, load_each
 from tellback.state.intake import Intake
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Lease
+from tellback.state.intake_lease import IntakeEntry, Lease
 from tellback.state.keys import Layout
 from tellback_workers.loops import consumer_of
 from tellback_workers.loops.guidance import GuidanceLoop

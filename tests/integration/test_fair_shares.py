@@ -17,8 +17,7 @@ from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake import READ_BYTES, Intake
-from tellback.state.intake_entry import IntakeEntry, RawEntry
-from tellback.state.intake_lease import Fenced, Lease, committed
+from tellback.state.intake_lease import Fenced, IntakeEntry, Lease, RawEntry, committed
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback_workers import fair_shares
 from tellback_workers.consumer import MAX_DELIVERIES, Consumer

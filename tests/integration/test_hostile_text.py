@@ -23,7 +23,7 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake import Intake
-from tellback.state.intake_entry import RawEntry
+from tellback.state.intake_lease import RawEntry
 from tellback.state.keys import Layout, stream_of
 from tests.support.hostile import HOSTILE, hidden, marks_in_a_row
 from tests.support.intake_entries import read_new

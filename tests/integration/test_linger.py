@@ -20,8 +20,7 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake import Intake, WakeupState, mark_pending
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Lease, committed
+from tellback.state.intake_lease import IntakeEntry, Lease, committed
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback_workers import linger as module
 from tellback_workers.consumer import Consumer

@@ -15,7 +15,7 @@ from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
-from tellback.state.intake_entry import FIELD
+from tellback.state.intake_lease import FIELD
 from tellback.state.keys import Layout, mark_of, stream_of
 from tellback.state.script_calls import Script
 from tests.support.lost_replies import LossyLink, lossy_link

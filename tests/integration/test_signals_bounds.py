@@ -23,8 +23,7 @@ from tellback.settings import Settings
 from tellback.state import banks
 from tellback.state.database import Database
 from tellback.state.embeddings import EmbeddingCache
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Fenced
+from tellback.state.intake_lease import Fenced, IntakeEntry
 from tellback.state.keys import Layout, stream_of
 from tests.support.intake_entries import read_new
 from tests.support.signals import Angles, Bench, item, recall, serving, signal

@@ -16,7 +16,7 @@ import pytest
 from tellback.errors import SpoolFull
 from tellback.messaging import spool_file
 from tellback.messaging.append_call import Bounds
-from tellback.messaging.appending import AppendOutcome, append_all
+from tellback.messaging.lane import AppendOutcome, append_all
 from tellback.messaging.spool import Spool, SpooledEvent
 from tellback.messaging.team_cache import SpoolLocation
 from tellback.names import Family

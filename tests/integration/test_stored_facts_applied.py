@@ -15,8 +15,7 @@ from tellback.signals.matching import Vectors
 from tellback.state import stored_facts
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
-from tellback.state.intake_entry import FIELD
-from tellback.state.intake_lease import Fenced
+from tellback.state.intake_lease import FIELD, Fenced
 from tellback.state.keys import Layout, stream_of
 from tellback.state.script_calls import Script
 from tests.support.lost_tail import restore, snapshot

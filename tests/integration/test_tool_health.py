@@ -23,7 +23,7 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId, LoadedEvaluation
 from tellback.state.evaluations import EvaluationChange
-from tellback.state.intake_entry import IntakeEntry
+from tellback.state.intake_lease import IntakeEntry
 from tellback.state.keys import FAMILIES, Layout
 from tellback.state.script_calls import ScriptCall
 from tellback.state.tool_health import FleetHealth, ToolHealth, ToolSighting

@@ -29,7 +29,7 @@ from tellback.contracts.codec import decode
 from tellback.errors import InvalidInput, Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
-from tellback.state.intake_entry import IntakeEntry
+from tellback.state.intake_lease import IntakeEntry
 from tellback.state.turns import Turns
 from tellback.turns.fallback_text import BUSY_KEY, LIMIT_KEYS
 from tellback_workers.loops.turns import TurnsLoop

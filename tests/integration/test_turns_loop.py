@@ -10,8 +10,7 @@ from tellback.contracts.codec import decode
 from tellback.contracts.turns import TurnFinished
 from tellback.names import Family
 from tellback.state.intake import Intake
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Fenced, Lease
+from tellback.state.intake_lease import Fenced, IntakeEntry, Lease
 from tellback.state.turn_answers import TurnAnswer
 from tellback_workers.loops.turns import TurnsLoop
 from tellback_workers.runtime import Runtime

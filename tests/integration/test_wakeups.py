@@ -20,8 +20,7 @@ from tellback.errors import InvalidInput
 from tellback.names import SWEEPS_QUEUE, Family, Task
 from tellback.state.database import Database
 from tellback.state.intake import mark_pending
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Lease
+from tellback.state.intake_lease import IntakeEntry, Lease
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.keys import Layout, stream_of
 from tellback.state.notifications import Notifications

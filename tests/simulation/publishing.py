@@ -18,7 +18,7 @@ from tellback.messaging import publisher as publisher_module
 from tellback.messaging.spool_file import SpoolFile
 from tellback.messaging.team_cache import SpoolLocation
 from tellback.names import Family
-from tellback.state.intake_entry import FIELD
+from tellback.state.intake_lease import FIELD
 from tellback.state.keys import stream_of
 from tests.simulation.preempt import preemptible
 from tests.simulation.scheduler import Process

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from tellback.messaging import appending
+from tellback.messaging import lane
 from tellback.messaging import publisher as publisher_module
 from tellback.messaging.append_call import append_call
 from tellback.state import jobs, turn_sweeps
@@ -87,7 +87,7 @@ def resent_without_mark() -> Generator[None]:
     def without_mark(events: Any, bounds: Any) -> Any:
         return append_call([event._replace(writer="") for event in events], bounds)
 
-    with mock.patch.object(appending, "append_call", without_mark):
+    with mock.patch.object(lane, "append_call", without_mark):
         yield
 
 

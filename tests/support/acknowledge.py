@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Lease
+from tellback.state.intake_lease import IntakeEntry, Lease
 from tellback.state.lua_text import prelude, with_includes
 from tellback.state.script_calls import Script, ScriptCall
 

@@ -14,7 +14,7 @@ from tellback.state.decay import Decay
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import timer_member
 from tellback.state.intake import Intake, StreamRef
-from tellback.state.intake_entry import IntakeEntry
+from tellback.state.intake_lease import IntakeEntry
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_submissions import enqueueing
 from tellback.state.jobs import JobClaimant, Jobs

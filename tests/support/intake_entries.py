@@ -10,8 +10,7 @@ from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.fleet import TeamVisits
 from tellback.state.intake import Intake, StreamRef
-from tellback.state.intake_entry import IntakeEntry, RawEntry
-from tellback.state.intake_lease import Lease
+from tellback.state.intake_lease import IntakeEntry, Lease, RawEntry
 from tellback.state.keys import Layout
 from tellback_workers.runtime import Runtime
 

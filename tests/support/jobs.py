@@ -13,7 +13,7 @@ from tellback.names import Family
 from tellback.state.audit import Author
 from tellback.state.database import Database
 from tellback.state.intake import Intake
-from tellback.state.intake_entry import IntakeEntry
+from tellback.state.intake_lease import IntakeEntry
 from tellback.state.job_submissions import enqueue, enqueueing
 from tellback.state.jobs import JobLease
 from tellback.state.keys import Layout

@@ -20,8 +20,7 @@ from tellback.names import Family
 from tellback.settings import Settings
 from tellback.signals.matching import Vectors
 from tellback.state.dead_letters import DeadLetters
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Lease
+from tellback.state.intake_lease import IntakeEntry, Lease
 from tellback.state.keys import Layout
 from tellback_workers.consumer import Consumer
 from tellback_workers.loop import Loop

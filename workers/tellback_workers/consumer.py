@@ -26,8 +26,7 @@ from tellback.redaction import redact_text
 from tellback.signals.models import ModelMismatch
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake import READ_BYTES, Intake
-from tellback.state.intake_entry import IntakeEntry, RawEntry
-from tellback.state.intake_lease import Fenced, Lease
+from tellback.state.intake_lease import Fenced, IntakeEntry, Lease, RawEntry
 from tellback.state.keys import Shard
 from tellback.tracing import Tracing
 from tellback_workers.entry_spans import EntrySpans

@@ -16,8 +16,7 @@ import msgspec
 from celery import current_task
 
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Lease
+from tellback.state.intake_lease import IntakeEntry, Lease
 from tellback.tracing import Attributes, Tracing, session_of
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ import msgspec
 from tellback import clock
 from tellback.names import Family
 from tellback.state.intake import READ_BYTES, Intake
-from tellback.state.intake_entry import RawEntry, id_order
-from tellback.state.intake_lease import Lease
+from tellback.state.intake_lease import Lease, RawEntry, id_order
 
 FULL_BATCHES: Final = 2  # in a row, before it peeks ahead: a shorter backlog is applied sooner than peeked through
 SAMPLES: Final = 16  # entries of a batch that show whether one session fills it

@@ -8,25 +8,52 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 import structlog
 from celery import signals
 from redis import exceptions
 
-from tellback.errors import TellbackError
+from tellback.embedding.encoder import encoder_for
+from tellback.errors import TellbackError, Unavailable
 from tellback.settings import Settings, load
 from tellback.state.all_scripts import all_scripts
 from tellback.state.presence import HEARTBEAT_SECONDS, Presence, Worker
 from tellback_workers.celery_signals import copies_of, count_rejections
 from tellback_workers.cgroup_parent import describe_limits
-from tellback_workers.model_preload import ModelPreload
 from tellback_workers.runtime import Runtime
 
 _log = structlog.get_logger("tellback.presence")
+
+
+class ModelPreload:
+    """Loads the embedding model at a worker's start, so that no first signal or recall waits for it. Requirement A-129.
+
+    It takes half a minute on a busy machine, and longer than the deadline of a recall almost anywhere. Tasks that need
+    the model wait for the same load.
+    """
+
+    def __init__(self, settings: Settings, *, wanted: bool) -> None:
+        self._settings = settings
+        self.state: Literal["", "loading", "loaded", "failed"] = "loading" if wanted else ""
+
+    def start(self, *, then: Callable[[], None]) -> None:
+        """Begin, if it is wanted, and call `then` when the state has changed."""
+        if self.state:
+            threading.Thread(target=self._load, args=(then,), name="tellback-model-preload", daemon=True).start()
+
+    def _load(self, then: Callable[[], None]) -> None:
+        try:
+            encoder_for(self._settings).load()
+        except Unavailable:  # logged there; the first signal or recall tries again
+            self.state = "failed"
+        else:
+            self.state = "loaded"
+        then()
 
 
 class PresenceHeartbeat:

@@ -22,7 +22,7 @@ from tellback.contracts.message import new_event_id
 from tellback.contracts.signals import Candidate, RecallHit, RecallReply, RecallRequested
 from tellback.errors import ConfigurationError, InvalidInput, Timeout, Unavailable
 from tellback.messaging.append_call import Bounds, StreamFull, append_call, must_notify
-from tellback.messaging.appending import notify
+from tellback.messaging.lane import notify
 from tellback.messaging.spool import SpooledEvent
 from tellback.names import Family
 from tellback.redaction import redact_text

@@ -13,7 +13,7 @@ from typing import Final, Self
 
 import msgspec
 
-from tellback.client.admission import Admission
+from tellback.client.client_context import Admission
 from tellback.client.recall import redact_and_truncate
 from tellback.contracts.limits import MAX_BATCH_SIGNALS, MAX_CHUNK_BYTES
 from tellback.contracts.message import new_event_id, plain_builtin

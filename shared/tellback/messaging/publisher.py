@@ -23,8 +23,15 @@ from tellback.errors import SpoolFull, StateConflict, TellbackError, Unavailable
 from tellback.forks import run_in_child
 from tellback.log import get_logger
 from tellback.messaging.append_call import Bounds, StreamFull
-from tellback.messaging.appending import AppendOutcome, Unreachable, append_all
-from tellback.messaging.lane import RETRY_SECONDS, BufferedTotal, Lane, encode_event
+from tellback.messaging.lane import (
+    RETRY_SECONDS,
+    AppendOutcome,
+    BufferedTotal,
+    Lane,
+    Unreachable,
+    append_all,
+    encode_event,
+)
 from tellback.messaging.spool import Spool, SpooledEvent
 from tellback.messaging.team_cache import SpoolLocation, spool_name
 from tellback.messaging.team_renewal import TeamRenewal

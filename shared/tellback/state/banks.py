@@ -16,8 +16,7 @@ import msgspec
 from tellback.contracts.signal_types import KINDS, NEUTRAL
 from tellback.signals.ranking import Usefulness, decay_score
 from tellback.state.database import Database
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Lease, committed
+from tellback.state.intake_lease import IntakeEntry, Lease, committed
 from tellback.state.keys import FAMILIES, Layout, Shard
 from tellback.state.readable import scored_names
 from tellback.state.scripts import signals as scripts

@@ -17,8 +17,7 @@ from tellback.errors import InvalidInput, NotFound, StateConflict
 from tellback.names import Family
 from tellback.state.audit import Author
 from tellback.state.database import Database, decide
-from tellback.state.intake_entry import RawEntry
-from tellback.state.intake_lease import Lease, committed
+from tellback.state.intake_lease import Lease, RawEntry, committed
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.readable import readable
 from tellback.state.scripts import intake as scripts

@@ -17,6 +17,8 @@ from typing import Final, NamedTuple
 import msgspec
 from cachetools import LRUCache
 
+from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
+from tellback.contracts.message import Message
 from tellback.guidance.state import RECENT_CALLS, EvaluationState
 from tellback.state.intake_lease import Lease
 from tellback.state.keys import Shard
@@ -142,3 +144,15 @@ class EvaluationCache:
         with self._lock:
             for key in [key for key in self._cached if key[0] in ended]:
                 del self._cached[key]
+
+
+def newest_fields(messages: Sequence[Message]) -> list[str]:
+    """Return what these events change of `SessionActivity`, as field and value in turn."""
+    found: dict[str, str] = {}
+    for message in messages:
+        if isinstance(message, ToolInvoked):
+            status = message.outcome.code if message.outcome else message.status
+            found |= {"tool": message.tool, "status": status, "prompt": message.prompt}
+        elif isinstance(message, EvaluationBegun) and message.host:
+            found["host"] = message.host
+    return [part for pair in found.items() for part in pair]

@@ -34,18 +34,17 @@ from tellback.state.evaluation_codec import (
     encode_new_calls,
     encode_state,
     new_version,
+    newest_fields,
     state_size,
 )
 from tellback.state.guidance_stats import bucket
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Fenced, Lease, committed
+from tellback.state.intake_lease import Fenced, IntakeEntry, Lease, committed
 from tellback.state.keys import FAMILIES, Layout, Shard
 from tellback.state.list_waiter import ListWaiter
 from tellback.state.readable import readable
 from tellback.state.script_calls import Arg, ScriptCall
 from tellback.state.scripts import common
 from tellback.state.scripts import guidance as scripts
-from tellback.state.sessions import newest_fields
 from tellback.state.steady import onward_now
 
 _MAILBOX_CAP: Final = FAMILIES["mailbox"].cap or 0

@@ -13,8 +13,7 @@ from tellback import clock
 from tellback.contracts.codec import AnyMessage
 from tellback.names import Family
 from tellback.state.database import Command, Database, shorten_lifetime, small_write
-from tellback.state.intake_entry import RawEntry, id_order, pairs, raw_entry
-from tellback.state.intake_lease import Fenced, Lease, Read, Taken
+from tellback.state.intake_lease import Fenced, Lease, RawEntry, Read, Taken, id_order, pairs, raw_entry
 from tellback.state.keys import NOTIFICATIONS, Layout, Shard, lifetime_ms, stream_of
 from tellback.state.script_calls import Arg, ScriptCall
 from tellback.state.scripts import intake as scripts

@@ -1,18 +1,73 @@
-"""The lease of a consumer on an intake stream, and what it reads under it. See docs/decisions/fences.md."""
+"""The lease of a consumer on an intake stream, and the entries that it reads. See docs/decisions/fences.md."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from tellback.contracts.codec import AnyMessage
 from tellback.errors import TellbackError
 from tellback.names import Family
-from tellback.state.intake_entry import IntakeEntry, RawEntry
 from tellback.state.keys import Shard, stream_of
 from tellback.state.script_calls import CommitParts
+
+FIELD: Final = "m"  # the one field of an entry: its message
+_FIELD: Final = FIELD.encode()
+
+
+class RawEntry(msgspec.Struct, frozen=True, gc=False):  # no dataclass: a worker makes one for each event
+    """An entry as stored in the stream; `raw` is None if the message field is missing."""
+
+    id: str
+    raw: bytes | None
+    deliveries: int
+
+
+class IntakeEntry(msgspec.Struct, frozen=True, gc=False):  # as above; no part of a cycle
+    """A decoded entry. `deliveries` above 1 means that an earlier attempt failed or crashed.
+
+    `read_at` is 0 unless the server's clock was set back and stream ids stand still. It is then the time of reading, in
+    microseconds, by that clock as if it had not stopped. `trace` is the trace context in which it is being applied.
+    """
+
+    id: str
+    message: AnyMessage
+    deliveries: int
+    read_at: int = 0
+    trace: str = ""
+
+    @property
+    def at_ms(self) -> int:
+        """The time of arrival, by the server's clock."""
+        return self.read_at // 1000 or int(self.id.partition("-")[0])
+
+    @property
+    def order(self) -> int:
+        """A number that grows with each entry of its stream: microseconds of its arrival, in small steps."""
+        milliseconds, _, sequence = self.id.partition("-")
+        return self.read_at or int(milliseconds) * 1000 + min(int(sequence), 999)
+
+
+def raw_entry(id_: bytes, fields: Sequence[Any] | None, deliveries: int) -> RawEntry:
+    """Return an entry by its id and its fields as Redis has them: names and values alternate, None if deleted."""
+    # The form that our publishers write, without the cost of a dict.
+    if fields and len(fields) == 2 and fields[0] == _FIELD:
+        return RawEntry(id_.decode(), fields[1], deliveries)
+    return RawEntry(id_.decode(), dict(pairs(fields or ())).get(_FIELD), deliveries)
+
+
+def pairs(flat: Sequence[Any]) -> zip[tuple[Any, Any]]:
+    """Return the pairs of a flat reply of names and values."""
+    return zip(flat[::2], flat[1::2], strict=True)
+
+
+def id_order(id_: bytes) -> tuple[int, int]:
+    """Return the numbers by which stream ids are ordered."""
+    milliseconds, _, sequence = id_.partition(b"-")
+    return int(milliseconds), int(sequence)
 
 
 class Fenced(TellbackError):

@@ -13,8 +13,7 @@ from tellback.commands.checks import submission_error
 from tellback.commands.record import record_without_run
 from tellback.contracts.commands import CommandSubmitted
 from tellback.state.database import Database
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Lease, committed
+from tellback.state.intake_lease import IntakeEntry, Lease, committed
 from tellback.state.job_keys import PRIORITIES, command_keys, pool_of, stored_record
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import commands as scripts

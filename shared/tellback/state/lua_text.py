@@ -1,7 +1,7 @@
 """The text of the Lua scripts: each is a file `lua/NAME.lua` that opens with its keys, arguments and return value.
 
 `lua_header` describes that comment. A line `-- @include NAME` inserts the shared `lua/lib/NAME.lua`, once in a script.
-A line `-- constants: NAME, NAME` declares constants of `lua_constants`. A first line `-- flags: FLAGS` becomes Redis'
+A line `-- constants: NAME, NAME` declares those of `CONSTANTS`. A first line `-- flags: FLAGS` becomes Redis'
 own `#!lua flags=FLAGS`, which must be the first line that Redis gets (Redis 7.0 and later, and Valkey).
 """
 
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
-from tellback.state.lua_constants import CONSTANTS
+from tellback.contracts.signal_types import DECAY_PER_WEEK, KINDS, NEUTRAL, WEEK_MS
+from tellback.state.keys import DAY, FAMILIES, HOUR, MINUTE
 from tellback.state.lua_header import header_of
 
 FOLDER: Final = os.path.join(os.path.dirname(__file__), "lua")  # noqa: PTH118, PTH120 - for the loader, and to start fast
@@ -19,6 +21,26 @@ FOLDER: Final = os.path.join(os.path.dirname(__file__), "lua")  # noqa: PTH118, 
 _FLAGS: Final = re.compile(r"\A-- flags: (\S+)\n")
 INCLUDE: Final = re.compile(r"^-- @include (\w+)$", re.MULTILINE)
 _CONSTANTS: Final = re.compile(r"^-- constants: (.+)$", re.MULTILINE)
+
+CONSTANTS: Final[Mapping[str, float | str | tuple[str, ...]]] = {
+    "MINUTE_MS": MINUTE * 1_000,
+    "HOUR_MS": HOUR * 1_000,
+    "DAY_MS": DAY * 1_000,
+    "WEEK_MS": WEEK_MS,
+    "NEUTRAL": NEUTRAL,
+    "DECAY_PER_WEEK": DECAY_PER_WEEK,
+    "SIGNAL_TYPES": KINDS,
+    **{
+        f"{family.name.replace('-', '_').upper()}_LIFETIME": family.lifetime * 1_000
+        for family in FAMILIES.values()
+        if family.lifetime is not None
+    },
+}
+"""The constants that scripts share with Python, each from the module that owns it.
+
+`NAME_LIFETIME` is the lifetime of the family NAME, in milliseconds. The hook loads this module at each
+call, so it must import no more than such modules.
+"""
 
 
 def script_text(name: str) -> str:

@@ -10,8 +10,7 @@ import msgspec
 from tellback import clock
 from tellback.contracts.signals import RecallReply, RecallRequested
 from tellback.state.database import Database
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Lease, committed
+from tellback.state.intake_lease import IntakeEntry, Lease, committed
 from tellback.state.keys import Layout, Shard
 from tellback.state.scripts import signals as scripts
 

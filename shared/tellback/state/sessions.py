@@ -10,8 +10,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
-from tellback.contracts.message import Message
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
 from tellback.state.readable import read_each, readable, reply_of, scored_names, whole
@@ -30,18 +28,6 @@ class SessionActivity(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str = ""
     calls: int = 0
     nudges: int = 0
-
-
-def newest_fields(messages: Sequence[Message]) -> list[str]:
-    """Return what these events change of a session, as field and value in turn."""
-    found: dict[str, str] = {}
-    for message in messages:
-        if isinstance(message, ToolInvoked):
-            status = message.outcome.code if message.outcome else message.status
-            found |= {"tool": message.tool, "status": status, "prompt": message.prompt}
-        elif isinstance(message, EvaluationBegun) and message.host:
-            found["host"] = message.host
-    return [part for pair in found.items() for part in pair]
 
 
 class Sessions:

@@ -9,8 +9,7 @@ import msgspec
 
 from tellback.contracts.guidance import ContextChanged
 from tellback.state.database import Database
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Lease, committed
+from tellback.state.intake_lease import IntakeEntry, Lease, committed
 from tellback.state.keys import Shard
 from tellback.state.readable import read_each, readable, reply_of
 from tellback.state.scripts import guidance as scripts

@@ -19,8 +19,7 @@ from tellback.errors import InvalidInput, NotFound, StateConflict, Unavailable
 from tellback.names import turn_routing
 from tellback.state import turn_sweeps
 from tellback.state.database import Database, decide
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Lease, committed
+from tellback.state.intake_lease import IntakeEntry, Lease, committed
 from tellback.state.keys import FAMILIES, Layout, Shard
 from tellback.state.limits import SUSPENDED, TOO_MANY_OPEN
 from tellback.state.outbox import NO_EVICTION, EvictionCandidate, eviction_candidate, with_eviction

@@ -17,7 +17,7 @@ from tellback.guidance.provider import provider_spec
 from tellback.hook.event import read_event, tool_invoked
 from tellback.names import Family
 from tellback.replay.accounts import InProcessInvoker
-from tellback.state.intake_entry import IntakeEntry
+from tellback.state.intake_lease import IntakeEntry
 from tellback_workers.loops.guidance import classify_outcomes
 
 Event = dict[str, Any]

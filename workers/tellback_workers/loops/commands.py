@@ -19,8 +19,7 @@ from tellback.commands.checks import addressing_error
 from tellback.contracts.codec import encode
 from tellback.contracts.commands import CommandSubmitted
 from tellback.redaction import redact_text
-from tellback.state.intake_entry import IntakeEntry, RawEntry
-from tellback.state.intake_lease import Lease
+from tellback.state.intake_lease import IntakeEntry, Lease, RawEntry
 from tellback.state.job_keys import pool_of
 from tellback.state.job_submissions import enqueue
 from tellback_workers.runtime import Runtime

@@ -10,8 +10,7 @@ from tellback.contracts.signals import FactForgotten, FactRemembered
 from tellback.embedding.clusters import ClusterCache
 from tellback.signals.matching import Vectors, as_bytes
 from tellback.signals.models import ModelMismatch
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Lease
+from tellback.state.intake_lease import IntakeEntry, Lease
 from tellback.state.script_calls import ScriptCall
 from tellback.state.stored_facts import EmbeddedFact, FactModel, FactStore, check_written, has_vector_sets
 from tellback_workers.loops.clusters import RECHECK_SECONDS, ModelMismatches

@@ -27,8 +27,7 @@ from tellback.guidance.evaluation import BatchEffects, EvaluationState, apply_ev
 from tellback.guidance.observations.classify import classify_published_call
 from tellback.state.evaluation_codec import EvaluationCache, EvaluationId, LoadedEvaluation
 from tellback.state.evaluations import EvaluationChange, Evaluations, commit_each, load_each
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Fenced, Lease
+from tellback.state.intake_lease import Fenced, IntakeEntry, Lease
 from tellback.state.shared_changes import SharedChange, SharedChanges
 from tellback.state.tool_health import FleetHealth, ToolHealth, ToolSighting
 from tellback_workers.isolation import IsolatedInvoker, ProviderCallMarker

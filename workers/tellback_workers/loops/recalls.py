@@ -9,8 +9,7 @@ from typing import Final
 from tellback.contracts.signals import RecallRequested
 from tellback.embedding.clusters import ClusterCache
 from tellback.embedding.recall import RecallAnswerer
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Lease
+from tellback.state.intake_lease import IntakeEntry, Lease
 from tellback.state.recalls import Recalls
 from tellback_workers.loops.clusters import clusters_of
 from tellback_workers.runtime import Runtime

@@ -23,8 +23,7 @@ from tellback.signals.models import ModelMismatch, default_threshold
 from tellback.signals.placing import ClusterAssignment, assign_clusters
 from tellback.signals.ranking import score_delta
 from tellback.state.banks import PlannedCluster, PlannedSignal, SignalPlan
-from tellback.state.intake_entry import IntakeEntry
-from tellback.state.intake_lease import Fenced, Lease
+from tellback.state.intake_lease import Fenced, IntakeEntry, Lease
 from tellback_workers.loops.clusters import ModelMismatches, clusters_of
 from tellback_workers.loops.fact_writer import FactWriter
 from tellback_workers.runtime import Runtime

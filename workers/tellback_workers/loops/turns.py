@@ -25,8 +25,7 @@ from tellback.contracts.turns import (
 )
 from tellback.errors import InvalidInput
 from tellback.redaction import redact_text
-from tellback.state.intake_entry import IntakeEntry, RawEntry
-from tellback.state.intake_lease import Lease
+from tellback.state.intake_lease import IntakeEntry, Lease, RawEntry
 from tellback.state.keys import Layout
 from tellback.state.turn_answers import LostTurnOrigin, RoutingReport, TurnAnswer
 from tellback.state.turn_view import TurnView
