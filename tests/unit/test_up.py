@@ -232,7 +232,10 @@ class TestGuard:
         assert "ZeroDivisionError" in done.stderr
 
     @pytest.mark.programs
-    def test_descendants_that_left_every_group_are_killed_when_the_supervisor_dies(self) -> None:
+    @pytest.mark.parametrize(("number", "name"), [(9, "SIGKILL"), (40, "SIGRTMIN+6")])  # Python names the first only
+    def test_descendants_that_left_every_group_are_killed_when_the_supervisor_dies(
+        self, number: int, name: str
+    ) -> None:
         """On Linux, a process in a session of its own comes back to the guard as the subreaper."""
         if sys.platform != "linux":
             pytest.skip("only Linux has subreapers")
@@ -243,10 +246,10 @@ class TestGuard:
             '    far = \'import subprocess; print(subprocess.Popen(["sleep", "300"]\'\n'
             "    far += ', start_new_session=True, stdout=2).pid, flush=True)'\n"
             "    subprocess.run([sys.executable, '-c', far], start_new_session=True)\n"
-            "    os.kill(os.getpid(), 9)\n"
+            f"    os.kill(os.getpid(), {number})\n"
             "sys.exit(run_guarded(supervise))\n"
         )
         done = subprocess.run([sys.executable, "-c", code], timeout=30, check=False, capture_output=True, text=True)
         assert done.returncode == 1
-        assert "the supervisor was killed (SIGKILL)" in done.stderr
+        assert f"the supervisor was killed ({name})" in done.stderr
         assert not Path(f"/proc/{int(done.stdout)}").exists()

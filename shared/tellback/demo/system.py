@@ -11,7 +11,6 @@ import json
 import os
 import queue
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from tellback import clock
+from tellback.commands.start_errors import signal_name
 from tellback.errors import ConfigurationError, TellbackError
 from tellback.settings import PREFIX
 from tellback.up import launch
@@ -60,7 +60,7 @@ class HostProcess:
         last = ""
         while line := self._errors.next_line(1.0):
             last = line.strip() or last
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        how = signal_name(code) or f"exit code {code}"
         return f"{how}: {last}" if last else how
 
 

@@ -20,6 +20,7 @@ from typing import Final
 import psutil
 
 from tellback.commands.process_tree import become_subreaper
+from tellback.commands.start_errors import signal_name
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -46,7 +47,7 @@ def run_guarded(supervise: Supervise) -> int:
     _, status = os.waitpid(supervisor, 0)
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        sys.stderr.write(f"tellback up: the supervisor was killed ({signal.Signals(-code).name}); stopped everything\n")
+        sys.stderr.write(f"tellback up: the supervisor was killed ({signal_name(code)}); stopped everything\n")
         _kill_process_groups(ours)
     kill_descendants()
     return code if code >= 0 else 1

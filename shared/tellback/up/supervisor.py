@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from tellback import clock
+from tellback.commands.start_errors import signal_name
 from tellback.connection_file import RunningSystem, find_running, remove_connection_file, write_connection_file
 from tellback.errors import ConfigurationError, Timeout, Unavailable
 from tellback.settings import load
@@ -257,7 +258,5 @@ class SystemSupervisor:
 
 
 def _exit_text(code: int) -> str:
-    if code < 0:
-        with contextlib.suppress(ValueError):
-            return f"was killed by {signal.Signals(-code).name}"
-    return f"exited with code {code}"
+    name = signal_name(code)
+    return f"was killed by {name}" if name else f"exited with code {code}"
