@@ -223,11 +223,8 @@ class Publisher:
         if lane is None or not len(lane):
             return
         outcome = AppendOutcome()
-        if (
-            lane.needs_retry
-            or not lane.fits_call(self._settings.publish_batch)
-            or not self._try_send(lane, database, outcome)
-        ):
+        fits = not lane.needs_retry and lane.fits_call(self._settings.publish_batch)
+        if not fits or not self._try_send(lane, database, outcome):
             self.flush_soon()
         if isinstance(outcome.trouble, Unreachable):
             raise outcome.trouble
@@ -258,8 +255,7 @@ class Publisher:
     @property
     def refusal(self) -> str | None:
         """The reason for which Redis refused what waits on disk: a limit, a full stream; None if it does not answer."""
-        troubles = (lane.trouble for lane in self._all() if lane.spooled)
-        return next((str(trouble) for trouble in troubles if isinstance(trouble, StreamFull)), None)
+        return next((str(it.trouble) for it in self._all() if it.spooled and isinstance(it.trouble, StreamFull)), None)
 
     def close(self) -> None:
         """Flush, stop the thread and close the spool; safe to call again.
@@ -375,14 +371,12 @@ class Publisher:
                     lane.put_back(events[outcome.sent :])
                 self._wake()
             raise
-        away: Unreachable | None = None
         for lane, events, outcome in zip(lanes, waiting, outcomes, strict=True):
             if outcome.trouble is None:
                 lane.emptied()
-                continue
-            self._keep(lane, events[outcome.sent :], outcome.trouble)
-            away = outcome.trouble if isinstance(outcome.trouble, Unreachable) else away
-        return away
+            else:
+                self._keep(lane, events[outcome.sent :], outcome.trouble)
+        return next((outcome.trouble for outcome in outcomes if isinstance(outcome.trouble, Unreachable)), None)
 
     def _append(self, waiting: Sequence[Sequence[SpooledEvent]], outcomes: Sequence[AppendOutcome]) -> None:
         append_all(self._db, self._bounds, self._settings.publish_batch, waiting, outcomes)
