@@ -1,4 +1,4 @@
-"""What programs were seen to print, judged without an exit code or behind a pipe that hid it."""
+"""Failures that real programs report without an exit code, or behind a pipe that hides it."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_failure_is_named_by_what_went_wrong_and_not_that_something_did(comman
     assert judged(command, text).message.startswith(name)
 
 
-def test_an_echo_of_the_exit_code_tells_that_of_the_command_before_it() -> None:
+def test_an_echo_of_the_exit_code_shows_that_of_the_command_before_it() -> None:
     """Requirement G-227."""
     assert verdict("diff -u a b; echo rc=$?", "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\nrc=1") == "success"
     assert verdict("diff -u a b; echo rc=$?", "diff: a: No such file or directory\nrc=2") == "failure"
