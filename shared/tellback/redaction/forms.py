@@ -145,7 +145,7 @@ _SENTENCE_AHEAD: Final = (
 _SAID: Final = rf"[ \t]is[ \t:]{{1,3}}+[\"'`]?{_MIXED}{_MIXED_WELL}{PATH}[\w!@#%^&*+~?$/=-]{{8}}"
 _CALLED: Final = rf"\([ \t]?[\"']{NO_VALUE}{PATH}{_MIXED}[^\"'\s$<{{%]{{8,200}}+[\"']"
 # A password that the line tells by words. One check for a digit behind the name decides nearly every place for all.
-_TOLD_AHEAD: Final = r"(?=[a-z]{0,6}+(?:[ \t][^0-9\n]{0,60}+[0-9]|[:=(\[]))"
+_TOLD_AHEAD: Final = r"(?=[a-z]{0,6}+(?:[ \t]{1,8}+(?=\S)[^0-9\n]{0,50}+[0-9]|[:=(\[]))"
 _TOLD_PASSWORD: Final = (
     rf"(?:(?=word[ \t]{{1,8}}+[^\s\"'()<>{{}}=]{{8,100}}+$)"
     rf"word(?<!\S........)[ \t]{{1,8}}+{NO_VALUE}{_MIXED}[^\s\"'()<>{{}}=]{{8,100}}+$"
