@@ -182,10 +182,10 @@ def test_a_fixed_fault_is_found_when_it_is_put_back(virtual_server: VirtualServe
 
 
 def test_shrinking_keeps_the_failure(virtual_server: VirtualServer, tmp_path: Path) -> None:
-    """13 of 250 decisions lose events after a fork: the switches between its first two threads."""
+    """6 of 268 decisions lose events after a fork: the switches between its threads."""
     _, put_back = PUT_BACK["2"]
     with put_back():
-        failure = run_seed(virtual_server, tmp_path, 38, "publishing")
+        failure = run_seed(virtual_server, tmp_path, 142, "publishing")
         assert failure is not None
         small = shrunk(virtual_server, tmp_path, failure)
         assert "events lost" in str(small.error)
