@@ -48,7 +48,7 @@ EACH_SET: Final = pytest.mark.parametrize(("corpus", "floors"), SETS.items(), id
 @pytest.mark.slow
 @EACH_SET
 def test_of_a_set_of_places_nearly_all_are_hidden(corpus: Path, floors: Floors) -> None:
-    """At least these shares are hidden, in places that no rule was made for too (A-427, A-430, A-433)."""
+    """At least these shares are hidden, in places that no rule was made for too (A-427, A-430, A-436)."""
     rates = rates_of_hidden(redact_text, corpus=corpus)
     assert rates.keys() == {(of_class, half) for of_class in floors.rates for half in (True, False)}
     least = {(of_class, half): floors.rates[of_class][not half] for of_class, half in rates}
@@ -58,5 +58,5 @@ def test_of_a_set_of_places_nearly_all_are_hidden(corpus: Path, floors: Floors) 
 @pytest.mark.bulk
 @EACH_SET
 def test_look_alikes_stay(corpus: Path, floors: Floors) -> None:
-    """What only resembles secrets is not replaced (A-427, A-430, A-433)."""
+    """Texts that only resemble secrets are not replaced (A-427, A-430, A-436)."""
     assert len(touched_look_alikes(redact_text, corpus=corpus)) <= floors.touched

@@ -29,14 +29,14 @@ PHRASES = ("orbit-velvet-canyon-lantern", "Orbit.Velvet.Canyon", "OrbitVelvet183
     ],
 )
 def test_a_short_password_is_hidden_whatever_its_name_is_in(place: str) -> None:
-    """A name in another language is as good as one in English (A-434)."""
+    """A name in another language is as good as one in English (A-437)."""
     text = place.format(PASSWORD)
     assert PASSWORD not in redact_text(f"before\n{text}\nafter")
     assert PASSWORD not in redact_text(json.dumps({"output": f"before\n{text}\nafter"}, ensure_ascii=False))
 
 
 def test_a_field_with_a_name_in_another_language_is_hidden() -> None:
-    """So is the value of a mapping (A-434)."""
+    """So is the value of a mapping (A-437)."""
     assert redact_value({"contrase\u00f1a": PASSWORD}) == {"contrase\u00f1a": "[redacted: password]"}
 
 
@@ -44,7 +44,7 @@ def test_a_field_with_a_name_in_another_language_is_hidden() -> None:
     "line", ["Passwort: erforderlich", "enclave: north", "Le mot de passe doit \u00eatre confirm\u00e9"]
 )
 def test_words_of_other_languages_stay(line: str) -> None:
-    """A form's remark on a password is none (A-434)."""
+    """A form's remark on a password is none (A-437)."""
     assert redact_text(line) == line
 
 
@@ -58,7 +58,7 @@ def test_words_of_other_languages_stay(line: str) -> None:
     ],
 )
 def test_a_list_of_arguments_is_read_as_the_command_that_it_is(place: str) -> None:
-    """A password among the arguments of a program is hidden in any form of their list (A-435)."""
+    """A password among the arguments of a program is hidden in any form of their list (A-438)."""
     assert TOKEN not in redact_text(place.format(TOKEN))
 
 
@@ -116,12 +116,12 @@ def test_other_words_with_hyphens_and_dots_stay(line: str) -> None:
     ],
 )
 def test_a_token_is_hidden(place: str) -> None:
-    """Hidden as well: defaults of settings, prompts, fills, diffs of words, protocols, pipes (A-433)."""
+    """Hidden as well: defaults of settings, prompts, fills, diffs of words, protocols, pipes (A-436)."""
     assert TOKEN not in redact_text(f"before\n{place.format(TOKEN)}\nafter")
 
 
 def test_a_token_without_a_second_part_is_hidden() -> None:
-    """An encrypted JSON web token with a direct key has none (A-433)."""
+    """An encrypted JSON web token with a direct key has none (A-436)."""
     token = "eyJhbGciOiJkaXIiLCJlbmMiOiJBMjU2R0NNIn0..B6NeQuSoPA7YLcwK.knGpBESrfD-wC1SwaQSVaw.V-Iwy25Eyl3aFY4p"
     assert token not in redact_text(f'{{"assertion":"{token}"}}')
 
@@ -141,5 +141,5 @@ def test_a_token_without_a_second_part_is_hidden() -> None:
     ],
 )
 def test_what_resembles_those_stays(text: str) -> None:
-    """Ids, marks and schemas beside such names are no secrets (A-433)."""
+    """Ids, marks and schemas beside such names are no secrets (A-436)."""
     assert redact_text(text) == text

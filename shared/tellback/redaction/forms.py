@@ -144,16 +144,16 @@ _SENTENCE_AHEAD: Final = (
 )
 _SAID: Final = rf"[ \t]is[ \t:]{{1,3}}+[\"'`]?{_MIXED}{_MIXED_WELL}{PATH}[\w!@#%^&*+~?$/=-]{{8}}"
 _CALLED: Final = rf"\([ \t]?[\"']{NO_VALUE}{PATH}{_MIXED}[^\"'\s$<{{%]{{8,200}}+[\"']"
-# A password that the line tells by words. One check for a digit behind the name decides nearly every place for all.
-_TOLD_AHEAD: Final = r"(?=[a-z]{0,6}+(?:[ \t]{1,8}+(?=\S)[^0-9\n]{0,50}+[0-9]|[:=(\[]))"
-_TOLD_PASSWORD: Final = (
+# A password that the line gives in words. One check for a digit behind the name decides nearly every place for all.
+_WORDED_AHEAD: Final = r"(?=[a-z]{0,6}+(?:[ \t]{1,8}+(?=\S)[^0-9\n]{0,50}+[0-9]|[:=(\[]))"
+_WORDED_PASSWORD: Final = (
     rf"(?:(?=word[ \t]{{1,8}}+[^\s\"'()<>{{}}=]{{8,100}}+$)"
     rf"word(?<!\S........)[ \t]{{1,8}}+{NO_VALUE}{_MIXED}[^\s\"'()<>{{}}=]{{8,100}}+$"
     rf"|(?=[a-z]{{0,6}}+(?:[ \t]is|\())"
     rf"(?:(?:word|wd|phrase)(?:{_SAID}|{_CALLED})|(?<=[_-]pass){_SAID}|(?<=[a-z]pass){_CALLED})"
     rf"|{_STATED_AHEAD}{_STATED_END_AHEAD}{_STATED_PASSWORD})"
 )
-_TOLD_DOUBTFUL: Final = (
+_WORDED_DOUBTFUL: Final = (
     rf"(?:{_STATED_AHEAD}{_STATED_IN_SENTENCE}|{_SENTENCE_AHEAD}(?>word|wd|phrase|code){_IN_SENTENCE})"
 )
 
@@ -211,7 +211,7 @@ RULES: Final = (
         "pass",
         rf"w(?:or)?d[\w-]{{0,20}}+[\"']?[ \t]{{1,80}}+[\"']{NO_VALUE}{_MIXED}[^\"'\s$<{{]{{6,100}}+[\"']",
     ),
-    *(AnchoredRule("password", "pass", told, _TOLD_AHEAD) for told in (_TOLD_PASSWORD, _TOLD_DOUBTFUL)),
+    *(AnchoredRule("password", "pass", worded, _WORDED_AHEAD) for worded in (_WORDED_PASSWORD, _WORDED_DOUBTFUL)),
     *(
         AnchoredRule("secret-assignment", anchor, f"{named}{said}", ahead if named else "")
         for said, ahead in ((_SAID, r"(?=[ \t]is)"), (_CALLED, r"(?=\()"))
