@@ -261,3 +261,20 @@ def test_both_of_two_calls_in_turn_are_named() -> None:
         ("call", "systemctl status db"),
         ("the other", "bash systemctl status web"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "effect"),
+    [
+        ("dpkg -s libalpha", "read"),
+        ("dpkg-query -W libalpha", "read"),
+        ("rpm -qi libalpha", "read"),
+        ("dpkg -i libalpha.deb", "install"),
+        ("dpkg --purge libalpha", "install"),
+        ("rpm -Uvh libalpha.rpm", "install"),
+    ],
+)
+def test_to_ask_for_packages_of_a_list_is_to_read(line: str, effect: str) -> None:
+    """G-250: who asks for four that are not installed goes through a list, and guesses nothing."""
+    (command,) = simple_commands(line)
+    assert effect_of(command) == effect

@@ -30,6 +30,7 @@ _BY_NAME: Final[dict[str, Effect]] = {
         "read",
         "less more file env date top uniq yq xxd awk gawk ldd netstat ss curl wget http open goto scroll_up",
         "scroll_down host dig ping man identify exiftool info help hostname test [ [[",
+        "dpkg-query",
     ),
     **named("read", "get-content gc dir get-childitem gci get-item get-location test-path get-process select-object"),
     **named("search", "ag ack fd locate search_dir search_file find_file fzf select-string sls findstr"),
@@ -188,6 +189,13 @@ def _ruff(words: tuple[str, ...]) -> Effect:
     return "write" if "--fix" in words or (_first(words) == "format" and "--check" not in words) else "test"
 
 
+_INSTALLING: Final = re.compile(r"-(?:[irPeUF]|-(?:install|unpack|configure|remove|purge|erase|upgrade)$)")
+
+
+def _package_database(words: tuple[str, ...]) -> Effect:
+    return "install" if any(map(_INSTALLING.match, words)) else "read"
+
+
 _BY_ARGUMENTS: Final[dict[str, Callable[[tuple[str, ...]], Effect]]] = {
     "sed": _sed,
     "git": _git,
@@ -203,6 +211,8 @@ _BY_ARGUMENTS: Final[dict[str, Callable[[tuple[str, ...]], Effect]]] = {
     "fd": _find,
     "tail": _tail,
     "ruff": _ruff,
+    "dpkg": _package_database,
+    "rpm": _package_database,
 }
 
 
