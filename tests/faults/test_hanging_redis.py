@@ -92,7 +92,9 @@ def test_an_answer_does_not_wait_for_events_that_another_thread_sends(host: Tell
     assert results == ["spooled"]
 
 
-@pytest.mark.parametrize("ask", DECISIONS)
+@pytest.mark.parametrize(
+    "ask", [pytest.param(name, marks=[] if name == "gate" else [pytest.mark.slow]) for name in DECISIONS]
+)
 def test_a_decision_waits_once_also_with_events_to_send_first(
     host: Tellback, own_redis: RedisServer, waits: Waits, ask: str
 ) -> None:
@@ -128,7 +130,13 @@ def test_a_client_of_asyncio_waits_once(own_settings: Settings, own_redis: Redis
 
 @pytest.mark.parametrize(
     "arguments",
-    [["gate", "s1"], ["records", "s1"], ["turns"], ["turns", "show", "x"], ["sessions"], ["ps"], ["dead", "list"]],
+    [
+        ["gate", "s1"],
+        *(
+            pytest.param(line.split(), marks=pytest.mark.slow)
+            for line in ("records s1", "turns", "turns show x", "sessions", "ps", "dead list")
+        ),
+    ],
     ids=" ".join,
 )
 @pytest.mark.parametrize("team", [[], ["--team", "default"]], ids=["", "named"])

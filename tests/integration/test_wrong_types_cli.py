@@ -35,6 +35,7 @@ LISTINGS: dict[str, list[str]] = {
         *("stats --session SESSION", "metrics", "dead list", "audit", "teams list", "bank", "bank show BANK"),
     )
 }
+QUICK = ("records", "team")  # each in the quick run; all the others are as slow
 GARBAGE = b"\xff\xfe{"
 
 
@@ -101,7 +102,9 @@ def run(database: Database, filled: BusyShard) -> Callable[[list[str]], Result]:
     return lambda words: CliRunner().invoke(app, [*(place.get(word, word) for word in words), "--redis-url", url])
 
 
-@pytest.mark.parametrize("listing", LISTINGS)
+@pytest.mark.parametrize(
+    "listing", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in LISTINGS]
+)
 def test_one_spoilt_key_ends_no_listing_and_is_named(
     database: Database, run: Callable[[list[str]], Result], listing: str
 ) -> None:
@@ -122,18 +125,21 @@ def test_one_spoilt_key_ends_no_listing_and_is_named(
 
 @pytest.mark.parametrize(
     ("listing", "key"),
-    {
-        "turns": "turns",
-        "turns --open": "due",
-        "ps": "running",
-        "sessions": "sessions",
-        "records": "sessions",
-        "dead list": "dead",
-        "bank": "banks",
-        "outbox": "out:chat",
-        "metrics": "due",
-        "team": "due",
-    }.items(),
+    [
+        pytest.param(name, key, marks=[] if name in QUICK else [pytest.mark.slow])
+        for name, key in {
+            "turns": "turns",
+            "turns --open": "due",
+            "ps": "running",
+            "sessions": "sessions",
+            "records": "sessions",
+            "dead list": "dead",
+            "bank": "banks",
+            "outbox": "out:chat",
+            "metrics": "due",
+            "team": "due",
+        }.items()
+    ],
 )
 def test_what_other_shards_hold_is_shown(
     database: Database, layout: Layout, run: Callable[[list[str]], Result], listing: str, key: str
