@@ -13,7 +13,7 @@ FORMS: Final = {
     "DEVICE": "use cpu, cuda, cuda:1 or mps",
     "HOST": "use at most 253 of A-Z, a-z, 0-9, '.', '_' and '-', as in build-1.example.org",
 }
-"""What a value must look like, for each setting with a pattern."""
+"""The advice on a wrong value of each setting with a pattern."""
 
 
 def add_rules_of(path: str, variable: str) -> None:

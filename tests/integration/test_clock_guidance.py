@@ -56,15 +56,21 @@ def fires(tb: Tellback, runtime: Runtime, prompt: Prompt) -> int:
     return Evaluations(database, tb.context.layout.of("s")).counts(id_).fires
 
 
-def test_what_time_makes_due_comes_in_its_time(
-    tb: Tellback, runtime: Runtime, database: Database, layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = ServerClock(monkeypatch)
+def begun_before_a_step_back(
+    tb: Tellback, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> tuple[ServerClock, Prompt]:
+    """Begin a prompt with a call and a period of 60 s, then set the server's clock back."""
+    clock, shards = ServerClock(monkeypatch), tb.context.layout.all
     prompt = begun(tb, 60)
     call_tool(tb, runtime, prompt)
-    observe(database, layout.all)
+    observe(runtime.database, shards)
     clock.step(-1_000 * HOUR)
-    observe(database, layout.all)
+    observe(runtime.database, shards)
+    return clock, prompt
+
+
+def test_what_time_makes_due_comes_in_its_time(tb: Tellback, runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, prompt = begun_before_a_step_back(tb, runtime, monkeypatch)
     clock.passes(50)
     assert fires(tb, runtime, prompt) == 0
     clock.passes(15)
@@ -72,15 +78,10 @@ def test_what_time_makes_due_comes_in_its_time(
 
 
 def test_feedback_taken_after_a_step_back_comes_again_a_whole_period_later(
-    tb: Tellback, runtime: Runtime, database: Database, layout: Layout, monkeypatch: pytest.MonkeyPatch
+    tb: Tellback, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next timer was set by the server's own clock, an hour behind those of guidance, and so fired at once."""
-    clock = ServerClock(monkeypatch)
-    prompt = begun(tb, 60)
-    call_tool(tb, runtime, prompt)
-    observe(database, layout.all)
-    clock.step(-1_000 * HOUR)
-    observe(database, layout.all)
+    clock, prompt = begun_before_a_step_back(tb, runtime, monkeypatch)
     clock.passes(65)
     assert fires(tb, runtime, prompt) == 1
     clock.passes(100)
