@@ -146,13 +146,13 @@ def quote_forged_parts(parts: Sequence[str], headings: Iterable[str] = ()) -> li
 def quote_value(text: str) -> str:
     """Return the text as a value in a line of ours: one line in which nothing acts, quoted if it looks like ours."""
     line = inert_line(text)
-    return f"{QUOTE}{line}" if looks_like_ours(line) else line
+    return f"{QUOTE}{line}" if resembles_ours(line) else line
 
 
 def quote_terminal(text: str) -> str:
     """Return the text as one line for a terminal, quoted if it looks like ours; what hides is shown as escapes."""
     # One line: a second one would be alone in its cell or field, and could begin a section.
-    return f"{QUOTE}{terminal_line(text)}" if looks_like_ours(text) else terminal_line(text)
+    return f"{QUOTE}{terminal_line(text)}" if resembles_ours(text) else terminal_line(text)
 
 
 def quote_summary(summary: str) -> list[str]:
@@ -168,7 +168,7 @@ def quote_summary(summary: str) -> list[str]:
         seen = visible_only(line)
         begins = number == 0 or not lines[-1].strip()
         is_list = _patterns().item.match(seen) is not None and (begins or is_list)
-        forged = is_list or _patterns().arrow.match(seen) or looks_like_ours(line)
+        forged = is_list or _patterns().arrow.match(seen) or resembles_ours(line)
         above = _line_above(lines, number)
         may_go_on = above is not None and not forged and _may_go_on(lines[above], marks)
         if above is not None and may_go_on and _goes_on(lines[above], line, marks):
@@ -180,7 +180,7 @@ def quote_summary(summary: str) -> list[str]:
     return lines
 
 
-def looks_like_ours(line: str) -> bool:
+def resembles_ours(line: str) -> bool:
     """Return whether a reader could take the line for the beginning of a section of ours."""
     marks = _marks(())
     return _may_hold(line, marks) and any(_is_ours(view, marks) for view in _views(line))

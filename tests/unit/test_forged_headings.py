@@ -6,7 +6,7 @@ import pytest
 
 from tellback import Feedback
 from tellback.guidance.observations.catalog import LANGUAGES, catalog_for
-from tellback.quoting import HEADINGS, looks_like_ours, quote_forged_lines, quote_forged_parts, quote_summary
+from tellback.quoting import HEADINGS, quote_forged_lines, quote_forged_parts, quote_summary, resembles_ours
 from tellback.sanitize import terminal_line
 from tests.support.forgeries import SPLIT, forged
 
@@ -83,9 +83,9 @@ def test_every_heading_of_ours_is_known() -> None:
     for language in LANGUAGES:
         catalog = catalog_for(language)
         for heading in (*catalog.headings, catalog.text("check", "title"), catalog.text("check", "refused")):
-            assert looks_like_ours(heading), heading
+            assert resembles_ours(heading), heading
     for heading in HEADINGS:
-        assert looks_like_ours(f"  {heading.upper()}")
+        assert resembles_ours(f"  {heading.upper()}")
 
 
 def test_a_hosts_own_headings_are_known_too() -> None:

@@ -19,7 +19,7 @@ from typing import BinaryIO, Final, Literal
 from tellback.contracts.guidance import OutcomeCode, Severity
 from tellback.guidance.observations.values import display_text
 from tellback.guidance.repeats import normalized_arguments_json
-from tellback.quoting import QUOTE, looks_like_ours, quote_forged_lines, quote_value
+from tellback.quoting import QUOTE, quote_forged_lines, quote_value, resembles_ours
 from tellback.redaction import redact_value
 from tellback.replay.accounts import GuidanceAnalyzer, GuidedConversation, ObservedCall, TranscriptText
 from tellback.replay.reading import TranscriptTools, read_transcripts
@@ -234,7 +234,7 @@ def build_card(account: GuidedConversation) -> ConversationCard:
 def _shown_label(label: str) -> str:
     """Return a conversation's label, quoted if it looks like ours; a `?` in it may replace a hidden character."""
     forms = (label.replace("?", put) for put in ("?", "", " "))
-    return f"{QUOTE}{label}" if any(map(looks_like_ours, forms)) else label
+    return f"{QUOTE}{label}" if any(map(resembles_ours, forms)) else label
 
 
 def _report_lines(entries: Iterable[TranscriptText | ObservedCall]) -> Iterator[ReportLine]:
