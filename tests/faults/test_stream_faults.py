@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -96,8 +97,11 @@ def kill_main(workers: Workers, index: int) -> None:
     workers.processes[index].kill()
     workers.processes.pop(index).wait()
     workers.launch()
-    psutil.wait_procs(orphans, timeout=10)
-    assert not [orphan for orphan in orphans if orphan.is_running()]
+    _, left = psutil.wait_procs(orphans, timeout=10)
+    for orphan in left:
+        orphan.send_signal(signal.SIGABRT)  # it prints where it is
+    psutil.wait_procs(left, timeout=10)
+    assert not left, f"{left} outlived their worker: {workers.log()[-8_000:]}"
 
 
 @pytest.mark.timeout(420)

@@ -29,7 +29,7 @@ def environment(settings: Settings, extra: Mapping[str, str] | None = None) -> d
         for name in Settings.__struct_fields__
         if getattr(settings, name) != getattr(default, name)
     }
-    return {**os.environ, **given, "PYTHONUNBUFFERED": "1", **(extra or {})}
+    return {**os.environ, **given, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1", **(extra or {})}
 
 
 def _settled(process: subprocess.Popen[bytes], log: Path) -> bool:

@@ -52,10 +52,11 @@ def _freeze(**_: object) -> None:
 
 @signals.worker_process_init.connect
 def _die_with_worker(**_: object) -> None:
-    # A busy child does not notice a SIGKILL of its worker. The solo pool sends this signal too, from the main process,
-    # whose parent is a shell that may exit.
+    # A busy child does not notice a SIGKILL of its worker. Celery asks for this too, but not if the worker is still
+    # there, so nothing ended a child that was forked as the worker died and that hung. The solo pool sends this signal
+    # from the main process, whose parent is a shell that may exit.
     if current_process().name != "MainProcess":
-        die_with_parent()
+        die_with_parent(_main[-1])
 
 
 @signals.worker_process_shutdown.connect
@@ -124,6 +125,7 @@ def _check(**_: object) -> None:
         pipeline_of(settings, custom=True)
 
 
+_main: Final[list[int]] = []  # the worker's process id
 _file: Final[list[IO[bytes]]] = []
 
 
@@ -139,6 +141,7 @@ def _add(**_: object) -> None:
 
 @signals.worker_init.connect
 def _open(**_: object) -> None:
+    _main.append(os.getpid())
     _file.append(TemporaryFile("ab", buffering=0))  # noqa: SIM115 - open until the process ends
     on_rejected.append(_add)
     signals.task_rejected.connect(_add)

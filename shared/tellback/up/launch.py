@@ -15,17 +15,17 @@ from typing import Final
 PR_SET_PDEATHSIG: Final = 1
 
 
-def die_with_parent() -> None:
-    """On Linux, have the kernel kill this process when the thread that started it ends."""
+def die_with_parent(parent: int) -> None:
+    """On Linux, have the kernel kill this process when its parent's thread ends; exit if `parent` died before that."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def main(parent: int, argv: list[str]) -> None:
-    """Replace this process by `argv`; exit if the parent died before the signal was set."""
-    die_with_parent()
-    if os.getppid() != parent:
-        sys.exit(1)
+    """Replace this process by `argv`, which dies with `parent`."""
+    die_with_parent(parent)
     os.execvp(argv[0], argv)  # noqa: S606 - the argv of our own children, without a shell
 
 
