@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -95,6 +96,17 @@ def test_no_file_is_written_over_unless_asked(tmp_path: Path) -> None:
     write_files(tmp_path, files_of(TWO), replace=True)
     assert (tmp_path / "worker.env").read_text().startswith("TELLBACK_REDIS_URL=")
     assert stat.S_IMODE((tmp_path / "worker.env").stat().st_mode) == 0o600
+
+
+def test_a_file_that_cannot_be_written_leaves_all_passwords_as_they_were(tmp_path: Path) -> None:
+    """The servers' files had new hashes then, and some users' files the old passwords. Requirement A-439."""
+    names = {path: path.read_text() for path in write_files(tmp_path, files_of(TWO))}
+    blocked = tmp_path / f".operator.env.{os.getpid()}"
+    blocked.mkdir()
+    with pytest.raises(InvalidInput, match=r"can't write .*operator\.env"):
+        write_files(tmp_path, files_of(TWO), replace=True)
+    assert {path: path.read_text() for path in names} == names
+    assert {*tmp_path.iterdir()} == {*names, blocked}, "no draft is left"
 
 
 @pytest.mark.parametrize(

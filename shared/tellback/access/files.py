@@ -101,7 +101,7 @@ def write_files(folder: Path, files: Mapping[str, str], *, replace: bool = False
     """Write the files, readable by their owner alone, and return their paths. None is written over unless asked.
 
     Raises:
-        InvalidInput: a file exists, or the folder cannot be written; nothing was replaced.
+        InvalidInput: a file exists, or one cannot be written, as on a full disk; nothing was replaced.
     """
     paths = [folder / name for name in files]
     existing = [] if replace else [path.name for path in paths if path.exists()]
@@ -110,26 +110,28 @@ def write_files(folder: Path, files: Mapping[str, str], *, replace: bool = False
             f"{folder} has {', '.join(existing)}: choose an empty directory, or pass --replace, which gives every user "
             "a new password"
         )
+    drafts = [path.with_name(f".{path.name}.{os.getpid()}") for path in paths]
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path, text in zip(paths, files.values(), strict=True):
-            _write(path, text, replace=replace)
+        # All drafts before the first file: with half of the files new, servers and users would disagree on passwords.
+        for draft, text in zip(drafts, files.values(), strict=True):
+            _write_draft(draft, text)
+        for draft, path in zip(drafts, paths, strict=True):
+            if replace:
+                draft.replace(path)
+            else:
+                path.hardlink_to(draft)  # race: fails if another process has written the file since we looked
     except OSError as error:
-        raise InvalidInput(f"can't write {error.filename or folder}: {error.strerror}") from error
+        raise InvalidInput(f"can't write {error.filename2 or error.filename or folder}: {error.strerror}") from error
+    finally:
+        for draft in drafts:
+            with suppress(OSError):
+                draft.unlink()
     return paths
 
 
-def _write(path: Path, text: str, *, replace: bool) -> None:
-    """Write a file through a draft, so that nobody reads half of one."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+def _write_draft(draft: Path, text: str) -> None:
+    """Write a file that nobody reads yet, so that nobody reads half of one."""
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(text)
-        if replace:
-            draft.replace(path)
-        else:
-            path.hardlink_to(draft)  # race: fails if another process has written the file since we looked
-    finally:
-        with suppress(FileNotFoundError):
-            draft.unlink()
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(text)
