@@ -336,6 +336,7 @@ def test_only_a_team_of_replays_is_undone(tb: Tellback, settings: Settings, cons
         own.open_turn(channel="chat", conversation="c", message_id="m", text="hi")
     refused = invoke(settings, "-", "--own", stdin=lines(transcript(1)))
     assert (refused.exit_code, "has data of its own" in refused.output) == (2, True)
+    assert invoke(settings, "-", "--team", "", stdin=lines(transcript(1))).exit_code == 2
     assert invoke(settings, "--undo", "--own").exit_code == 2
     assert [row.session for row in active_sessions(tb.context)] == ["live"]
     assert invoke(settings).exit_code == 2, "neither a file nor --undo"

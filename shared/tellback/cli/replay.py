@@ -132,7 +132,7 @@ def _player(redis_url: str | None, team: str | None) -> Generator[Tellback, None
     from tellback.replay.own_team import claim_team
 
     with report_errors(), connect(redis_url, team=team or REPLAY_TEAM) as tb:
-        if team is None:
+        if not team:  # an empty one is that of a variable which is not set
             claim_team(tb.context.database, tb.context.layout)
         yield tb
 
