@@ -17,7 +17,7 @@ from tellback.replay import hosts
 from tellback.replay.host import HostAssignment
 from tellback.replay.hosts import HostFailed, HostsReplay, HostsResult
 from tellback.replay.reading import parse_line
-from tellback.replay.transcript import BadLine
+from tellback.replay.transcript import BadLine, ToolResult
 from tellback.settings import Settings
 from tellback.state.turns import Turns
 from tests.support.conversations import conversations_of, written_conversations
@@ -142,8 +142,11 @@ def test_the_seed_decides_who_dies_where(tb: Tellback) -> None:
 def test_a_part_arrives_as_it_was(settings: Settings) -> None:
     conversation = parse_line(1, talk(1))
     assert not isinstance(conversation, BadLine)
-    steps = list(conversation.steps)
-    assert HostAssignment.create(settings, "c", "n", steps, answer_within=1.0, fatal=True).decoded_steps() == steps
+    torn = ToolResult("t", {"half": "\ud800", "large": 1 << 70}, "fine", "success", None)
+    steps = [*conversation.steps, torn]
+    part = HostAssignment.create(settings, "c", "n", steps, answer_within=1.0, fatal=True)
+    assert HostAssignment.from_line(part.to_line()) == part
+    assert part.decoded_steps() == steps
 
 
 def test_without_a_worker_the_users_who_hear_nothing_are_named(

@@ -6,6 +6,7 @@ output that it has reached that step, then waits without closing anything, so th
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -49,6 +50,15 @@ class HostAssignment(msgspec.Struct, frozen=True, kw_only=True):
         """Build an assignment that can be sent to a host's process."""
         plain = [(type(step).__name__, asdict(step)) for step in steps]
         return cls(settings=settings, channel=channel, name=name, steps=plain, answer_within=answer_within, fatal=fatal)
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Self:
+        """Return the assignment of a line that `to_line` made."""
+        return msgspec.convert(json.loads(line), cls)
+
+    def to_line(self) -> bytes:
+        """Return a line of JSON, in ASCII: arguments in a transcript may have halves of surrogate pairs."""
+        return json.dumps(msgspec.to_builtins(self)).encode() + b"\n"
 
     def decoded_steps(self) -> list[Step]:
         """Return the steps as their own types again."""
@@ -98,7 +108,7 @@ def main() -> None:
 
 
 def _run() -> None:
-    part = msgspec.json.decode(sys.stdin.buffer.readline(), type=HostAssignment)
+    part = HostAssignment.from_line(sys.stdin.buffer.readline())
     with connect(settings=part.settings) as tb:
         play_steps(tb, part)
         if part.fatal:

@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 
-import msgspec
-
 from tellback import clock
 from tellback.contracts.turns import RoutingOutcome
 from tellback.errors import TellbackError
@@ -245,7 +243,7 @@ class HostsReplay:
     def _feed_host(self, process: subprocess.Popen[bytes], part: HostAssignment) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(msgspec.json.encode(part) + b"\n")
+        process.stdin.write(part.to_line())
         process.stdin.flush()
         if part.fatal:
             said = process.stdout.readline()
