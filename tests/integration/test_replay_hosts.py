@@ -149,6 +149,16 @@ def test_a_part_arrives_as_it_was(settings: Settings) -> None:
     assert part.decoded_steps() == steps
 
 
+def test_a_module_in_the_current_directory_does_not_run_in_a_host(
+    tb: Tellback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requirement A-440."""
+    (tmp_path / "random.py").write_text("raise SystemExit('this must not run')")
+    monkeypatch.chdir(tmp_path)
+    replay = HostsReplay(tb, QuietReporter(), kill_every=9, answer_within=0.5, timeout=0.5)
+    assert replay.run(io.BytesIO(talk(1))).hosts == 1
+
+
 def test_without_a_worker_the_users_who_hear_nothing_are_named(
     tb: Tellback, settings: Settings, tmp_path: Path
 ) -> None:

@@ -232,7 +232,7 @@ class HostsReplay:
             answer_within=self._within,
             fatal=fatal,
         )
-        command = [sys.executable, "-m", "tellback.replay.host"]
+        command = [sys.executable, "-P", "-m", "tellback.replay.host"]  # -P: no module of the current directory
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:  # noqa: S603 - Tellback's own program
             try:
                 self._feed_host(process, part)
