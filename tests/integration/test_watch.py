@@ -216,6 +216,16 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
         assert seen.ends() == 2
 
 
+def test_a_session_that_cannot_be_read_is_one_line(tb: Tellback, settings: Settings) -> None:
+    """The list stayed empty for ever, and the terminal got a traceback. Requirement A-441."""
+    key = tb.context.layout.of("s1").key("records", "s1")
+    tb.context.database.command("SET", key, "x")
+    with terminal(settings, "s1") as seen:
+        wait_until(lambda: seen.shows("holds another type"), "the reason is shown", timeout=60)
+        assert seen.ends() == 1
+    tb.context.database.command("DEL", key)
+
+
 def test_a_redis_that_is_away_is_one_line() -> None:
     with terminal(Settings(redis_url="redis://127.0.0.1:1"), "s1") as seen:
         assert seen.ends() == 1

@@ -16,7 +16,6 @@ from textual.widget import Widget
 from textual.widgets import Footer, Input, Static
 
 from tellback.contracts.commands import CommandRecord
-from tellback.errors import TellbackError
 from tellback.quoting import quote_terminal
 from tellback.tui.filters import KIND_NAMES, FilterBar, Kind, KindChoice
 from tellback.tui.page import HelpScreen, RecordScreen, latest_failure_line, record_page, styled_content
@@ -81,7 +80,7 @@ class WatchApp(App[None]):
     class SourceFailed(Message):
         """The source can't be read."""
 
-        def __init__(self, error: TellbackError) -> None:
+        def __init__(self, error: Exception) -> None:
             super().__init__()
             self.error = error
 
@@ -90,7 +89,7 @@ class WatchApp(App[None]):
         self.animation_level = "none"  # the effect of a key shows at once
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]
         self.review = RecordReview(slow=slow)
-        self.error: TellbackError | None = None  # why the source failed; the command line prints it after the exit
+        self.error: Exception | None = None  # why the source failed; the command line prints it after the exit
         self._source = source
         self._said = ""
         self._kind = Kind.ALL
@@ -265,7 +264,7 @@ class WatchApp(App[None]):
         """Read the source to its end; runs in a thread of its own."""
         try:
             self._source.run(self._deliver, self._stopped)
-        except TellbackError as error:
+        except Exception as error:  # noqa: BLE001 - or the list would stand still, and nobody would know why
             if not self._stopped.is_set():
                 self.post_message(self.SourceFailed(error))
 
