@@ -20,7 +20,7 @@ KEPT: Final = frozenset(
 )
 """Families of keys that workers and writers keep using; the streams are empty when a replay is undone."""
 
-_USED: Final = ("sessions", "turns", "banks", "factbanks", "channels", "dead")
+_USED: Final = ("sessions", "turns", "banks", "factbanks", "channels")
 _SCAN_COUNT: Final = 1_000
 _ROUNDS: Final = 5
 
@@ -33,7 +33,7 @@ def claim_team(database: Database, layout: Layout) -> None:
     """
     if is_marked(database, layout):
         return
-    counts = database.pipeline([("ZCARD", shard.key(name)) for shard in layout.all for name in _USED if name != "dead"])
+    counts = database.pipeline([("ZCARD", shard.key(name)) for shard in layout.all for name in _USED])
     lengths = database.pipeline([("XLEN", key) for shard in layout.all for key in _streams(shard)])
     if any(counts) or any(lengths):
         raise InvalidInput(
