@@ -69,7 +69,7 @@ class SessionSource:
         try:
             self._database.command("PING")
         except Unavailable:
-            return "Redis is away; asked again"
+            return "Redis is away; retrying"
         return ""
 
 
@@ -89,7 +89,7 @@ class FileSource:
             try:
                 self._follow(deliver, stopped)
             except TimeoutError:  # a suspended writer holds the lock
-                deliver([], "the file is locked; asked again")
+                deliver([], "the file is locked; retrying")
             except OSError as error:
                 raise InvalidInput(f"can't read {self._file.path}: {error.strerror or error}") from error
 
