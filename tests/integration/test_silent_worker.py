@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 
 import psutil
 import pytest
 
+from tellback import clock
 from tellback.doctor.alive import main
 from tellback.settings import Settings
 from tellback.state.database import Database
@@ -64,3 +69,32 @@ def test_a_worker_is_healthy_whatever_somebody_wrote_into_its_team_s_key(databas
     database.command("SET", key, "by hand")
     assert main(["worker", "w@h"]) == 0
     database.command("DEL", key)
+
+
+def test_only_a_worker_that_was_silent_for_all_that_time_is_killed(
+    database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An outage of Redis begins the time anew, and so does a start of the worker. Requirement A-442."""
+    del database
+    redis_url = os.environ["TELLBACK_REDIS_URL"]
+    check = ["--kill-after", "60", "worker", "w@test"]
+
+    def silent_for(seconds: float) -> None:
+        assert main(check) == 1
+        [since] = tmp_path.glob("tellback-silent-*")
+        past = clock.wall() - seconds
+        os.utime(since, (past, past))
+
+    with subprocess.Popen([sys.executable, "-c", "input()", "worker", "-n", "w@test"], stdin=subprocess.PIPE) as worker:
+        silent_for(90.0)
+        assert main(check) == 1, "this worker was started since"
+        silent_for(90.0)
+        monkeypatch.setenv("TELLBACK_REDIS_URL", f"redis://127.0.0.1:{free_port()}/0")
+        assert main(check) == 1
+        monkeypatch.setenv("TELLBACK_REDIS_URL", redis_url)
+        monkeypatch.setattr(psutil.Process, "create_time", lambda _: 0.0)
+        assert main(check) == 1
+        assert worker.poll() is None, "it was silent while Redis was away"
+        silent_for(90.0)
+        assert main(check) == 1
+        assert worker.wait(30) == -signal.SIGKILL

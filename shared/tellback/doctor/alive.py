@@ -68,32 +68,36 @@ def _check_worker(node: str | None = None) -> DoctorFinding:
 
 
 def _kill_silent(node: str, seconds: int, finding: DoctorFinding) -> None:
-    """Kill the worker `node` if `seconds` have passed since its first failed check; checks share a file for that."""
+    """Kill the worker `node` if all checks of the last `seconds` failed; they share a file for that."""
     since = Path(tempfile.gettempdir()) / f"tellback-silent-{os.getuid()}-{node.replace('/', '_')}"
-    if finding.check != "worker":  # Redis is away: the worker may be well
-        return
-    if finding.state == "ok":
+    if finding.state == "ok" or finding.check != "worker":  # while Redis is away, the worker may be well
         since.unlink(missing_ok=True)
         return
     with contextlib.suppress(FileExistsError):
         since.touch(exist_ok=False)
-    if clock.wall() - since.stat().st_mtime < seconds:
+    failed_at = since.stat().st_mtime
+    if clock.wall() - failed_at < seconds:
         return
     since.unlink(missing_ok=True)
-    for process in _processes_of(node):
+    for process in _processes_of(node, failed_at):
         sys.stderr.write(f"killing process {process.pid}\n")
         if os.getuid() == 0:  # in a container without CAP_KILL root may end no process of another user
             os.setuid(process.uids().real)
         process.kill()  # its pool processes end with it
 
 
-def _processes_of(node: str) -> list[psutil.Process]:
-    """Return the main process of a worker on this host: pool processes are its children and have its command line."""
+def _processes_of(node: str, before: float) -> list[psutil.Process]:
+    """Return the main process of a worker on this host, unless it was started since: one that starts is silent too.
+
+    Pool processes are its children and have its command line.
+    """
     found: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             names = [part.rpartition("=")[2].replace("%h", socket.gethostname()) for part in process.cmdline()]
             if node in names and "worker" in names and os.getuid() in (0, process.uids().real):
+                if process.create_time() > before:
+                    continue
                 found[process.pid] = process
     return [process for process in found.values() if process.ppid() not in found]
 
