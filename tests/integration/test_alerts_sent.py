@@ -215,7 +215,7 @@ def test_a_receiver_that_hangs_delays_no_other_and_no_secret_is_printed(
 def test_the_command_line_lists_and_tries(
     tb: Tellback, settings: Settings, server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The exit code is 1 while something is wrong, so that a script can ask."""
+    """The exit code is 1 while something is wrong, so that a script can ask. Requirement A-443."""
     for name, value in environ(settings, made(server)).items():
         if name.startswith("TELLBACK_ALERT"):
             monkeypatch.setenv(name, value)
@@ -225,6 +225,11 @@ def test_the_command_line_lists_and_tries(
     late_turn(tb)
     ill = runner.invoke(app, ["alerts", "--json", "--redis-url", settings.redis_url])
     assert (ill.exit_code, json.loads(ill.output)["alert"]) == (1, "overdue-turns")
+    monkeypatch.setenv("TELLBACK_TEAMS", "absent,default")
+    both = runner.invoke(app, ["alerts", "--json", "--redis-url", settings.redis_url])
+    assert (both.exit_code, json.loads(both.stdout)["alert"]) == (1, "overdue-turns")
+    assert "there is no team absent" in both.stderr, "a team without any event hides no alert of another"
+    monkeypatch.delenv("TELLBACK_TEAMS")
     assert runner.invoke(app, ["alerts", "--test"]).output == "webhook: delivered\nslack: delivered\n"
     server.then(reply(404))
     failed = runner.invoke(app, ["alerts", "--test"])

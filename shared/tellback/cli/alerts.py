@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tellback.cli.common import OPERATE, JsonOption, TeamOption, UrlOption, echo, report_errors, show_rows, stop_event
-from tellback.errors import ConfigurationError, InvalidInput
+from tellback.errors import ConfigurationError, InvalidInput, NotFound
 from tellback.wording import count_phrase
 
 if TYPE_CHECKING:
@@ -51,15 +51,27 @@ def alerts(
             return
         teams = (served.team,) if team else served.served_teams or (served.team,)
         # `--send` is a service: it may start before its team's first event, so it creates the team as a host does.
-        opened = (connect_for_command(redis_url, team=each, create=send) for each in teams)
-        clients = [open_clients.enter_context(tb) for tb in opened]
+        clients: list[Tellback] = []
+        missing: list[NotFound] = []
+        for each in teams:
+            try:
+                clients.append(open_clients.enter_context(connect_for_command(redis_url, team=each, create=send)))
+            except NotFound as error:  # it must not hide the alerts of the others
+                missing.append(error)
+        if missing and not clients:
+            raise missing[0]
         if send:
             _send_until_stopped(clients, settings)
-        else:
-            _list(clients, settings, as_json=as_json)
+            return
+        firing = _list(clients, settings, as_json=as_json)
+        for error in missing:
+            echo(f"tellback: {error}", err=True)
+        if firing or missing:
+            raise typer.Exit(1)
 
 
-def _list(clients: list[Tellback], settings: AlertSettings, *, as_json: bool) -> None:
+def _list(clients: list[Tellback], settings: AlertSettings, *, as_json: bool) -> bool:
+    """Print the alerts of these teams; return True if there are any."""
     from tellback.alerts.watcher import firing_now
     from tellback.client.fleet import team_status
 
@@ -76,8 +88,7 @@ def _list(clients: list[Tellback], settings: AlertSettings, *, as_json: bool) ->
                 "runbook": settings.runbook(rule.name),
             })  # fmt: skip
     show_rows(rows, as_json=as_json, columns=COLUMNS, spare=("action", "severity"), title="Alerts")
-    if rows:
-        raise typer.Exit(1)
+    return bool(rows)
 
 
 def _send_tests(settings: AlertSettings) -> None:
