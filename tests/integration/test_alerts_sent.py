@@ -137,6 +137,24 @@ def test_each_rule_fires_and_links_to_its_runbook(tb: Tellback, server: HttpServ
         assert any(f"<{DOCS}/operations/runbooks/{rule.name}/|Runbook>" in text for text in by_slack)
 
 
+def test_a_process_that_lost_its_turn_while_the_receiver_took_long_sends_no_more(
+    tb: Tellback, server: HttpServer
+) -> None:
+    """The process that has taken over sends the next alert, and each is sent once. Requirement A-444."""
+    ill = msgspec.structs.replace(team_status(tb.context), dead_letters=7, waiting={"events": 9}, waited={"events": 99})
+    lease = tb.context.layout.shard(0).key("alerting", "webhook")
+
+    class SlowSink(WebhookSink):
+        def send(self, notice: AlertNotice) -> None:
+            super().send(notice)
+            tb.context.database.command("SET", lease, "another process", "PX", 60_000)
+
+    settings = made(server)
+    known = NotifiedAlerts(tb.context.database, tb.context.layout, "webhook")
+    AlertWatcher(SlowSink(settings), known, lambda: ill, settings).step()
+    assert [one.json["alert"] for one in server.requests] == ["dead-letters"]
+
+
 def test_slack_reads_no_markup_in_what_we_write(server: HttpServer) -> None:
     notice = AlertNotice(
         key="k", team="t", alert="a", state="firing", severity="warning", summary="<!channel> & <b>", action="",

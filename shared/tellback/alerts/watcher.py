@@ -86,7 +86,8 @@ class AlertWatcher:
                 self._send(rule, status, "resolved", f"over, after {seconds:.0f} s", known[rule.name])
                 self._notified.note_resolved(rule.name)
                 self._well_since.pop(rule.name, None)
-            self._notified.acquire(lease)  # a receiver may have taken long
+            if not self._notified.acquire(lease):  # the receiver took so long that another process has taken over
+                return
 
     def _send(self, rule: AlertRule, status: TeamStatus, state: NoticeState, summary: str, since: int) -> None:
         self._sink.send(
