@@ -64,8 +64,8 @@ def alerts(
             _send_until_stopped(clients, settings)
             return
         firing = _list(clients, settings, as_json=as_json)
-        for error in missing:
-            echo(f"tellback: {error}", err=True)
+        for absent in missing:
+            echo(f"tellback: {absent}", err=True)
         if firing or missing:
             raise typer.Exit(1)
 
