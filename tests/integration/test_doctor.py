@@ -290,6 +290,7 @@ def test_a_spool_with_events_is_noted_and_a_full_one_is_wrong(settings: Settings
     (folder / "url-1" / "events.0").mkdir(parents=True)
     (folder / "url-1" / "events.0" / "shared.spool").touch()
     assert "mistyped" in found(settings)["spool"].advice
+    (folder / "2.spool").symlink_to(folder / "deleted")  # as if a host had sent its file since we listed it
     assert found(msgspec.structs.replace(settings, spool_max_bytes=5100))["spool"].state == "wrong"
 
 

@@ -22,6 +22,7 @@ from tellback.doctor.vulnerabilities import Server, vulnerabilities_of
 from tellback.embedding.weights import ModelSource, check_fingerprint, find_source
 from tellback.errors import ConfigurationError, InvalidInput
 from tellback.messaging import spool_file
+from tellback.messaging.spool import spool_sizes
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.signals.models import PACKAGE, PACKAGED, PACKAGED_SHA256
@@ -196,7 +197,7 @@ def check_spool(settings: Settings) -> DoctorFinding:
     folder, most = settings.data_path / "spool" / settings.team, settings.spool_max_bytes
     if _unreadable(settings.data_path):
         return note("spool", "not checked", "see `data directory` below")
-    used = sum(path.stat().st_size for path in folder.rglob("*.spool"))
+    used = sum(spool_sizes(str(folder)))
     found = f"{used} of {most} bytes in {folder}"
     if used > most * _NEARLY_FULL:
         return wrong(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 from tellback import clock
@@ -15,18 +16,19 @@ LONGEST: Final = 500
 
 
 def log_failure(environ: Mapping[str, str], reason: str) -> None:
-    """Append a line; a file above `MOST_BYTES` is renamed to `.1`, replacing the one before.
+    """Append a line; before it, a file above `MOST_BYTES` is renamed to `.1`, replacing the one before.
 
     Raises:
         OSError: the file cannot be written.
     """
     path = os.path.join(data_folder(environ), NAME)  # noqa: PTH118 - as above
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120 - as above
+    with suppress(FileNotFoundError):
+        if os.stat(path).st_size > MOST_BYTES:  # noqa: PTH116 - as above
+            os.replace(path, f"{path}.1")  # noqa: PTH105 - as above
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         line = " ".join(reason.split())[:LONGEST].encode("utf-8", "replace").decode()
         os.write(descriptor, f"{int(clock.wall())} {line}\n".encode())
-        if os.fstat(descriptor).st_size > MOST_BYTES:
-            os.replace(path, f"{path}.1")  # noqa: PTH105 - as above
     finally:
         os.close(descriptor)

@@ -151,12 +151,7 @@ class Spool:
 
     def used_bytes(self) -> int:
         """Return the bytes of all processes' files, over all families."""
-        return sum(
-            _size(os.path.join(folder, name))
-            for folder, _, names in os.walk(self._place.team)
-            for name in names
-            if name.endswith(SUFFIX)
-        )
+        return sum(spool_sizes(self._place.team))
 
     def send_own(self, send: Send) -> None:
         """Send this process's events in order; whatever `send` raises ends it, and the rest stays on disk."""
@@ -327,6 +322,12 @@ def _spool_files(folder: str) -> Iterator[str]:
             yield from (entry.path for entry in entries if entry.name.endswith(SUFFIX))
     except OSError:
         return
+
+
+def spool_sizes(folder: str) -> list[int]:
+    """Return the sizes of the spool files below a folder, without empty ones and those that are deleted meanwhile."""
+    files = (os.path.join(place, name) for place, _, names in os.walk(folder) for name in names)
+    return [size for path in files if path.endswith(SUFFIX) and (size := _size(path))]
 
 
 def _size(path: str) -> int:
