@@ -266,6 +266,19 @@ def test_celery_s_queues_are_counted(settings: Settings, database: Database) -> 
     assert found(settings)["queues"].found == "events 2, turns 1"
 
 
+def test_a_queue_or_a_key_of_the_fleet_with_another_type_is_named(settings: Settings, database: Database) -> None:
+    """The doctor blamed a key of the team, without its name, and left out all checks after that of the queues."""
+    database.command("SET", "tbq:turns", "by hand")
+    said = found(settings)
+    assert (said["queues"].state, "tbq:turns is not a list" in said["queues"].found) == ("wrong", True)
+    assert "keys" not in said
+    assert "dead letters" in said
+    database.command("DEL", "tbq:turns")
+    database.command("SET", FLEET.key("workers"), "by hand")
+    assert found(settings)["keys"].found.startswith(f"{FLEET.key('workers')} cannot be read")
+    database.command("DEL", FLEET.key("workers"))
+
+
 def test_a_broker_that_is_away_is_wrong(settings: Settings, database: Database) -> None:  # noqa: ARG001 - an empty Redis
     elsewhere = msgspec.structs.replace(settings, broker_url=f"redis://:geheim@127.0.0.1:{free_port()}/0")
     finding = found(elsewhere)["queues"]

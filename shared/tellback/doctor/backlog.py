@@ -10,7 +10,7 @@ from tellback.doctor.infrastructure import DoctorFinding, note, ok, wrong
 from tellback.errors import Unavailable
 from tellback.names import SWEEPS_QUEUE, Family
 from tellback.settings import Settings
-from tellback.state.database import Database
+from tellback.state.database import Database, WrongType
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.gauges import TurnStats, read_backlog
 from tellback.state.keys import FAMILIES, Layout, stream_of
@@ -128,6 +128,9 @@ def check_queues(broker: Database, workers: Iterable[Worker]) -> DoctorFinding:
     except Unavailable as error:
         advice = "start the broker, or set TELLBACK_BROKER_URL; until then, nothing wakes the workers"
         return wrong("queues", f"broker {without_secrets(broker.url)}: {error}", advice)
+    except WrongType as error:  # or the checks that follow would be left out
+        found = f"broker {without_secrets(broker.url)}: {' or '.join(error.keys)} is not a list"
+        return wrong("queues", found, CHANGED_BY_HAND)
 
 
 def _check_queue_lengths(broker: Database, workers: Iterable[Worker]) -> DoctorFinding:

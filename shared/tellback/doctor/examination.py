@@ -17,7 +17,7 @@ from tellback.doctor import backlog, infrastructure
 from tellback.doctor.infrastructure import DoctorFinding, wrong
 from tellback.errors import Unavailable
 from tellback.settings import PREFIX, Settings
-from tellback.state.database import Database
+from tellback.state.database import Database, WrongType
 from tellback.state.embeddings import Encoders
 from tellback.state.presence import Presence
 from tellback.state.unavailable import NotPermitted
@@ -39,7 +39,8 @@ def run_checks(settings: Settings, *, url_given: bool) -> list[DoctorFinding]:
             findings.append(wrong("redis", str(error), "the connection was lost during the checks: try again"))
         except ResponseError as error:
             if all(finding.check != "keys" for finding in findings):
-                findings.append(wrong("keys", f"a key of the team cannot be read: {error}", backlog.CHANGED_BY_HAND))
+                keys = " or ".join(error.keys) if isinstance(error, WrongType) else "a key"
+                findings.append(wrong("keys", f"{keys} cannot be read: {error}", backlog.CHANGED_BY_HAND))
     return [
         *findings,
         infrastructure.check_flower(running),
