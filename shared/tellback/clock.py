@@ -49,9 +49,9 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def utc_day() -> str:
-    """Return this host's day in UTC, as YYYYMMDD."""
-    return time.strftime("%Y%m%d", time.gmtime())
+def utc_day(day: int) -> str:
+    """Return a day in UTC, given in days since the epoch, as YYYYMMDD."""
+    return time.strftime("%Y%m%d", time.gmtime(day * 86_400))
 
 
 def sleep(seconds: float) -> None:

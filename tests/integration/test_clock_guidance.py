@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tellback import FeedbackProviderConfig, FeedbackTrigger, Prompt, StaticFeedback, Tellback, connect
+from tellback import FeedbackProviderConfig, FeedbackTrigger, Prompt, StaticFeedback, Tellback, clock, connect
+from tellback.hook.event import HookEvent
+from tellback.hook.exchange import HookExchange, HookRequest
+from tellback.hook.opening import open_redis
+from tellback.hook.options import read_options
+from tellback.messaging.team_cache import TeamCache
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations, shards_with_due_timers
+from tellback.state.guidance_stats import read_stats
 from tellback.state.keys import Layout
 from tellback.state.steady import observe
 from tellback.state.tool_health import ToolHealth
@@ -130,3 +137,31 @@ def test_calls_are_in_order_and_timed_while_ids_stand_still(tmp_path: Path) -> N
             assert len(calls) == 2
             assert calls[0] < calls[1]
         runtime.database.close()
+
+
+def taken_by_a_hook(tb: Tellback, settings: Settings, prompt: Prompt) -> int:
+    """Take the feedback of a prompt as a hook does."""
+    options = read_options([f"--redis-url={settings.redis_url}"], {"TELLBACK_DATA_DIR": settings.data_dir})
+    event = HookEvent("UserPromptSubmit", prompt.session, prompt.evaluation, None, {})
+    memory, end = TeamCache(options.data, options.team, options.redis_url), time.monotonic() + 30
+    exchange = HookExchange(options, HookRequest(event, prompt.name, lambda: b"", None, ["op"]), memory, end)
+    connection = open_redis(options.redis_url, end)
+    with closing(connection._socket):
+        exchange._run_commands(connection, tb.context.layout.of(prompt.session), [])
+    return len(exchange.texts)
+
+
+@pytest.mark.parametrize("days", [-2, 2])
+@pytest.mark.parametrize("by_hook", [False, True], ids=["client", "hook"])
+def test_a_delivery_counts_on_the_servers_day_whatever_the_hosts_clock(
+    tb: Tellback, settings: Settings, runtime: Runtime, monkeypatch: pytest.MonkeyPatch, days: int, *, by_hook: bool
+) -> None:
+    """Counters of a day after tomorrow are read by nobody. Requirement G-270."""
+    spoken = FeedbackProviderConfig(StaticFeedback("Mind the time."), FeedbackTrigger(every_n_calls=1))
+    prompt = tb.prompt("s", "p", feedback_providers=[spoken])
+    call_tool(tb, runtime, prompt)
+    before = clock.wall
+    monkeypatch.setattr(clock, "wall", lambda: before() + 24 * HOUR * days)
+    assert (taken_by_a_hook(tb, settings, prompt) if by_hook else len(prompt.feedback())) == 1
+    [day] = read_stats(runtime.database, tb.context.layout)
+    assert (day.counters["tool:t:calls"], day.counters["delivery:same_call"]) == (1, 1)

@@ -77,6 +77,7 @@ class HookExchange:
         self.guard = _thread.allocate_lock()
         self.done = _thread.allocate_lock()
         self.known = memory.read()
+        self._day = int(clock.wall()) // 86_400  # until the server says that it is another one there
         self.begun = False
         self.published = False
         self.refused = False  # the team may have no more sessions, so the events are not kept either
@@ -219,21 +220,30 @@ class HookExchange:
         self, connection: RespConnection, shard: Shard, commands: Sequence[Sequence[Arg] | ScriptCall]
     ) -> list[Any]:
         """Return the replies of `commands`; take waiting feedback in the same round trip."""
-        evaluation = self._key(shard, "eval")
-        take = guidance.take_feedback(
-            evaluation=evaluation,
-            guidestats=shard.key("guidestats", clock.utc_day()),
-            member=evaluation.partition("}:eval:")[2],
-        )
-        takes = [take.named(shard.key("op", name)) for name in self._asked.operations]
-        replies = _run_scripts(connection, [*commands, *takes])
+        replies = _run_scripts(connection, [*commands, *self._takes(shard)])
         first, taken = replies[: len(commands)], replies[len(commands) :]
         with self.guard:
             self.published = self.published or (bool(first) and all(map(_is_taken, first)))
-            for reply in _raise_errors(taken):
-                self.texts += map(_render_feedback, json.loads(reply)["feedback"])
+        found = list(map(json.loads, _raise_errors(taken)))
+        if days := [reply["day"] for reply in found if "day" in reply]:
+            self._day = days[0]
+            found = list(map(json.loads, _raise_errors(_run_scripts(connection, self._takes(shard)))))
+        with self.guard:
+            for reply in found:
+                self.texts += map(_render_feedback, reply["feedback"])
             self.unanswered = () if not self.texts else self.unanswered
         return _raise_errors(first)
+
+    def _takes(self, shard: Shard) -> list[ScriptCall]:
+        """Return the calls that take waiting feedback, one for each operation."""
+        evaluation = self._key(shard, "eval")
+        take = guidance.take_feedback(
+            evaluation=evaluation,
+            guidestats=shard.key("guidestats", clock.utc_day(self._day)),
+            member=evaluation.partition("}:eval:")[2],
+            day=self._day,
+        )
+        return [take.named(shard.key("op", name)) for name in self._asked.operations]
 
     def _shards(self) -> int:
         return self.known.shards if self.known else self._options.shards

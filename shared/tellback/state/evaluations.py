@@ -37,7 +37,7 @@ from tellback.state.evaluation_codec import (
     newest_fields,
     state_size,
 )
-from tellback.state.guidance_stats import bucket
+from tellback.state.guidance_stats import DAY_MS, bucket
 from tellback.state.intake_lease import Fenced, IntakeEntry, Lease, committed
 from tellback.state.keys import FAMILIES, Layout, Shard
 from tellback.state.list_waiter import ListWaiter
@@ -185,7 +185,7 @@ class Evaluations:
 
     def take_feedback(self, id_: EvaluationId, operation: str) -> list[Feedback]:
         """Return and remove the waiting feedback; the same operation gets the same reply again."""
-        return _decode_taken(self._db.run(self._take_call(id_, operation)))
+        return self._taken(id_, operation, self._db.run(self._take_call(id_, operation)))
 
     def await_feedback(
         self, id_: EvaluationId, operation: str, waiter: ListWaiter, seconds: float
@@ -193,13 +193,21 @@ class Evaluations:
         """Return and remove feedback when there is some, or after `seconds`; None at once if waiting is impossible."""
         call = self._take_call(id_, operation)
         reply = waiter.run_when_filled(_keys(self._shard, id_).mailbox, seconds, call)
-        return None if reply is None else _decode_taken(reply)
+        return None if reply is None else self._taken(id_, operation, reply)
 
-    def _take_call(self, id_: EvaluationId, operation: str) -> ScriptCall:
+    def _taken(self, id_: EvaluationId, operation: str, reply: bytes) -> list[Feedback]:
+        found = msgspec.json.decode(reply)
+        if "day" in found:  # of the server; this host's clock has another one
+            found = msgspec.json.decode(self._db.run(self._take_call(id_, operation, found["day"])))
+        return readable("feedback", found["feedback"], _decode_feedback)
+
+    def _take_call(self, id_: EvaluationId, operation: str, day: int | None = None) -> ScriptCall:
+        day = int(clock.wall() * 1000) // DAY_MS if day is None else day
         decision = scripts.take_feedback(
             evaluation=_keys(self._shard, id_).eval,
-            guidestats=bucket(self._shard, int(clock.wall() * 1000)),
+            guidestats=bucket(self._shard, day * DAY_MS),
             member=timer_member(self._shard, id_),
+            day=day,
         )
         return decision.named(self._shard.key("op", operation))
 
@@ -346,10 +354,6 @@ def _loaded(fields: Sequence[Any], seen: frozenset[str]) -> LoadedEvaluation:
     if taken_at is not None:
         restart_taken_slots(state, generation, int(taken_at))
     return LoadedEvaluation(version, state, seen, generation, kept)
-
-
-def _decode_taken(reply: bytes) -> list[Feedback]:
-    return readable("feedback", msgspec.json.decode(reply)["feedback"], _decode_feedback)
 
 
 def _encode_timed(state: EvaluationState, place: int, feedback: Feedback) -> bytes:

@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
+from tellback import clock
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
 from tellback.state.readable import counts_of
@@ -36,9 +37,9 @@ def bucket(shard: Shard, at_ms: int) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _bucket(shard: Shard, days: int) -> str:
+def _bucket(shard: Shard, day: int) -> str:
     """Build the key once a day: every commit needs it."""
-    return shard.key("guidestats", _day(days * DAY_MS).strftime("%Y%m%d"))
+    return shard.key("guidestats", clock.utc_day(day))
 
 
 def read_stats(database: Database, layout: Layout, days: int = DAYS) -> list[Day]:

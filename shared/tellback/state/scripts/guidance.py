@@ -100,11 +100,11 @@ _take_feedback = Script("guidance/take_feedback")
 
 def take_feedback(
     *,
-    evaluation: str, guidestats: str, member: str,
+    evaluation: str, guidestats: str, member: str, day: int,
 ) -> DecisionCall:
     """Return and remove the waiting feedback of one evaluation."""
     keys: list[str] = [
         evaluation, *beside(evaluation, "mailbox"), guidestats, *of_shard(evaluation, "timers", "clock"),
     ]
-    args: list[Arg] = [member]
+    args: list[Arg] = [member, day]
     return _take_feedback.decision(keys, args)

@@ -2,16 +2,20 @@
 -- Return and remove the waiting feedback of one evaluation. Feedback bound to a tool call is dropped and counted once
 -- more than three calls have followed. Feedback of a timer is bound to none; taking it makes the evaluation due again
 -- after `every`, its period. `takes` counts the mailbox's generations and shows consumers that nothing of an earlier
--- one is waiting. Atomic: two callers must not get the same feedback.
+-- one is waiting. If the caller's key of counters is not that of the server's day, nothing is taken and the reply says
+-- which day it is. Atomic: two callers must not get the same feedback.
 -- keys: operation, evaluation, +mailbox, guidestats, /timers, /clock
 -- args:
 --   member str: of timers
--- returns: {"feedback": [JSON text, ...]}. An empty reply is not stored, because agents ask often.
+--   day int: that of `guidestats`, in days since the epoch
+-- returns: {"feedback": [JSON text, ...]}, or {"day": N} to call again with the key of that day. An empty reply is not
+--   stored, because agents ask often.
 -- @include decision
 -- @include tally
 -- @include steady
 -- constants: TIMERS_LIFETIME
 local EXPIRES_AFTER = 3
+local DAY_MS = 86400000
 local replayed = replay()
 if replayed then
   return replayed
@@ -19,6 +23,10 @@ end
 local waiting = redis.call('LRANGE', key_mailbox, 0, -1)
 if #waiting == 0 then
   return '{"feedback":[]}'
+end
+local today = math.floor(now_ms() / DAY_MS)
+if today ~= tonumber(arg_day) then
+  return string.format('{"feedback":[],"day":%d}', today)
 end
 local stored = redis.call('HGET', key_evaluation, 'calls')
 local calls = tonumber(stored or '0')
