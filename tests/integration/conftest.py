@@ -17,7 +17,7 @@ from tellback.state.database import Database
 from tellback.state.fleet import TeamVisits
 from tellback.state.intake import Intake
 from tellback.state.jobs import Jobs
-from tellback.state.keys import Layout
+from tellback.state.keys import FAMILIES, Layout
 from tellback.state.tool_health import ToolHealth
 
 if TYPE_CHECKING:
@@ -124,6 +124,21 @@ def app(settings: Settings) -> Iterator[Celery]:
     with Celery("test", set_as_current=False) as app:
         app.conf.update(config(settings))
         yield app
+
+
+@pytest.fixture
+def break_type(database: Database) -> Iterator[Callable[[str], None]]:
+    """Have a key hold another type than Tellback gives it, until the test ends."""
+    broken: list[str] = []
+
+    def overwrite(key: str) -> None:
+        kind = FAMILIES[key.split(":")[2]].type
+        database.command("DEL", key)
+        database.command(*(("RPUSH", key, "by hand") if kind == "string" else ("SET", key, "by hand")))
+        broken.append(key)
+
+    yield overwrite
+    database.command("DEL", *broken, "none")
 
 
 @pytest.fixture

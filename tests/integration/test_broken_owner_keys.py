@@ -1,11 +1,11 @@
 """A key of one bank, session or conversation cannot be read: others lose nothing, and its own events wait or are kept.
 
-`test_broken_keys.py` has the keys that a whole shard shares.
+`test_broken_keys.py` has the keys that a whole shard shares, `test_broken_outbox_keys.py` those of the outbox.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -23,7 +23,7 @@ from tellback.state.decay import Decay
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_listing import JobListing
 from tellback.state.jobs import JobClaimant, JobLease, Jobs
-from tellback.state.keys import FAMILIES, FLEET, Layout
+from tellback.state.keys import FLEET, Layout
 from tellback.state.presence import Presence
 from tellback.state.records import Records
 from tellback.state.sessions import Sessions
@@ -52,21 +52,6 @@ def leased(jobs: Jobs) -> JobLease:
     lease = jobs.lease(JobClaimant(ANY_POOL, seconds=60, worker="w@test", host="h"))
     assert lease is not None
     return lease
-
-
-@pytest.fixture
-def break_type(database: Database) -> Iterator[Break]:
-    """Have a key hold another type than Tellback gives it, until the test ends."""
-    broken: list[str] = []
-
-    def overwrite(key: str) -> None:
-        kind = FAMILIES[key.split(":")[2]].type
-        database.command("DEL", key)
-        database.command(*(("RPUSH", key, "by hand") if kind == "string" else ("SET", key, "by hand")))
-        broken.append(key)
-
-    yield overwrite
-    database.command("DEL", *broken, "none")
 
 
 @pytest.fixture

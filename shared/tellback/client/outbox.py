@@ -64,7 +64,7 @@ class OutboxDelivery:
         - `ambiguous`: nobody knows whether it was sent. It is not sent again unless a reconcile hook asks for that.
         - `retry`: it comes again after a growing backoff, or after `retry_after` if that is longer. Only an outcome
           with `attempted=True` uses up an attempt.
-        - `lost`: the lease ended, and another transport has the delivery or settled it.
+        - `lost`: the lease ended, and another transport has the delivery or settled it; or its queue cannot be read.
 
         The outcome's `error` is kept as one line, redacted.
 

@@ -22,7 +22,16 @@ from tellback.errors import Unavailable
 from tellback.log import get_logger
 from tellback.state.database import Database, decide, small_write
 from tellback.state.keys import FAMILIES, Layout, Shard, lifetime_ms
-from tellback.state.readable import UNREADABLE, names_of, read_each, readable, reply_of, scored_names, without_strays
+from tellback.state.readable import (
+    UNREADABLE,
+    names_of,
+    read_each,
+    readable,
+    reply_of,
+    scored_names,
+    without_errors,
+    without_strays,
+)
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import common
 from tellback.state.scripts import turns as scripts
@@ -172,23 +181,27 @@ class Outbox:
 
     def _due_firsts(self, family: str, channel: str, limit: int) -> list[OutboxQueue]:
         shards = self._layout.all
-        replies = self._ready(family, channel, limit)
+        replies = without_errors(self._ready(family, channel, limit))
         waiting = sorted(
             (at, shard.index, name)
             for shard, flat in zip(shards, replies, strict=True)
+            if flat
             for name, at in without_strays(self._db, shard.key(family, channel), flat)
         )
         return [OutboxQueue(self._layout.shard(index), channel, name) for _, index, name in waiting[:limit]]
 
-    def _ready(self, family: str, channel: str, limit: int) -> list[list[bytes]]:
-        """Ask each shard what may be taken; nothing may while it is not known how far its clock has stepped."""
+    def _ready(self, family: str, channel: str, limit: int) -> list[Any]:
+        """Ask each shard what may be taken; nothing may while it is not known how far its clock has stepped.
+
+        The error stands in place of the reply of a shard whose index somebody changed by hand.
+        """
         calls = [self._ready_call(shard.key(family, channel), limit) for shard in self._layout.all]
-        replies = self._db.run_all(calls)
+        replies = self._db.run_each(calls)
         unobserved = [shard for shard, reply in zip(self._layout.all, replies, strict=True) if reply is None]
         if unobserved:
             self._observe(unobserved)
-            replies = self._db.run_all(calls)
-        return [reply or [] for reply in replies]
+            replies = self._db.run_each(calls)
+        return replies
 
     def _observe(self, shards: Sequence[Shard]) -> None:
         observe(self._db, shards, self._gap_ms, stands_in=True)
@@ -202,7 +215,7 @@ class Outbox:
 
     def has_ready(self, channel: str) -> bool:
         """Check whether any conversation of the channel has a delivery that may be taken now."""
-        return any(self._ready("out", channel, 1))
+        return any(isinstance(reply, list) and reply for reply in self._ready("out", channel, 1))
 
     def _read_firsts(self, family: str, queues: list[OutboxQueue]) -> list[tuple[OutboxQueue, Delivery]]:
         """Read the first delivery of each queue; drop empty queues from their indexes and postpone unreadable ones."""
@@ -221,7 +234,7 @@ class Outbox:
                 _log.error("delivery.unreadable", conversation=queue.conversation, channel=queue.channel, error=error)
                 index = queue.shard.key(family, queue.channel)
                 calls.append(common.postpone(index=index, member=queue.conversation, ms=POSTPONE_MS))
-        self._db.run_all(calls)
+        without_errors(self._db.run_each(calls))
         return found
 
     def claim(self, queue: OutboxQueue, expected: Delivery) -> Delivery | None:
@@ -265,7 +278,7 @@ class Outbox:
         return msgspec.convert(reply["delivery"], Delivery) if reply["status"] == "taken" else None
 
     def settle(self, queue: OutboxQueue, delivery: Delivery, outcome: RoutingOutcome) -> Settlement | Literal["lost"]:
-        """Settle a taken delivery; return `lost` if its lease expired and another transport has it."""
+        """Settle a taken delivery; return `lost` if another transport has it, or its queue cannot be read any more."""
         settlement: str = outcome.settlement
         if settlement == "retry" and not outcome.attempted:
             settlement = "wait"
@@ -278,7 +291,11 @@ class Outbox:
             outcome=msgspec.json.encode(outcome),
             reconcile_ms=self._limits.reconcile_pause(delivery),
         )
-        reply = decide(self._db, queue.shard, decision)
+        try:
+            reply = decide(self._db, queue.shard, decision)
+        except exceptions.ResponseError as error:  # somebody changed the queue by hand: the other deliveries go on
+            _log.error("delivery.not_settled", conversation=queue.conversation, channel=queue.channel, error=error)
+            return "lost"
         return cast("Settlement | Literal['lost']", reply["result"])
 
     def note_polled(self, channel: str) -> None:
@@ -287,9 +304,11 @@ class Outbox:
         now = self._db.now_ms()
         # unconditional: the newest time counts, and the set is bounded. PEXPIRE is a script too: if the server has
         # forgotten the scripts, a plain PEXPIRE would run before the ZADD
-        self._db.run_all(
-            [small_write("ZADD", key, now, channel), small_write("PEXPIRE", key, lifetime_ms("polled"))],
-            [("ZREMRANGEBYRANK", key, 0, -MAX_POLLED - 1)],
+        without_errors(
+            self._db.run_each(
+                [small_write("ZADD", key, now, channel), small_write("PEXPIRE", key, lifetime_ms("polled"))],
+                [("ZREMRANGEBYRANK", key, 0, -MAX_POLLED - 1)],
+            )
         )
 
     def last_polls(self) -> dict[str, int]:

@@ -15,7 +15,7 @@ from redis import exceptions
 
 from tellback.errors import StateConflict, TellbackError
 from tellback.log import get_logger
-from tellback.state.database import Command, Database
+from tellback.state.database import Command, Database, WrongType
 
 UNREADABLE: Final = (msgspec.MsgspecError, exceptions.ResponseError, ValueError, TypeError, LookupError, RecursionError)
 """The errors of decoding a value that this release did not store, or of reading a key of another type."""
@@ -147,7 +147,7 @@ def without_errors(replies: Sequence[Any]) -> list[Any]:
     found: list[Any] = []
     for reply in replies:
         if isinstance(reply, exceptions.ResponseError):
-            _log.error("script.failed", reason=str(reply))
+            _log.error("script.failed", reason=str(reply), keys=reply.keys if isinstance(reply, WrongType) else [])
         elif isinstance(reply, Exception):
             raise reply
         found.append(None if isinstance(reply, Exception) else reply)

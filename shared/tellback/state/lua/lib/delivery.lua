@@ -1,16 +1,11 @@
 -- The first delivery of a conversation. Needs lib/outbox and lib/history.
 -- @include turnstats
 
--- Writes the delivery's state to its turn. Checks that the turn exists, because HSET would recreate an expired one.
-local function mark(keys, delivery, state)
+-- Writes a field of the delivery, `delivery` or `outcome`, to its turn. Checks that the turn exists, because HSET would
+-- recreate an expired one. pcall: one of another type must not hold up the conversation.
+local function mark(keys, delivery, name, value)
   if redis.call('EXISTS', keys.turn) == 1 then
-    redis.call('HSET', keys.turn, delivery.kind == 'late' and 'late_delivery' or 'delivery', state)
-  end
-end
-
-local function store_outcome(keys, delivery, outcome)
-  if redis.call('EXISTS', keys.turn) == 1 then
-    redis.call('HSET', keys.turn, delivery.kind == 'late' and 'late_outcome' or 'outcome', outcome)
+    redis.pcall('HSET', keys.turn, delivery.kind == 'late' and 'late_' .. name or name, value)
   end
 end
 
@@ -24,13 +19,14 @@ local function note(keys, delivery, channel, conversation, event, now, fields)
   append_history(keys.history, cjson.encode(entry))
   count_delivery(keys.stats, event, channel)
   if event ~= 'retry' then
-    mark(keys, delivery, event)
+    mark(keys, delivery, 'delivery', event)
   end
 end
 
--- Removes the first delivery; the next may be taken at once: `clock` is `due_now` of lib/steady.
+-- Removes the first delivery; the next may be taken at once: `clock` is `due_now` of lib/steady. pcall: an index of
+-- another type must not leave this half done.
 local function pop(keys, conversation, clock)
   redis.call('LPOP', keys.queue)
-  redis.call('ZREM', keys.ambiguous, conversation)
+  redis.pcall('ZREM', keys.ambiguous, conversation)
   schedule(keys.out, keys.queue, conversation, clock)
 end

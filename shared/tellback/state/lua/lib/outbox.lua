@@ -7,14 +7,15 @@
 local OUTBOX_CAP = 1000
 local CHANNELS_CAP = 1000
 
--- Lets the first delivery be taken from `at` on, or removes the conversation if its queue is empty.
+-- Lets the first delivery be taken from `at` on, or removes the conversation if its queue is empty. pcall: an outcome
+-- must be stored whatever type the index has, or what was sent would be sent again.
 local function schedule(out, queue, conversation, at)
   if redis.call('EXISTS', queue) == 1 then
-    redis.call('ZADD', out, at, conversation)
+    redis.pcall('ZADD', out, at, conversation)
     redis.call('PEXPIRE', out, OUT_LIFETIME)
     redis.call('PEXPIRE', queue, OUTQ_LIFETIME)
   else
-    redis.call('ZREM', out, conversation)
+    redis.pcall('ZREM', out, conversation)
   end
 end
 

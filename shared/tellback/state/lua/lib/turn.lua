@@ -132,7 +132,7 @@ local function drop(keys, turn, now)
   local late = lost.kind == 'late'
   redis.call('LREM', keys.queue, 1, keys.dropped.raw)
   if redis.call('EXISTS', keys.dropped.turn) == 1 then
-    redis.call('HSET', keys.dropped.turn, late and 'late_delivery' or 'delivery', 'dropped',
+    redis.pcall('HSET', keys.dropped.turn, late and 'late_delivery' or 'delivery', 'dropped',
       late and 'late_outcome' or 'outcome', cjson.encode({attempted = false, permanent = true, error = error}))
   end
   append_history(keys.dropped.history, cjson.encode({kind = 'turn', event = 'dropped', at = now, turn = lost.turn,

@@ -52,6 +52,6 @@ if delivery.token ~= arg_token then
   delivery.token = arg_token
   redis.call('LSET', keys.queue, 0, cjson.encode(delivery))
   schedule(keys.out, keys.queue, arg_conversation, clock + tonumber(arg_lease_ms))
-  mark(keys, delivery, 'sending')
+  mark(keys, delivery, 'delivery', 'sending')
 end
 return cjson.encode({status = 'taken', delivery = delivery})

@@ -43,7 +43,7 @@ local reported = {attempt = delivery.attempt, error = outcome.error ~= cjson.nul
 if settlement == 'retry' and delivery.attempt >= tonumber(arg_attempts) then
   settlement = 'dead'
 end
-store_outcome(keys, delivery, arg_outcome)
+mark(keys, delivery, 'outcome', arg_outcome)
 if settlement == 'delivered' or settlement == 'dead' then
   note(keys, delivery, arg_channel, conversation, settlement, now, reported)
   pop(keys, conversation, due_now(now))
@@ -52,7 +52,7 @@ end
 delivery.token = nil
 if settlement == 'ambiguous' then
   delivery.given_up = true
-  redis.call('ZADD', keys.ambiguous, clock + tonumber(arg_reconcile_ms), conversation)
+  redis.pcall('ZADD', keys.ambiguous, clock + tonumber(arg_reconcile_ms), conversation) -- as in `pop`
   redis.call('PEXPIRE', keys.ambiguous, AMBIGUOUS_LIFETIME)
   note(keys, delivery, arg_channel, conversation, 'ambiguous', now, reported)
 else
@@ -62,9 +62,9 @@ else
   end
   if delivery.given_up then -- the platform says that it was not sent: send it again
     delivery.given_up, delivery.ambiguous, delivery.reconciles = nil, nil, nil
-    redis.call('ZREM', keys.ambiguous, conversation)
+    redis.pcall('ZREM', keys.ambiguous, conversation)
   end
-  mark(keys, delivery, delivery.ambiguous and 'sending' or 'waiting')
+  mark(keys, delivery, 'delivery', delivery.ambiguous and 'sending' or 'waiting')
   if settlement == 'retry' or reported.reconciled then
     note(keys, delivery, arg_channel, conversation, 'retry', now, reported)
   else
