@@ -3,7 +3,8 @@
 Each `inline` below that has a STEP line is one atomic step: what Redis runs without interleaving. Everything between
 two of them may be interleaved with every other process.
 
-STEP post          lua/turns/answer_turn.lua lua/turns/fallback_turn.lua lua/lib/outbox.lua lua/lib/eviction.lua
+STEP post          lua/turns/answer_turn.lua lua/turns/fallback_turn.lua lua/lib/outbox.lua
+STEP evict         lua/turns/evict_delivery.lua lua/lib/outbox.lua tellback.state.outbox:evict
 STEP ready         lua/turns/ready_deliveries.lua tellback.state.outbox:Outbox.ready
 STEP read_first    tellback.state.outbox:Outbox._read_firsts
 STEP drop_gone     lua/common/drop_gone.lua tellback.state.scripts.common:drop_gone
@@ -13,7 +14,7 @@ STEP settle        lua/turns/settle_delivery.lua tellback.state.outbox:Outbox.se
 STEP pop           lua/lib/delivery.lua
 STEP schedule      lua/lib/outbox.lua
 
-BOUNDS  one conversation, 2 turns (3 with eviction), a queue of at most 2, 2 attempts, 2 transports that settle and, with
+BOUNDS  one conversation, 2 turns (3 with eviction), a queue whose cap is 2, 2 attempts, 2 transports that settle and, with
         AMBIGUOUS, ask the platform, a host and a sweep that answer the same turns; a budget of faults: a transport's
         death at any step, or a lost reply and its retry. A request that Redis runs late is a slow transport's.
 TIME    No clock: whatever is set for later may become due at any moment. This covers each step of the server's clock,
@@ -64,7 +65,7 @@ REJECTS  NOBODY_POLLS LIVE         | acceptance cycle | the assumption that tran
 
 mtype = { absent, due, later, leased, delivered, retry, wait, ambiguous };
 
-byte queue[CAP];
+byte queue[N];       /* above CAP between a post and its eviction */
 byte length;
 mtype out = absent;  /* this conversation in the index: not there, may be taken, or not before some time */
 mtype amb = absent;  /* the same in the index of ambiguous ones */
@@ -91,11 +92,17 @@ inline schedule(when) {
 }
 
 inline remove(place) {
+  length--;
   if
-  :: place == 0 && length == 2 -> queue[0] = queue[1]
+  :: place == 0 && length > 0 -> queue[0] = queue[1]
   :: else
   fi;
-  length--;
+#if N > 2
+  if
+  :: length > 1 -> queue[1] = queue[2]
+  :: else
+  fi;
+#endif
   queue[length] = NONE
 }
 
@@ -103,13 +110,7 @@ inline ends(d) { assert(ended[d] == 0); ended[d] = 1; info[d].token = 0; info[d]
 
 inline pop() { ends(queue[0]); remove(0); amb = absent; holder = 0; schedule(due) }
 
-/* A full queue loses its second delivery. The script's refusal and its second call, with the keys of that delivery's
-   turn, are one step here: between the two it changes nothing. */
 inline post(d) {
-  if
-  :: length == CAP -> ends(queue[1]); remove(1)
-  :: else
-  fi;
   queue[length] = d;
   length++;
 #ifdef APPEND_MOVES_TIME
@@ -123,6 +124,16 @@ inline post(d) {
   answers[d]++;
   assert(answers[d] == 1);
   check()
+}
+
+/* Whoever has posted evicts what is too many, each time the second delivery, which no transport has. */
+inline evict() {
+  atomic {
+    do
+    :: length > CAP -> ends(queue[1]); remove(1); check()
+    :: else -> break
+    od
+  }
 }
 
 inline drop_gone(index) {
@@ -292,6 +303,7 @@ proctype Host() {
 #else
      atomic { if :: answers[turn] == 0 -> post(turn) :: else fi };
 #endif
+     evict();
      turn++
   :: else -> break
   od
@@ -304,7 +316,7 @@ proctype Fallback() {
   :: turn < N ->
      if
      :: true
-     :: atomic { if :: answers[turn] == 0 -> post(turn) :: else fi }
+     :: atomic { if :: answers[turn] == 0 -> post(turn) :: else fi }; evict()
      fi;
      turn++
   :: else -> break
@@ -324,7 +336,7 @@ end:
 
 init {
   atomic {
-    queue[0] = NONE; queue[1] = NONE;
+    queue[0] = NONE; queue[1] = NONE; queue[N - 1] = NONE;
     run Host();
     run Fallback();
     run Time();

@@ -18,7 +18,7 @@ def not_known(_: OutboxDelivery) -> None:
 
 
 def settled(tb: Tellback, reconcile: Callable[[OutboxDelivery], None] | None = None) -> list[tuple[str, str]]:
-    """What a transport sends, and how it was settled."""
+    """The turns whose delivery a transport sends, each with its settlement."""
     return [(delivery.turn_id, delivery.settle(SENT)) for delivery in tb.outbox("chat", reconcile=reconcile)]
 
 

@@ -1,4 +1,4 @@
-"""A conversation that holds no more deliveries: what it loses, its own turn says, and no other."""
+"""A conversation that holds no more deliveries: what it loses, its own turn says, and no other. T-64 and T-148."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tellback import Tellback, Unavailable
+from tellback import Tellback
 from tellback.cli.app import app
 from tellback.cli.metrics_collector import render_metrics
 from tellback.client.turns import Turn
@@ -20,7 +20,18 @@ from tellback.state.turn_answers import TurnAnswer
 from tellback_workers.runtime import Runtime
 from tests.support.full_outbox import CAP, fill, keys_of
 from tests.support.intake_entries import published
-from tests.support.turns import HELLO, deadline_passes, delivered_now, events, opened, overdue, store, swept, view
+from tests.support.turns import (
+    HELLO,
+    deadline_passes,
+    delivered_now,
+    events,
+    opened,
+    overdue,
+    state,
+    store,
+    swept,
+    view,
+)
 
 FULL = "the outbox of the conversation was full"
 
@@ -134,14 +145,29 @@ def test_many_at_once_drop_one_each(tb: Tellback) -> None:
     assert set(keys[-len(turns) :]) == {f"{turn.id}:first" for turn in turns}
 
 
-def test_whoever_never_gets_through_changes_nothing(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_caller_does_not_evict_costs_no_answer_and_goes_with_the_next(
+    tb: Tellback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was killed, or others posted all the time. Such a sweep, with others' fallbacks in it, ended its whole run."""
     full(tb)
-    turn, before = opened(tb), keys_of(tb)
-    monkeypatch.setattr(outbox, "MAX_TRIES", 1)
-    with pytest.raises(Unavailable, match="full, and others post"):
-        store(tb).answer(turn.ref, TurnAnswer(HELLO, 0), turn._origin)
-    assert turn.state == "open"
-    assert keys_of(tb) == before
+    with monkeypatch.context() as patched:
+        patched.setattr(outbox, "MAX_EVICTED", 0)
+        assert opened(tb).respond(HELLO) == "accepted"
+        turn, elsewhere = overdue(tb), overdue(tb, conversation="c2")
+        assert swept(tb) == 2
+    assert (state(turn), state(elsewhere), len(keys_of(tb))) == ("fallback", "fallback", CAP + 2)
+    assert opened(tb).respond(HELLO) == "accepted"
+    assert (len(keys_of(tb)), dropped(tb)) == (CAP, 3)
+
+
+def test_a_delivery_that_nobody_can_read_is_evicted(tb: Tellback) -> None:
+    first, _ = full(tb)
+    queue = tb.context.layout.of_turn("chat", "c1").key("outq", "chat", "c1")
+    oldest = tb.context.database.command("LINDEX", queue, 0)
+    tb.context.database.command("LINSERT", queue, "AFTER", oldest, "by hand")
+    assert opened(tb).respond(HELLO) == "accepted"
+    keys = keys_of(tb)
+    assert (keys[0], len(keys), dropped(tb)) == (f"{first.id}:first", CAP, 1)
 
 
 def test_the_command_line_shows_it(tb: Tellback, settings: Settings) -> None:

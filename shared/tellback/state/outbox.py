@@ -1,15 +1,15 @@
 """The store of the outbox: the deliveries that transports send, in order within a conversation.
 
-A delivery is taken under a lease and settled by its outcome; an unsettled one is due again when the lease ends. A full
-queue evicts a delivery for a new one, and reports that to the evicted delivery's turn. A script can only use the keys
-that its caller passes, and only the queue shows which delivery to evict. A script that finds the queue full therefore
-changes nothing and names that delivery, and its caller retries with the keys of that turn.
+A delivery is taken under a lease and settled by its outcome; an unsettled one is due again when the lease ends. A queue
+above its cap loses a delivery, whose turn shows that. A script can only use the keys that its caller passes, and only
+the queue shows which delivery goes. A script that posts therefore names it, and its caller evicts it by a second one.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypedDict, cast
 
@@ -215,7 +215,8 @@ class Outbox:
 
     def has_ready(self, channel: str) -> bool:
         """Check whether any conversation of the channel has a delivery that may be taken now."""
-        return any(isinstance(reply, list) and reply for reply in self._ready("out", channel, 1))
+        replies = self._ready("out", channel, 1)
+        return any(reply and not isinstance(reply, Exception) for reply in replies)
 
     def _read_firsts(self, family: str, queues: list[OutboxQueue]) -> list[tuple[OutboxQueue, Delivery]]:
         """Read the first delivery of each queue; drop empty queues from their indexes and postpone unreadable ones."""
@@ -351,53 +352,34 @@ def decode_delivery(raw: Any) -> Delivery:
     return delivery
 
 
-MAX_TRIES: Final = 50  # each retry means that another caller evicted in between
+MAX_EVICTED: Final = 50  # by one caller: others that post to a full conversation evict, too
 
 
-class EvictionParts(TypedDict):
-    """The delivery to evict and its keys, as the scripts that post expect them."""
+class Surplus(msgspec.Struct, frozen=True):
+    """The delivery that a conversation with too many has to lose."""
 
-    evicted: str
-    evicted_turn: str | None
-    evicted_hist: str | None
-
-
-class EvictionCandidate(msgspec.Struct, frozen=True):
-    """The delivery to evict for a new one; an empty `key` if there is none as far as the caller knows."""
-
-    key: str = ""
-    turn: str = ""
-    session: str = ""
-
-    def parts(self, shard: Shard) -> EvictionParts:
-        """Return what a script that posts takes: the delivery, and the keys of its turn and its session's history."""
-        if not self.key:
-            return {"evicted": "", "evicted_turn": None, "evicted_hist": None}
-        turn, history = shard.key("turn", self.turn), shard.key("hist", self.session)
-        return {"evicted": self.key, "evicted_turn": turn, "evicted_hist": history}
+    key: str
+    turn: str
+    session: str
 
 
-NO_EVICTION: Final = EvictionCandidate()
+def evict(database: Database, queue: OutboxQueue, found: Any) -> None:
+    """Evict deliveries of a conversation until it has no more than its cap; `found` is the first, as a script says it.
 
-
-def eviction_candidate(reply: Any) -> EvictionCandidate | None:
-    """Return the delivery that a script asks its caller to evict; None if the script has done its work."""
-    if isinstance(reply, bytes) and reply.startswith(b"{"):
-        reply = msgspec.json.decode(reply)
-    is_full = isinstance(reply, dict) and cast("dict[str, Any]", reply).get("result") == "full"
-    return msgspec.convert(reply, EvictionCandidate) if is_full else None
-
-
-def with_eviction(run: Callable[[EvictionCandidate], Any], evicted: EvictionCandidate = NO_EVICTION) -> Any:
-    """Run a script that posts until it succeeds; `run` gets the delivery to evict.
-
-    Raises:
-        Unavailable: others kept posting to the same full conversation; nothing was done.
+    What was posted stays posted if this fails: whoever posts next evicts for this caller, too.
     """
-    for _ in range(MAX_TRIES):
-        reply = run(evicted)
-        found = eviction_candidate(reply)
-        if found is None:
-            return reply
-        evicted = found
-    raise Unavailable("the outbox of this conversation is full, and others post to it at the same time; try again")
+    with suppress(Unavailable, exceptions.ResponseError):
+        for _ in range(MAX_EVICTED):
+            if found is None:
+                return
+            surplus = msgspec.convert(found, Surplus)
+            call = scripts.evict_delivery(
+                queue=queue.key,
+                turn=queue.shard.key("turn", surplus.turn),
+                hist=queue.shard.key("hist", surplus.session),
+                channel=queue.channel,
+                conversation=queue.conversation,
+                expected=surplus.key,
+            )
+            reply = database.run(call)
+            found = reply and msgspec.json.decode(reply)

@@ -22,7 +22,7 @@ from tellback.state.database import Database, decide
 from tellback.state.intake_lease import IntakeEntry, Lease, committed
 from tellback.state.keys import FAMILIES, Layout, Shard
 from tellback.state.limits import SUSPENDED, TOO_MANY_OPEN
-from tellback.state.outbox import NO_EVICTION, EvictionCandidate, eviction_candidate, with_eviction
+from tellback.state.outbox import OutboxQueue, evict
 from tellback.state.readable import read_each, readable, remove_strays, reply_of
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import common
@@ -128,12 +128,9 @@ class Turns:
             NotFound: the turn is older than seven days.
         """
         shard = self.shard(ref.id)
-
-        def run(crowd: EvictionCandidate) -> Any:
-            decision = scripts.answer_turn(**ref.keys(shard), **crowd.parts(shard), **given.args, **origin.args(ref))
-            return decide(self._db, shard, decision)
-
-        return cast("AnswerResult", _checked_state(ref, with_eviction(run)["result"]))
+        reply = decide(self._db, shard, scripts.answer_turn(**ref.keys(shard), **given.args, **origin.args(ref)))
+        evict(self._db, _queue_of(ref, shard), reply.get("surplus"))
+        return cast("AnswerResult", _checked_state(ref, reply["result"]))
 
     def mark_finishing(self, ref: TurnRef, grace_ms: int, origin: LostTurnOrigin | None = None) -> TurnState:
         """Mark that an answer is about to enter the intake; no fallback is sent during the grace.
@@ -261,19 +258,17 @@ class Turns:
         """
         story = b"" if routed is None else msgspec.json.encode(routed)
 
-        def run(crowd: EvictionCandidate) -> Any:
-            call = scripts.finish_turn(
-                **lease.commit_of([entry]),
-                **ref.keys(lease.shard),
-                **crowd.parts(lease.shard),
-                **given.args,
-                **origin_args(ref, origin),
-                routed=story,
-            )
-            return self._db.run(call)
-
-        reply = with_eviction(run)
-        return reply != b"not_found" and committed(reply)
+        call = scripts.finish_turn(
+            **lease.commit_of([entry]),
+            **ref.keys(lease.shard),
+            **given.args,
+            **origin_args(ref, origin),
+            routed=story,
+        )
+        reply = self._db.run(call)
+        surplus = _surplus_in(reply)
+        evict(self._db, _queue_of(ref, lease.shard), surplus)
+        return surplus is not None or committed(reply)
 
     def overdue(self, limit: int, gap_ms: int = GAP_MS) -> list[str]:
         """Return ids of turns whose deadline has passed, longest overdue first, at most `limit`."""
@@ -284,20 +279,17 @@ class Turns:
 
         Returns True for each turn that got one, or its error: one failing turn does not stop the others.
         """
-        replies = self._db.run_each([self._fallback_call(ref, response, NO_EVICTION) for ref, response in answers])
-        for index, (ref, response) in enumerate(answers):
-            crowd = eviction_candidate(replies[index])
-            if crowd is not None:
-                replies[index] = with_eviction(partial(self._fall_back_alone, ref, response), crowd)
-        return [reply if isinstance(reply, Exception) else reply == b"fallback" for reply in replies]
+        replies = self._db.run_each([self._fallback_call(ref, response) for ref, response in answers])
+        written: list[bool | Exception] = []
+        for (ref, _), reply in zip(answers, replies, strict=True):
+            surplus = _surplus_in(reply)
+            evict(self._db, _queue_of(ref, self.shard(ref.id)), surplus)
+            written.append(reply if isinstance(reply, Exception) else surplus is not None or reply == b"fallback")
+        return written
 
-    def _fall_back_alone(self, ref: TurnRef, response: OutgoingResponse, evicted: EvictionCandidate) -> Any:
-        return self._db.run_each([self._fallback_call(ref, response, evicted)])[0]
-
-    def _fallback_call(self, ref: TurnRef, response: OutgoingResponse, evicted: EvictionCandidate) -> ScriptCall:
-        shard = self.shard(ref.id)
+    def _fallback_call(self, ref: TurnRef, response: OutgoingResponse) -> ScriptCall:
         answer = msgspec.json.encode(response)
-        return scripts.fallback_turn(**ref.keys(shard), **evicted.parts(shard), turn_id=ref.id, response=answer)
+        return scripts.fallback_turn(**ref.keys(self.shard(ref.id)), turn_id=ref.id, response=answer)
 
     def drop_due(self, turns: Iterable[str]) -> None:
         """Remove ids from the due set whose turn has expired."""
@@ -342,6 +334,15 @@ class Turns:
         names = [name for name in TurnView.__struct_fields__ if name != "text"]
         found = readable("turn", self._stored(turns, names), partial(_view, names))
         return [turn for turn in found if turn is not None]
+
+
+def _queue_of(ref: TurnRef, shard: Shard) -> OutboxQueue:
+    return OutboxQueue(shard, ref.channel, ref.conversation)
+
+
+def _surplus_in(reply: Any) -> Any:
+    """Return the delivery to evict that a script names in place of its result, or None."""
+    return msgspec.json.decode(reply) if isinstance(reply, bytes) and reply.startswith(b"{") else None
 
 
 def _view(names: Sequence[str], stored: tuple[list[bytes | None] | Exception, int]) -> TurnView | None:

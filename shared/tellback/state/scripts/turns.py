@@ -12,19 +12,15 @@ _answer_turn = Script("turns/answer_turn")
 
 def answer_turn(
     *,
-    turn: str, out: str, queue: str, hist: str, evicted_turn: str | None = None, evicted_hist: str | None = None,
-    response: str | bytes, code: str, excerpt: str, late_ms: int, evicted: str, lost_id: str, lost_channel: str,
-    lost_conversation: str, lost_session: str, lost_message_id: str, lost_language: str, lost_opened_at: int,
-    lost_state: str, lost_within_ms: int,
+    turn: str, out: str, queue: str, hist: str, response: str | bytes, code: str, excerpt: str, late_ms: int,
+    lost_id: str, lost_channel: str, lost_conversation: str, lost_session: str, lost_message_id: str,
+    lost_language: str, lost_opened_at: int, lost_state: str, lost_within_ms: int,
 ) -> DecisionCall:
     """Apply a host's answer to a turn, or its notice that there will be none."""
-    keys: list[str] = [
-        turn, out, queue, hist, *of_shard(turn, "due", "channels", "turnstats", "turns", "clock"),
-        *(() if evicted_turn is None else (evicted_turn,)), *(() if evicted_hist is None else (evicted_hist,)),
-    ]
+    keys: list[str] = [turn, out, queue, hist, *of_shard(turn, "due", "channels", "turnstats", "turns", "clock")]
     args: list[Arg] = [
-        response, code, excerpt, late_ms, evicted, lost_id, lost_channel, lost_conversation, lost_session,
-        lost_message_id, lost_language, lost_opened_at, lost_state, lost_within_ms,
+        response, code, excerpt, late_ms, lost_id, lost_channel, lost_conversation, lost_session, lost_message_id,
+        lost_language, lost_opened_at, lost_state, lost_within_ms,
     ]
     return _answer_turn.decision(keys, args)
 
@@ -95,20 +91,29 @@ def drop_handover(
     return _drop_handover.call(keys, args)
 
 
+_evict_delivery = Script("turns/evict_delivery")
+
+
+def evict_delivery(
+    *,
+    queue: str, turn: str, hist: str, channel: str, conversation: str, expected: str,
+) -> ScriptCall:
+    """Evict the second oldest delivery of a conversation with too many."""
+    keys: list[str] = [queue, turn, hist, *of_shard(queue, "turnstats")]
+    args: list[Arg] = [channel, conversation, expected]
+    return _evict_delivery.call(keys, args)
+
+
 _fallback_turn = Script("turns/fallback_turn")
 
 
 def fallback_turn(
     *,
-    turn: str, out: str, queue: str, hist: str, evicted_turn: str | None = None, evicted_hist: str | None = None,
-    turn_id: str, response: str | bytes, evicted: str,
+    turn: str, out: str, queue: str, hist: str, turn_id: str, response: str | bytes,
 ) -> ScriptCall:
     """Answer an overdue turn with a fallback, if it is still unanswered."""
-    keys: list[str] = [
-        turn, out, queue, hist, *of_shard(turn, "due", "channels", "turnstats", "clock"),
-        *(() if evicted_turn is None else (evicted_turn,)), *(() if evicted_hist is None else (evicted_hist,)),
-    ]
-    args: list[Arg] = [turn_id, response, evicted]
+    keys: list[str] = [turn, out, queue, hist, *of_shard(turn, "due", "channels", "turnstats", "clock")]
+    args: list[Arg] = [turn_id, response]
     return _fallback_turn.call(keys, args)
 
 
@@ -117,20 +122,18 @@ _finish_turn = Script("turns/finish_turn")
 
 def finish_turn(
     *,
-    intake: str, turn: str, out: str, queue: str, hist: str, evicted_turn: str | None = None,
-    evicted_hist: str | None = None, fence: int, entries: str | bytes, response: str | bytes, code: str, excerpt: str,
-    late_ms: int, routed: str | bytes, evicted: str, lost_id: str, lost_channel: str, lost_conversation: str,
+    intake: str, turn: str, out: str, queue: str, hist: str, fence: int, entries: str | bytes, response: str | bytes,
+    code: str, excerpt: str, late_ms: int, routed: str | bytes, lost_id: str, lost_channel: str, lost_conversation: str,
     lost_session: str, lost_message_id: str, lost_language: str, lost_opened_at: int, lost_state: str,
     lost_within_ms: int,
 ) -> ScriptCall:
     """Apply one TurnFinished."""
     keys: list[str] = [
         intake, *beside(intake, "lease"), turn, out, queue, hist, *of_shard(intake, "due", "channels", "turnstats",
-        "turns", "clock"), *(() if evicted_turn is None else (evicted_turn,)),
-        *(() if evicted_hist is None else (evicted_hist,)),
+        "turns", "clock"),
     ]
     args: list[Arg] = [
-        fence, entries, response, code, excerpt, late_ms, routed, evicted, lost_id, lost_channel, lost_conversation,
+        fence, entries, response, code, excerpt, late_ms, routed, lost_id, lost_channel, lost_conversation,
         lost_session, lost_message_id, lost_language, lost_opened_at, lost_state, lost_within_ms,
     ]
     return _finish_turn.call(keys, args)

@@ -28,6 +28,19 @@ local function append(out, queue, conversation, delivery, clock)
   redis.call('PEXPIRE', queue, OUTQ_LIFETIME)
 end
 
+-- The second oldest delivery of a queue that is over its cap, as its `key`, `turn` and `session`, and its text; or nil.
+-- The oldest may be on its way. One without these fields is nobody's, and goes at once.
+local function surplus(queue)
+  for _ = 1, redis.call('LLEN', queue) - OUTBOX_CAP do
+    local raw = redis.call('LINDEX', queue, 1)
+    local is_read, found = pcall(cjson.decode, raw)
+    if is_read and type(found) == 'table' and found.key and found.turn and found.session then
+      return {key = found.key, turn = found.turn, session = found.session}, raw
+    end
+    redis.call('LREM', queue, 1, raw)
+  end
+end
+
 -- Adds the channel to listings.
 local function use_channel(channels, channel, now)
   local added = redis.pcall('ZADD', channels, now, channel)

@@ -126,27 +126,10 @@ local function report(keys, turn, event, now, fields)
   count(keys.stats, 'turn:' .. event)
 end
 
--- Evicts the delivery that `check_eviction` chose, and reports that to its turn, its history and the counters.
-local function drop(keys, turn, now)
-  local lost, error = keys.dropped.delivery, 'the outbox of the conversation was full'
-  local late = lost.kind == 'late'
-  redis.call('LREM', keys.queue, 1, keys.dropped.raw)
-  if redis.call('EXISTS', keys.dropped.turn) == 1 then
-    redis.pcall('HSET', keys.dropped.turn, late and 'late_delivery' or 'delivery', 'dropped',
-      late and 'late_outcome' or 'outcome', cjson.encode({attempted = false, permanent = true, error = error}))
-  end
-  append_history(keys.dropped.history, cjson.encode({kind = 'turn', event = 'dropped', at = now, turn = lost.turn,
-    channel = turn.channel, conversation = turn.conversation, sent = lost.kind, key = lost.key, error = error}))
-  count_delivery(keys.stats, 'dropped', turn.channel)
-end
-
 -- Adds one response to the outbox: a turn's first one (answer, fallback) or a late one, which refers to the user's
--- message; the caller sets the turn's field `delivery` or `late_delivery` to 'waiting', with what else it sets. If the
--- queue is full, `check_eviction` of lib/eviction has chosen a delivery to evict.
+-- message; the caller sets the turn's field `delivery` or `late_delivery` to 'waiting', with what else it sets, and
+-- returns the `surplus` of the queue.
 local function post(keys, turn, kind, response, now)
-  if keys.dropped then
-    drop(keys, turn, now)
-  end
   append(keys.out, keys.queue, turn.conversation, {
     key = turn.id .. (kind == 'late' and ':late' or ':first'), turn = turn.id, session = turn.session, kind = kind,
     response = response, at = now, attempt = 0, waits = 0, reply_to = kind == 'late' and turn.message_id or nil,

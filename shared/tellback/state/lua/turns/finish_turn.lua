@@ -1,8 +1,7 @@
 -- flags: allow-oom
 -- Apply one TurnFinished. Atomic: the entry leaves the intake exactly when its effect is stored. If the turn was lost
 -- in a failover, the script first restores it; see lib/restore.
--- keys: intake, +lease, turn, out, queue, hist, /due, /channels, /turnstats, /turns, /clock, evicted_turn?,
---   evicted_hist?
+-- keys: intake, +lease, turn, out, queue, hist, /due, /channels, /turnstats, /turns, /clock
 -- args:
 --   fence int
 --   entries text: JSON array of the ids that leave the stream
@@ -11,7 +10,6 @@
 --   excerpt str: for the history
 --   late_ms int: how long after a fallback an answer is still sent
 --   routed text: the routing report for the history (JSON), or ''
---   evicted str: idempotency key of the delivery to evict, or ''
 --   lost_id str: of a turn to restore, '' to restore none
 --   lost_channel str
 --   lost_conversation str
@@ -21,20 +19,16 @@
 --   lost_opened_at int: ms
 --   lost_state str: in which it was opened
 --   lost_within_ms int: time to answer, if it is still open
--- returns: 'ok', 'fenced', or 'not_found' (no such turn; the entry stays in the intake, for the dead letters). If the
---   queue is full, returns what `check_eviction` of lib/eviction returns (JSON) and changes nothing.
+-- returns: 'ok', 'fenced', or 'not_found' (no such turn; the entry stays in the intake, for the dead letters). In place
+--   of 'ok' the `surplus` of the queue, if there is one; see lib/outbox (JSON).
 -- @include intake
 -- @include answer
--- @include eviction
 -- @include restore
 if fenced() then
   return 'fenced'
 end
 local keys, now = turn_keys(), now_ms()
-local full = check_eviction(keys, arg_evicted)
-if full then
-  return cjson.encode(full)
-end
+redis.call('LLEN', keys.queue) -- of another type: fails before anything has changed
 local turn = load_or_restore(keys, now)
 if not turn then
   return 'not_found'
@@ -46,4 +40,5 @@ end
 if arg_routed ~= '' then
   report(keys, turn, 'routed', now, cjson.decode(arg_routed))
 end
-return 'ok'
+local found = surplus(keys.queue)
+return found and cjson.encode(found) or 'ok'
