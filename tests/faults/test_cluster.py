@@ -104,6 +104,22 @@ def test_a_slot_that_has_moved_is_found(cluster: RedisCluster, database: Databas
     assert database.pipeline([("LRANGE", key, 0, -1) for key in KEYS]) == [[b"here"]] * len(KEYS)
 
 
+def test_a_redirection_without_a_host_leads_to_the_host_that_sent_it(cluster: RedisCluster) -> None:
+    """It led to the first host of the URL: with an unknown endpoint, nodes name only the port of each other."""
+    slot = slot_of(KEYS[0])
+    for node in cluster.nodes:
+        cluster.client(node).command("CONFIG", "SET", "cluster-preferred-endpoint-type", "unknown-endpoint")
+    url = cluster.url.replace("//", "//127.0.0.9:1,")  # nobody answers at the first
+    try:
+        with closing(Database(url, call_deadline=5.0)) as database:  # a call that is sent to nobody is not repeated
+            assert database.command("RPUSH", KEYS[0], "here") == 1
+            cluster.move(slot, other_than(cluster, cluster.owner(slot)))
+            assert database.pipeline([("LRANGE", KEYS[0], 0, -1), ("LLEN", KEYS[1])]) == [[b"here"], 0]
+    finally:
+        for node in cluster.nodes:
+            cluster.client(node).command("CONFIG", "SET", "cluster-preferred-endpoint-type", "ip")
+
+
 def test_a_redirection_hides_no_primary_from_who_asks_each(cluster: RedisCluster, database: Database) -> None:
     """Another thread had a refusal and forgot which node has which slot; then this one's slot alone was known."""
     connections: Any = database._connections

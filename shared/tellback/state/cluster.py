@@ -60,6 +60,7 @@ class _ClusterCall:
         self.replies: list[Any] = [None] * len(commands)
         self.waiting = list(range(len(commands)))
         self.asking: dict[int, NodeAddress] = {}
+        self.asked: dict[int, NodeAddress] = {}  # the node that each was last sent to
         self.end = end
         self.lost_retries = lost_retries
 
@@ -180,7 +181,7 @@ class ClusterConnections:
         groups: dict[NodeAddress, list[int]] = {}
         try:
             for at in call.waiting:
-                address = call.asking.get(at) or self._primary(call.slots[at], call.end)
+                address = call.asked[at] = call.asking.get(at) or self._primary(call.slots[at], call.end)
                 groups.setdefault(address, []).append(at)
         except _UNANSWERED as error:
             call.store(call.waiting, error)
@@ -216,7 +217,7 @@ class ClusterConnections:
                 if at - 1 in asking:
                     asking[at] = asking[at - 1]
             elif isinstance(reply, exceptions.AskError):
-                address = self._redirected(reply, self._servers.addresses[0])
+                address = self._redirected(reply, call.asked[at])
                 if not isinstance(reply, exceptions.MovedError):
                     asking[at] = address
                 waiting.append(at)
