@@ -149,6 +149,17 @@ def test_a_team_that_cannot_be_read_stops_no_other(
     database.command("DEL", places[0].shard.key("team"))
 
 
+@pytest.mark.parametrize("field", ["skew", "last", "most"])
+def test_a_clock_that_cannot_be_read_stops_no_other_team(
+    database: Database, visits: SchedulerVisits, places: list[BusyShard], field: str
+) -> None:
+    """A host may write its team's clock: the first look at all shards failed, and with it each visit of every team."""
+    database.command("HSET", places[0].shard.key("clock"), field, "by hand")
+    visits.visit(3)
+    assert visits.done(places[2]) == ALL
+    database.command("DEL", places[0].shard.key("clock"))
+
+
 @pytest.mark.parametrize("name", ["teams", "active", "noticed"])
 def test_the_lists_of_teams_are_made_again(
     database: Database, visits: SchedulerVisits, places: list[BusyShard], name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,16 @@ from tellback.state.intake_lease import IntakeEntry, Lease
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.keys import Layout, stream_of
 from tellback.state.notifications import Notifications
-from tellback_workers import tasks, wakeups
+from tellback_workers import loops, tasks, wakeups
 from tellback_workers.app import config
+from tellback_workers.consumer import Consumer
 from tellback_workers.loop import Deferred
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
 from tests.support.clocks import later
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.tool_calls import calls, publish
+from tests.support.turns import HELLO, opened, store
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
 
@@ -188,6 +190,52 @@ def test_a_stream_that_cannot_be_consumed_costs_the_others_of_its_message_nothin
         tasks.consume("events", [("nobody", 0), ("default", 99), ("default", shard)])
     assert calls(tb) == 5
     assert queued(in_worker.database) == []
+
+
+@pytest.mark.parametrize("name", ["fence", "lease", "in", "clock"])
+def test_a_team_that_broke_its_keys_costs_no_other_stream_of_its_message(
+    break_type: Callable[[str], None], tb: Tellback, settings: Settings, in_worker: Runtime, name: str
+) -> None:
+    """A host may write all of them. The others' streams were left under leases that nobody used."""
+    team, shard = tb.context.layout.team, tb.context.layout.of("s")
+    with connect(settings=msgspec.structs.replace(settings, team="zoo")) as other:
+        publish(tb, 1)
+        publish(other, 5)
+        break_type(shard.key(name) if name == "clock" else shard.key(name, Family.EVENTS))
+        tasks.consume("events", [(team, shard.index), ("zoo", shard.index)])
+        assert calls(other) == 5
+    assert queued(in_worker.database) == []
+
+
+@pytest.mark.parametrize("family", [Family.EVENTS, Family.TURNS])
+def test_an_error_of_one_stream_ends_the_message_after_the_others(
+    tb: Tellback, settings: Settings, in_worker: Runtime, monkeypatch: pytest.MonkeyPatch, family: Family
+) -> None:
+    def consumer_of(process: Runtime, team: str, family: Family) -> Consumer:
+        if team == tb.context.layout.team:
+            raise RuntimeError("of this team alone")
+        return loops.consumer_of(process, team, family)
+
+    monkeypatch.setattr(tasks, "consumer_of", consumer_of)
+    with connect(settings=msgspec.structs.replace(settings, team="zoo")) as other:
+        turn = opened(other)
+        shard = store(other).shard(turn.id)
+        turn.finish(HELLO)
+        publish(other, 5)
+        named = other.context.layout.of("s") if family is Family.EVENTS else shard
+        with pytest.raises(RuntimeError, match="of this team alone"):
+            tasks.consume(family.value, [("default", named.index), ("zoo", named.index)])
+        assert in_worker.database.command("XLEN", stream_of(named, family)) == 0
+
+
+def test_a_pending_marker_of_another_type_costs_no_other_stream_its_wakeup(
+    break_type: Callable[[str], None], app: Celery, database: Database
+) -> None:
+    """It ended each visit of all teams before any turn got its fallback."""
+    streams = [(Layout(f"t{number}", 1).shard(0), Family.EVENTS) for number in range(3)]
+    break_type(streams[1][0].key("wakeup", Family.EVENTS))
+    wakeups.publish_wakeups(app, database, streams, again=True)
+    assert sorted(team for _, [[team, _]] in queued(database)) == ["t0", "t1", "t2"]
 
 
 def test_a_burst_is_announced_in_few_messages_that_several_processes_share(app: Celery, database: Database) -> None:

@@ -5,10 +5,12 @@ Its arguments name a stream and never carry an entry, so neither Flower nor a lo
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 import structlog
 from celery import shared_task
+from celery.exceptions import SoftTimeLimitExceeded
 
 from tellback.errors import InvalidInput, Unavailable
 from tellback.names import Family, Task
@@ -31,26 +33,35 @@ def consume(family_name: str, streams: Sequence[tuple[str, int]]) -> None:
     They get a slice of time: what is left has another wake-up, behind those of the others.
 
     Raises:
-        InvalidInput: a team or shard does not exist; the other streams are consumed.
+        InvalidInput: a team or shard does not exist; the other streams are consumed. So they are after other errors.
     """
     process, family = runtime(), Family(family_name)
     process.known_layouts(team for team, _ in streams)  # of all teams in one round trip
-    shards, wrong = list[Shard](), list[InvalidInput]()
+    shards, failures = list[Shard](), list[Exception]()
     for team, shard_index in streams:
         try:
             shards.append(process.shard(team, shard_index))
         except InvalidInput as error:
-            wrong.append(error)
+            failures.append(error)
     # Tool events of many teams go together; the other families have a loop for each team, or a model that takes longer.
     together = family is Family.EVENTS and len(shards) > 1 and not process.is_cluster
-    for some in [shards] if together else [[shard] for shard in shards]:
+    groups = deque([shards] if together else [[shard] for shard in shards])
+    while groups:
+        some = groups.popleft()
         try:
             left = _consume(process, some, family, is_all=len(some) == len(shards))
             publish_wakeups(app, process.database, [(shard, family) for shard in left])
         except Unavailable as away:  # includes a wake-up that the broker refused: the scheduler finds what waits
             _log.warning("consumer.postponed", streams=[f"{one.team}.{one.index}" for one in some], reason=str(away))
-    if wrong:
-        raise wrong[0]
+        except SoftTimeLimitExceeded:
+            raise
+        except Exception as error:  # noqa: BLE001 - raised below: a team that broke its own keys costs no other anything
+            if len(some) == 1:
+                failures.append(error)
+            else:
+                groups.extend([shard] for shard in some)
+    if failures:
+        raise failures[0]
 
 
 def _consume(process: Runtime, shards: Sequence[Shard], family: Family, *, is_all: bool) -> list[Shard]:

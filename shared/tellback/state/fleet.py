@@ -15,7 +15,7 @@ from tellback.log import get_logger
 from tellback.names import TEAM_PATTERN, Family
 from tellback.state.database import Database
 from tellback.state.keys import FLEET, Layout, Shard, key_suffix
-from tellback.state.readable import names_of, remove_strays, scored_names
+from tellback.state.readable import names_of, remove_strays, scored_names, without_errors
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import fleet as scripts
 
@@ -161,12 +161,17 @@ class TeamVisits:
         )
 
     def work(self, shards: Sequence[Shard], longest_lease: float) -> dict[Shard, ShardWork]:
-        """Return what waits in each shard, in one round trip. No lease of a consumer is longer than `longest_lease`."""
-        replies = self._db.run_all([_work_call(shard, longest_lease) for shard in shards])
+        """Return what waits in each shard, in one round trip. No lease of a consumer is longer than `longest_lease`.
+
+        Of a shard where that cannot be told, only that its keys must be checked.
+        """
+        replies = without_errors(self._db.run_each([_work_call(shard, longest_lease) for shard in shards]))
         return {shard: _shard_work(shard, reply) for shard, reply in zip(shards, replies, strict=True)}
 
 
-def _shard_work(shard: Shard, reply: Sequence[bytes | int]) -> ShardWork:
+def _shard_work(shard: Shard, reply: Sequence[bytes | int] | None) -> ShardWork:
+    if reply is None:
+        return ShardWork(frozenset({"keys"}), [])
     names = {item.decode() for item in reply if isinstance(item, bytes)}
     return ShardWork(frozenset(names), [(shard, _FAMILIES[item]) for item in reply if isinstance(item, int)])
 

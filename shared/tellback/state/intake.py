@@ -15,6 +15,7 @@ from tellback.names import Family
 from tellback.state.database import Command, Database, shorten_lifetime, small_write
 from tellback.state.intake_lease import Fenced, Lease, RawEntry, Read, Taken, id_order, pairs, raw_entry
 from tellback.state.keys import NOTIFICATIONS, Layout, Shard, lifetime_ms, stream_of
+from tellback.state.readable import without_errors
 from tellback.state.script_calls import Arg, ScriptCall
 from tellback.state.scripts import intake as scripts
 from tellback.state.steady import STEP_MS, behind, clock_read, set_back
@@ -96,12 +97,13 @@ class Intake:
     ) -> list[Taken]:
         """Lease streams of any teams and read at most `count` new entries of each; leave out what others hold.
 
-        With `linger`, no wake-ups are published for them until their release.
+        So is what fails: an error here would leave the other streams under leases that nobody uses. With `linger`, no
+        wake-ups are published for them until their release.
         """
         calls = [_lease_call(shard, family, seconds, linger=linger, count=count) for shard in shards]
         unknown = self._unknown(shards)
         # The clocks in the same round trip: whoever reads an entry asks for its `read_at`.
-        replies = self._db.run_all(calls, [clock_read(shard) for shard in unknown])
+        replies = without_errors(self._db.run_each(calls, [clock_read(shard) for shard in unknown]))
         self._note_behind(unknown, map(behind, replies[len(calls) :]))
         taken = zip(shards, replies[: len(calls)], strict=True)
         return [_taken(shard, family, reply) for shard, reply in taken if reply is not None]
@@ -256,9 +258,10 @@ def mark_pending(database: Database, streams: Sequence[StreamRef]) -> list[Wakeu
     keys = [shard.key("wakeup", family) for shard, family in streams]
     # race: a stream that was consumed since it was found costs a wake-up that finds nothing
     marks = [small_write("SET", key, 1, "NX", "GET", "PX", PENDING_MS) for key in keys]
-    replies = database.run_all(marks, [shorten_lifetime(key, lifetime_ms("wakeup")) for key in keys])[: len(keys)]
+    replies = database.run_each(marks, [shorten_lifetime(key, lifetime_ms("wakeup")) for key in keys])
     states: Mapping[bytes | None, WakeupState] = {None: "due", b"lingering": "lingering"}
-    return [states.get(reply, "pending") for reply in replies]
+    # A marker of another type is none, and the next consumer deletes it: its team must cost no other the wake-ups.
+    return [states.get(reply, "pending") for reply in without_errors(replies)[: len(keys)]]
 
 
 def unmark_pending(database: Database, streams: Sequence[StreamRef]) -> None:

@@ -7,11 +7,12 @@ steps, and the shard stores how far the server's clock has stepped. Leases and d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tellback import clock
 from tellback.state.database import Command, Database
 from tellback.state.keys import Shard
+from tellback.state.readable import UNREADABLE, read_each, reply_of
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import common as scripts
 
@@ -111,7 +112,7 @@ def _due(steady: int, last: int) -> int:
 
 def set_back(database: Database, shards: Sequence[Shard]) -> list[int]:
     """Return how far the server's clock is behind its own maximum; while it is, stream ids stand still."""
-    return [behind(reply) for reply in database.pipeline([clock_read(shard) for shard in shards])]
+    return [behind(reply) for reply in read_each(database, [clock_read(shard) for shard in shards])]
 
 
 def clock_read(shard: Shard) -> Command:
@@ -119,10 +120,13 @@ def clock_read(shard: Shard) -> Command:
     return ("HMGET", shard.key("clock"), "most", "skew")
 
 
-def behind(reply: Sequence[bytes | None]) -> int:
-    """Return how far the server's clock is behind its own maximum, in milliseconds."""
-    most, skew = reply
-    return int(most or 0) - int(skew or 0)
+def behind(reply: Any) -> int:
+    """Return how far the server's clock is behind its own maximum, in milliseconds; 0 if that cannot be read."""
+    try:
+        most, skew = reply_of(reply)
+        return int(most or 0) - int(skew or 0)
+    except UNREADABLE:
+        return 0
 
 
 def onward_now(database: Database, shards: Sequence[Shard]) -> list[int]:
