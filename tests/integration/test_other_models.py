@@ -109,7 +109,8 @@ def test_a_recall_does_not_wait_for_what_became_a_dead_letter(
     bank.remember("g", "x")
     tb.flush()
     backlog = FactBacklog(tb.context.database, layout.of("b"), "b")
-    event_id, last = tb.context.reported["b"], backlog.newest_id()
+    event_id, last = tb.context.awaited_events.of("b"), backlog.newest_id()
+    assert event_id
     assert last
     assert not backlog.is_applied(event_id, last)
     short = Bench(msgspec.structs.replace(settings, model_wait=0), layout, Wider())

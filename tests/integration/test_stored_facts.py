@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tellback import SignalItem, Tellback
+from tellback.client.client_context import MAX_NAMES
 from tellback.contracts.codec import decode
 from tellback.contracts.limits import MAX_FIELD_BYTES
 from tellback.embedding.recall import FactSearch
@@ -167,9 +168,26 @@ def test_recalls_in_several_threads_all_wait(tb: Tellback, bench: Bench) -> None
             assert [ids(each.result()) for each in waiting] == [["f"]] * 8
 
 
+def test_what_a_client_waits_for_is_bounded_and_ends_with_its_effect(tb: Tellback, bench: Bench) -> None:
+    """A client of many banks kept two ids for each of them for ever. Requirement A-445."""
+    awaited = tb.context.awaited_events
+    for number in range(MAX_NAMES + 1):
+        awaited.note(f"b{number}", "1")
+    awaited.note("b1", "2")
+    awaited.note("other", "3")
+    assert [awaited.of(bank) for bank in ("b0", "b1", "b2", "b3")] == [None, "2", None, "1"]
+    awaited.forget("b1", "1")
+    assert awaited.of("b1") == "2", "an earlier event was applied"
+    tb.bank("b").remember("f", "x")
+    with serving(bench, Family.SIGNALS, Family.RECALLS):
+        assert ids(tb.bank("b").recall("x", wait=20)) == ["f"]
+    assert awaited.of("b") is None
+
+
 def test_without_a_worker_a_recall_of_stored_facts_says_so(tb: Tellback, bench: Bench) -> None:
     remembered(tb, bench, {"f": "x"})
-    tb.context.reported.clear()
+    awaited = tb.context.awaited_events
+    awaited.forget("b", awaited.of("b") or "")
     with pytest.raises(Timeout, match=r"no worker has answered within 0\.01 s: start one for the queue recalls"):
         tb.bank("b").recall("x", wait=0.01)
 
@@ -208,7 +226,7 @@ def test_secrets_do_not_reach_redis_and_texts_are_cut(tb: Tellback, bench: Bench
 def test_what_is_no_fact_is_refused(tb: Tellback, fact_id: Any, text: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         tb.bank("b").remember(fact_id, text)
-    assert not tb.context.reported
+    assert tb.context.awaited_events.of("b") is None
 
 
 @pytest.mark.parametrize(
@@ -270,4 +288,4 @@ def test_a_recall_waits_for_the_newest_fact_whichever_thread_remembered_it(
     stream = stream_of(tb.context.layout.of("b"), Family.SIGNALS)
     (_, (_, raw)), (_, (_, earlier)) = tb.context.database.command("XREVRANGE", stream, "+", "-")
     assert b"older" in earlier
-    assert tb.context.reported["b"] == decode(raw, Family.SIGNALS).event_id
+    assert tb.context.awaited_events.of("b") == decode(raw, Family.SIGNALS).event_id

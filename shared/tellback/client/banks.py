@@ -58,7 +58,7 @@ class FactPublisher:
     def _publish(self, message: FactRemembered | FactForgotten) -> None:
         # Noted once it is accepted, since no recall may wait for an event that the publisher refused; and in the order
         # of the stream: if another thread noted an earlier event last, a recall would not wait for this one.
-        noted = partial(self._context.reported.update, {self._bank: message.event_id})
+        noted = partial(self._context.awaited_events.note, self._bank, message.event_id)
         self._context.publisher.publish(message, accepted=noted)
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 REPEAT_SECONDS: Final = 60.0
 """Seconds after which a client asks again."""
 
-_MAX_NAMES: Final = 10_000
+MAX_NAMES: Final = 10_000
 
 
 class Admission:
@@ -63,7 +63,7 @@ class Admission:
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
-        self._known: TTLCache[tuple[str, Shard, str], None] = TTLCache(_MAX_NAMES, REPEAT_SECONDS, clock.monotonic)
+        self._known: TTLCache[tuple[str, Shard, str], None] = TTLCache(MAX_NAMES, REPEAT_SECONDS, clock.monotonic)
 
     def ask(self, kind: Counted, name: str) -> None:
         """Return if the team may use this session or bank.
@@ -86,6 +86,40 @@ class Admission:
         limited = is_limited(kind, reply)
         with self._lock:
             self._known[admitted if limited else unlimited] = None
+
+
+class AwaitedEvents:
+    """Knows, for each bank, the last event about its facts that this client published and has not seen applied.
+
+    A recall waits for it (requirement S-47). Safe across threads, and in a forked child. Of more than `MAX_NAMES`
+    banks, those that published longest ago are forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[str, str] = {}
+        self._unlock()
+        run_in_child(self._unlock)
+
+    def _unlock(self) -> None:
+        self._lock = threading.Lock()
+
+    def of(self, bank: str) -> str | None:
+        """Return the event's id; None if there is nothing to wait for."""
+        return self._last.get(bank)
+
+    def note(self, bank: str, event_id: str) -> None:
+        """Note an event that was published."""
+        with self._lock:
+            self._last.pop(bank, None)
+            self._last[bank] = event_id
+            if len(self._last) > MAX_NAMES:
+                del self._last[next(iter(self._last))]
+
+    def forget(self, bank: str, event_id: str) -> None:
+        """Forget an event that was applied, unless a later one was published meanwhile."""
+        with self._lock:
+            if self._last.get(bank) == event_id:
+                del self._last[bank]
 
 
 class LocalRecall:
@@ -191,10 +225,8 @@ class ClientContext:
     breaker: CircuitBreaker = field(default_factory=CircuitBreaker, init=False)
     """Open for half a second after a call of `quick_database` went unanswered."""
 
-    reported: dict[str, str] = field(default_factory=dict[str, str], init=False)
-    """For each bank, the id of the last event about its facts that this client published."""
-    caught_up: dict[str, str] = field(default_factory=dict[str, str], init=False)
-    """For each bank, the id of the last such event that this client has seen applied."""
+    awaited_events: AwaitedEvents = field(default_factory=AwaitedEvents, init=False)
+    """For each bank, the event about its facts that a recall waits for."""
     activity: ActivityNotice = field(init=False)
     """Makes the scheduler visit the team."""
     admission: Admission = field(init=False)

@@ -146,16 +146,16 @@ class RecallClient:
     def _wait_until_applied(self, end: float) -> bool:
         """Wait until the facts that this client published for the bank are applied; return False if time is over first.
 
-        Requirement S-47. The event's id stays in `reported` until it is seen applied, so recalls in several threads all
+        Requirement S-47. The event stays in `awaited_events` until it is seen applied, so recalls in several threads all
         wait for it.
         """
-        bank = self._store.bank
-        event_id = self._context.reported.get(bank)
-        if event_id is None or self._context.caught_up.get(bank) == event_id:
+        bank, awaited = self._store.bank, self._context.awaited_events
+        event_id = awaited.of(bank)
+        if event_id is None:
             return True
         if not self._is_applied(event_id, end):
             return False
-        self._context.caught_up[bank] = event_id
+        awaited.forget(bank, event_id)
         return True
 
     def _is_applied(self, event_id: str, end: float) -> bool:
