@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -176,3 +178,23 @@ def test_a_fact_has_one_line_in_eighty_columns(tb: Tellback, bench: Bench, setti
     signal(tb, bench, [item(fact_id, "a", "ignored"), item(fact_id, "a", "not_helpful")])
     shown = run(settings, "stats", "--bank", "b", columns=80).stdout.splitlines()
     assert sum(fact_id in line and "ignored 1, not_helpful 1" in line for line in shown) == 2, shown
+
+
+@pytest.mark.parametrize("option", ["--json", "--plot=-", "--days=9"])
+def test_a_bank_that_somebody_changed_by_hand_ends_no_report_with_a_traceback(
+    settings: Settings, taught: Bench, tb: Tellback, option: str
+) -> None:
+    """It shows what can be read. Requirement A-446."""
+    shard, database = tb.context.layout.of("b"), taught.runtime.database
+    days = shard.key("bankdays", "b")
+    database.command("HSET", days, "x", "", "99999999", "", "20000", struct.pack("<2d", 0.5, math.nan))
+    for signal_ in ({"score": 0.5}, {"fact_id": "z", "at": 1, "score": -5}, {"fact_id": ["z"], "at": 1, "score": 0.5}):
+        database.command("RPUSH", shard.key("siglog", "b"), json.dumps(signal_))
+    for side in ("factabove", "factbelow"):
+        database.command("DEL", shard.key(side, "b"))
+    done = run(settings, "stats", "--bank", "b", option)
+    assert done.exit_code == 0, done.output
+    if option == "--json":
+        report = json.loads(done.stdout)
+        assert len(report["days"]) == 4
+        assert {history["fact_id"] for history in report["histories"]} == {"up", "down", "[red]odd\x1b"}

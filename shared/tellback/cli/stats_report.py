@@ -259,8 +259,9 @@ def _bank_tables(report: BankReport) -> Iterator[Group]:
     stats = report.stats
     if stats.facts:
         yield _score_distribution(report)
-        yield _fact_table("Most useful", stats.most_useful)
-        yield _fact_table("Least useful", stats.least_useful)
+        if stats.most_useful:  # else somebody wrote the scores by hand, without the ranks that belong to them
+            yield _fact_table("Most useful", stats.most_useful)
+            yield _fact_table("Least useful", stats.least_useful)
     if report.days:
         yield _bank_day_table(report.days[-NEWEST_DAYS:])
 

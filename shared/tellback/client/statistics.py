@@ -7,9 +7,10 @@ cover the newest entries only. All times are milliseconds since the epoch by the
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec import Meta
 
 from tellback.client.client_context import ClientContext
 from tellback.contracts.signals import BankDay, BankStats
@@ -20,6 +21,7 @@ from tellback.state.decay import Decay
 from tellback.state.embeddings import Encoders, EncoderState
 from tellback.state.guidance_stats import Day, read_stats
 from tellback.state.keys import stream_of
+from tellback.state.readable import readable
 from tellback.state.records import read_history
 from tellback.state.tool_health import CoolDown, ToolHealth
 from tellback.wording import count_phrase
@@ -189,12 +191,18 @@ def bank_report(context: ClientContext, bank: str, days: int) -> BankReport:
     )
 
 
+class _ScoredSignal(msgspec.Struct, frozen=True):
+    fact_id: str
+    at: int
+    score: Annotated[float, Meta(ge=0, le=1)]
+
+
 def fact_histories(signals: list[dict[str, Any]]) -> list[FactHistory]:
     """Return the score histories of the facts with the most of these signals, at most eight."""
     facts: dict[str, FactHistory] = {}
-    for signal in signals:
-        if "score" in signal:
-            fact = facts.setdefault(signal["fact_id"], FactHistory(fact_id=signal["fact_id"], at=[], scores=[]))
-            fact.at.append(signal["at"])
-            fact.scores.append(signal["score"])
+    scored = [signal for signal in signals if "score" in signal]
+    for signal in readable("score of a signal", scored, lambda each: msgspec.convert(each, _ScoredSignal)):
+        fact = facts.setdefault(signal.fact_id, FactHistory(fact_id=signal.fact_id, at=[], scores=[]))
+        fact.at.append(signal.at)
+        fact.scores.append(signal.score)
     return sorted(facts.values(), key=lambda fact: -len(fact.at))[:MAX_HISTORIES]

@@ -116,16 +116,8 @@ class BankStatistics:
     def days(self) -> list[BankDay]:
         """Return the days (UTC) that had signals, oldest first, at most 400."""
         flat = self._db.command("HGETALL", self._shard.key("bankdays", self.bank))
-        found = sorted((int(day), unpack_day(packed)) for day, packed in zip(flat[::2], flat[1::2], strict=True))
-        return [
-            BankDay(
-                day=(_EPOCH + timedelta(days=day)).isoformat(),
-                average_score=clamp_score(mean),
-                facts=int(facts),
-                signal_breakdown=by_signal_type(counts),
-            )
-            for day, (mean, facts, *counts) in found
-        ]
+        found = readable("day of a bank", zip(flat[::2], flat[1::2], strict=True), _bank_day)
+        return sorted(found, key=lambda day: day.day)
 
     def newest_signals(self, limit: int) -> list[dict[str, Any]]:
         """Return the newest signals, oldest first, at most 1,000.
@@ -167,6 +159,16 @@ def signals_applied(database: Database, layout: Layout) -> dict[str, int]:
 def unpack_day(packed: bytes) -> tuple[float, ...]:
     """Unpack a day of a bank: mean, facts, and counts, padded as `unpack_fact` pads a fact's."""
     return _DAY.unpack(packed[: _DAY.size].ljust(_DAY.size, b"\0"))
+
+
+def _bank_day(pair: tuple[bytes, bytes]) -> BankDay:
+    mean, facts, *counts = unpack_day(pair[1])
+    return BankDay(
+        day=(_EPOCH + timedelta(days=int(pair[0]))).isoformat(),
+        average_score=clamp_score(mean),
+        facts=int(facts),
+        signal_breakdown=by_signal_type(counts),
+    )
 
 
 def by_signal_type(counts: Sequence[float]) -> dict[str, int]:

@@ -17,7 +17,10 @@ from tellback.errors import StateConflict, TellbackError
 from tellback.log import get_logger
 from tellback.state.database import Command, Database, WrongType
 
-UNREADABLE: Final = (msgspec.MsgspecError, exceptions.ResponseError, ValueError, TypeError, LookupError, RecursionError)
+UNREADABLE: Final = (
+    *(msgspec.MsgspecError, exceptions.ResponseError, ValueError, TypeError),
+    *(LookupError, OverflowError, RecursionError),
+)
 """The errors of decoding a value that this release did not store, or of reading a key of another type."""
 
 MAX_WHOLE: Final = 1 << 53  # scores are doubles
