@@ -13,9 +13,8 @@
 -- @include decision
 -- @include tally
 -- @include steady
--- constants: TIMERS_LIFETIME
+-- constants: DAY_MS, TIMERS_LIFETIME
 local EXPIRES_AFTER = 3
-local DAY_MS = 86400000
 local replayed = replay()
 if replayed then
   return replayed
