@@ -140,7 +140,7 @@ def test_calls_are_in_order_and_timed_while_ids_stand_still(tmp_path: Path) -> N
 
 
 def taken_by_a_hook(tb: Tellback, settings: Settings, prompt: Prompt) -> int:
-    """Take the feedback of a prompt as a hook does."""
+    """Return how many pieces of feedback a hook takes."""
     options = read_options([f"--redis-url={settings.redis_url}"], {"TELLBACK_DATA_DIR": settings.data_dir})
     event = HookEvent("UserPromptSubmit", prompt.session, prompt.evaluation, None, {})
     memory, end = TeamCache(options.data, options.team, options.redis_url), time.monotonic() + 30

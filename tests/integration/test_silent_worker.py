@@ -74,7 +74,7 @@ def test_a_worker_is_healthy_whatever_somebody_wrote_into_its_team_s_key(databas
 def test_only_a_worker_that_was_silent_for_all_that_time_is_killed(
     database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """An outage of Redis begins the time anew, and so does a start of the worker. Requirement A-442."""
+    """An outage of Redis begins the time again, and so does a start of the worker. Requirement A-442."""
     del database
     redis_url = os.environ["TELLBACK_REDIS_URL"]
     check = ["--kill-after", "60", "worker", "w@test"]
