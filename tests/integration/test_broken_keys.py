@@ -233,7 +233,7 @@ def test_an_entry_waits_for_its_place_among_the_dead_letters(
     assert database.command("XLEN", stream) == 0
 
 
-@pytest.mark.parametrize("name", ["limits", "bucket"])
+@pytest.mark.parametrize("name", ["limits", "bucket", "turns"])
 def test_a_host_publishes_and_opens_turns_whatever_its_limits_hold(tb: Tellback, database: Database, name: str) -> None:
     """A worker renames the key within minutes; until then the host must not put events into its quarantine."""
     LimitStore(database, tb.context.layout).change(events_per_second=1_000)
@@ -245,6 +245,23 @@ def test_a_host_publishes_and_opens_turns_whatever_its_limits_hold(tb: Tellback,
     assert database.command("XLEN", stream_of(tb.context.layout.of("s"), Family.EVENTS)) == 3
     for shard in tb.context.layout.all:
         database.command("DEL", shard.key(name))
+
+
+def test_a_dead_letter_stays_if_the_audit_log_cannot_name_who_dropped_it(
+    tb: Tellback, consume: Callable[[], None], database: Database, layout: Layout
+) -> None:
+    """It was gone, and then the script failed."""
+    shard, dead = layout.of("s"), DeadLetters(database, layout)
+    database.command("XADD", stream_of(shard, Family.EVENTS), "*", "m", "no JSON")
+    publish(tb, 1)
+    consume()
+    [letter] = dead.newest()
+    overwrite(database, shard.key("audit"), "list")
+    for act in (dead.drop, dead.replay):
+        with pytest.raises(ResponseError):
+            act(letter.id)
+    assert [each.id for each in dead.newest()] == [letter.id]
+    database.command("DEL", shard.key("audit"))
 
 
 @pytest.mark.parametrize("name", ["turnstats", "channels"])
@@ -269,3 +286,19 @@ def test_feedback_that_cannot_be_read_keeps_no_other_from_its_agent(
     database.command("LPUSH", mailbox, "{", "5", '{"severity":"of a newer release"}')
     assert [feedback.provider_name for feedback in prompt.feedback()] == ["ToolUsageMonitor"]
     assert prompt.feedback() == []
+
+
+def test_feedback_of_a_timer_is_given_whatever_the_timers_hold(
+    tb: Tellback, consume: Callable[[], None], database: Database
+) -> None:
+    """It had left the mailbox when the script failed, and all other feedback with it."""
+    every_call = FeedbackProviderConfig(ToolUsageMonitor(), FeedbackTrigger(every_n_calls=1))
+    prompt = tb.prompt("s", "p", feedback_providers=[every_call])
+    prompt.tool_invoked("t")
+    consume()
+    shard = tb.context.layout.of("s")
+    mailbox = shard.key("mailbox", "s", "p", prompt.evaluation)
+    database.command("RPUSH", mailbox, database.command("LINDEX", mailbox, 0)[:-1] + b',"slot":0,"every":1000}')
+    overwrite(database, shard.key("timers"), "zset")
+    assert len(prompt.feedback()) == 2
+    database.command("DEL", shard.key("timers"))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+from redis.exceptions import ResponseError
 
 from tellback import SignalItem, Tellback
 from tellback.cli.metrics_collector import render_metrics
@@ -38,7 +39,7 @@ from tests.support.jobs import Queue, ended
 from tests.support.scores import build_bank
 from tests.support.signals import Bench, signal
 from tests.support.tool_calls import calls, publish
-from tests.support.turns import HELLO, opened, sent, state, store
+from tests.support.turns import HELLO, opened, sent, state, store, view
 
 Break = Callable[[str], None]
 
@@ -96,6 +97,16 @@ def test_a_turn_of_another_type_hides_no_other_that_was_handed_over(break_type: 
     break_type(store(tb).shard(turns[0].id).key("turn", turns[0].id))
     assert [turn.id for turn in tb.handed_over(to="h2")] == [turns[1].id]
     assert turns[1].id in [turn.id for turn in store(tb).newest(10)]
+
+
+def test_a_turn_stays_with_its_host_if_the_list_of_the_other_has_another_type(break_type: Break, tb: Tellback) -> None:
+    """The turn had its new host when the script failed, which never saw it in its list."""
+    turn = opened(tb)
+    before = view(tb, turn).host
+    break_type(store(tb).shard(turn.id).key("handover", "h2"))
+    with pytest.raises(ResponseError):
+        turn.hand_over(to="h2")
+    assert view(tb, turn).host == before
 
 
 def test_a_command_of_another_type_hides_no_other(

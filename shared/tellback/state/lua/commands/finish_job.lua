@@ -24,7 +24,7 @@ if job[1] and (job[1] ~= 'running' or job[2] ~= arg_token) then
     redis.call('RPUSH', key_superseded, arg_record)
     redis.call('LTRIM', key_superseded, -50, -1)
     redis.call('PEXPIRE', key_superseded, SUPERSEDED_LIFETIME)
-    redis.call('HINCRBY', keys.stats, 'superseded', 1)
+    redis.pcall('HINCRBY', keys.stats, 'superseded', 1)
   end
   return 'superseded'
 end

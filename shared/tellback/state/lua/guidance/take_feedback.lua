@@ -56,7 +56,8 @@ if stored then
   local now = onward(now_ms()) -- the time of the events and timers, with which it is compared
   redis.call('HSET', key_evaluation, 'taken_at', now)
   if every and every < math.huge then
-    redis.call('ZADD', key_timers, 'LT', string.format('%.0f', now + every), arg_member)
+    -- pcall: whatever the timers hold, the feedback has left the mailbox and must reach its agent
+    redis.pcall('ZADD', key_timers, 'LT', string.format('%.0f', now + every), arg_member)
     redis.call('PEXPIRE', key_timers, TIMERS_LIFETIME)
   end
 end

@@ -2,6 +2,8 @@
 -- @include clock
 -- constants: AUDIT_LIFETIME
 
+redis.call('LLEN', key_audit) -- first: if it has another type, nothing is done that it would not name
+
 -- `entry` is the entry's JSON without its first brace.
 local function append_audit(key, entry)
   redis.call('RPUSH', key, '{"at":' .. now_ms() .. ',' .. entry)

@@ -100,10 +100,10 @@ local function set_due(keys, turn, deadline, now, ...)
   redis.call('PEXPIRE', keys.due, DUE_LIFETIME)
 end
 
--- Adds the turn to listings.
+-- Adds the turn to listings. pcall: one of another type must cost no turn and no answer.
 local function add_to_listing(newest, turn)
-  redis.call('ZADD', newest, turn.opened_at, turn.id)
-  redis.call('ZREMRANGEBYRANK', newest, 0, -1001)
+  redis.pcall('ZADD', newest, turn.opened_at, turn.id)
+  redis.pcall('ZREMRANGEBYRANK', newest, 0, -1001)
   redis.call('PEXPIRE', newest, TURNS_LIFETIME)
 end
 

@@ -21,8 +21,8 @@ if state ~= 'open' then
   return answer({state = state, handed_over = false})
 end
 local now = now_ms()
+redis.call('ZADD', key_handover, now, turn.id) -- first: if the list has another type, nothing is done
 write_turn(keys, 'host', arg_host, 'handed_at', now)
-redis.call('ZADD', key_handover, now, turn.id)
 redis.call('ZREMRANGEBYRANK', key_handover, 0, -tonumber(arg_limit) - 1)
 redis.call('PEXPIRE', key_handover, HANDOVER_LIFETIME)
 report(keys, turn, 'handed_over', now, {host = arg_host, by = turn.host})
