@@ -48,12 +48,12 @@ for _, raw in ipairs(waiting) do
     taken[#taken + 1] = raw
   end
 end
+local now = onward(now_ms()) -- the time of the events and timers, with which it is compared
 redis.call('DEL', key_mailbox)
 if stored then
   if counts.expired > 0 then redis.call('HINCRBY', key_evaluation, 'expired', counts.expired) end
   redis.call('HINCRBY', key_evaluation, 'delivered', #taken)
   redis.call('HINCRBY', key_evaluation, 'takes', 1)
-  local now = onward(now_ms()) -- the time of the events and timers, with which it is compared
   redis.call('HSET', key_evaluation, 'taken_at', now)
   if every and every < math.huge then
     -- pcall: whatever the timers hold, the feedback has left the mailbox and must reach its agent
