@@ -75,6 +75,16 @@ def test_a_queued_command_stays_queued(database: Database, one: Layout, name: st
     assert leased(jobs) == wanted
 
 
+def test_a_queued_command_stays_queued_while_the_clock_cannot_be_read(database: Database, one: Layout) -> None:
+    """It left the queue and got a state, and no lease: no sweep would ever have found it."""
+    wanted = [Queue(database, one).put("s")]
+    jobs, clock = Jobs(database, one), one.shard(0).key("clock")
+    database.command("HSET", clock, "skew", "by hand", "last", "by hand")
+    tried(lambda: leased(jobs))
+    database.command("DEL", clock)
+    assert leased(jobs) == wanted
+
+
 @pytest.mark.parametrize("name", ["jobs", "joborder", "pools"])
 def test_a_lost_command_is_retried(database: Database, one: Layout, name: str) -> None:
     """Its record was stored, so that no later sweep queued the next attempt."""

@@ -6,13 +6,14 @@
 -- constants: JOB_LIFETIME, JOBS_LIFETIME, JOBORDER_LIFETIME, POOLS_LIFETIME
 local TURNS = 1099511627776 -- 2^40: priority * TURNS + turn stays exact in a double
 
--- Fails if a key of the queue, or the clock, has another type. A script that changes a queue calls it before it changes
--- anything: what it has done when it fails later stays done, and the command would be in no queue and have no record.
+-- Fails if a key of the queue has another type, or the clock cannot be read. A script that changes a queue calls it
+-- before it changes anything: what it has done when it fails later stays done, and the command would be in no queue and
+-- have no record.
 local function check_queue(keys)
   redis.call('ZCARD', keys.jobs)
   redis.call('HLEN', keys.order)
   redis.call('ZCARD', keys.pools)
-  redis.call('HLEN', key_clock)
+  steady(now_ms())
 end
 
 -- keys: {job=, jobs=, order=, pools=}
