@@ -21,6 +21,7 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.decay import Decay
+from tellback.state.intake import Intake
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_listing import JobListing
 from tellback.state.jobs import JobClaimant, JobLease, Jobs
@@ -40,6 +41,7 @@ from tests.support.scores import build_bank
 from tests.support.signals import Bench, signal
 from tests.support.tool_calls import calls, publish
 from tests.support.turns import HELLO, opened, sent, state, store, view
+from tests.support.waiting import wait_until
 
 Break = Callable[[str], None]
 
@@ -192,6 +194,21 @@ def test_calls_of_a_broken_evaluation_become_dead_letters(
     dead.replay(letter.id)
     consume()
     assert calls(tb) == 1
+
+
+def test_a_call_is_recovered_whatever_the_marker_of_its_provider_holds(
+    break_type: Break, tb: Tellback, database: Database, dead: DeadLetters, consume: Callable[[], None]
+) -> None:
+    """Each delivery failed at the marker, and the call became a dead letter."""
+    layout = tb.context.layout
+    shard = layout.of("s")
+    publish(tb, 1)
+    [taken] = Intake(database, layout).take_each([shard], Family.EVENTS, 0.001, 10)
+    assert taken.entries  # read by a consumer that died
+    wait_until(lambda: not database.command("EXISTS", taken.lease.key), "its lease ends")
+    break_type(shard.key("provider-call", Family.EVENTS))
+    deliver_until_dead(consume)
+    assert (calls(tb), dead.newest()) == (1, [])
 
 
 def test_records_of_another_type_hide_no_other_session(

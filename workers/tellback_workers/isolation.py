@@ -32,6 +32,7 @@ from tellback.redaction import redact_text, redact_value
 from tellback.settings import Settings
 from tellback.state.database import Database, small_write
 from tellback.state.keys import lifetime_ms
+from tellback.state.readable import read_each, readable, reply_of
 from tellback.truncation import readable_prefix
 from tellback.turns.pipeline.context import AgentSystem
 from tellback.turns.pipeline.runner import SystemStopped, TurnPipeline, load_systems
@@ -167,11 +168,14 @@ class ProviderCallMarker:
 
     def crashed_provider(self, about: str) -> ProviderSpec | None:
         """Return the provider that was called last, if the call was `about` this."""
-        raw = self._db.command("GET", self._key)
-        if raw is None:
-            return None
-        noted, spec = msgspec.json.decode(raw, type=tuple[str, ProviderSpec])
-        return spec if noted == about else None
+        # As none if it cannot be read: otherwise each delivery of the event would fail here, until it is a dead letter.
+        found = readable("provider call", read_each(self._db, [("GET", self._key)]), _decode_call)
+        return next((spec for noted, spec in filter(None, found) if noted == about), None)
+
+
+def _decode_call(raw: bytes | Exception | None) -> tuple[str, ProviderSpec] | None:
+    stored = reply_of(raw)
+    return None if stored is None else msgspec.json.decode(stored, type=tuple[str, ProviderSpec])
 
 
 class IsolatedInvoker:
