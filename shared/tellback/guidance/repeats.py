@@ -45,7 +45,14 @@ def normalized_arguments_json(params: Mapping[str, Any]) -> bytes:
 
 def fingerprint_of_normalized(tool: str, text: bytes) -> str:
     """Return the fingerprint of a call from the normal form of its arguments."""
-    return hashlib.blake2b(tool.encode("utf-8", "replace") + b"\0" + text, digest_size=8).hexdigest()
+    hashed = _hash_of(tool).copy()  # two thirds of the time of a new one
+    hashed.update(text)
+    return hashed.hexdigest()
+
+
+@lru_cache(maxsize=1024)
+def _hash_of(tool: str) -> hashlib.blake2b:
+    return hashlib.blake2b(tool.encode("utf-8", "replace") + b"\0", digest_size=8)
 
 
 def _normalize(value: Any, depth: int) -> Any:
@@ -93,9 +100,10 @@ _NO_DIGITS: Final = bytes(byte for byte in range(256) if byte not in b"012345678
 
 _NUMBERS: Final = re.compile(rb"\d+")
 
-# Without the arguments' names, which all calls of a tool share; `++` stops a name from matching minus its last letter.
-# \x80-\xff are the bytes of letters beyond ASCII in UTF-8.
-_WORDS: Final = re.compile(rb'[a-z_\x80-\xff]++(?!":)')
+# Everything but letters separates words; \x80-\xff are the bytes of letters beyond ASCII in UTF-8, \0 ends a name.
+_SEPARATED: Final = bytes(
+    byte if byte >= 0x80 or byte in b"abcdefghijklmnopqrstuvwxyz_\0" else 0x20 for byte in range(256)
+)
 
 _decode_call = msgspec.json.Decoder(ToolCall).decode
 
@@ -111,19 +119,30 @@ class AttemptMarks(msgspec.Struct, frozen=True, gc=False):  # a worker makes one
     high: int
 
 
-def attempt_marks(tool: str, text: bytes) -> AttemptMarks:
-    """Return the marks of a call from the normal form of its arguments.
+def attempt_marks(tool: str, text: bytes, asks: int = 0) -> AttemptMarks:
+    """Return the marks of a call from the normal form of its arguments; `asks` stands for its words if it is not 0.
 
     The smallest and largest word hash are a prefilter: near duplicates share nearly all words, so most share one of the
     two. Numbers are mixed in because calls with different numbers never repeat each other.
     """
     attempt = fingerprint_of_normalized(tool, text)
+    if asks:
+        return AttemptMarks(attempt, asks, asks)
     if len(text) > COMPARED_BYTES:
         exact = int(attempt[:8], 16)
         return AttemptMarks(attempt, exact, exact)
     numbers = zlib.crc32(text.translate(None, _NO_DIGITS), _tool_mark(tool))
-    words = [*map(zlib.crc32, _WORDS.findall(text))] or [0]
+    words = [*map(zlib.crc32, _words_in(text))] or [0]
     return AttemptMarks(attempt, min(words) ^ numbers, max(words) ^ numbers)
+
+
+def _words_in(text: bytes) -> list[bytes]:
+    """Return the words of a normal form without the arguments' names, which all calls of a tool share.
+
+    A regular expression took three times as long.
+    """
+    found = text.replace(b"\0", b" ").replace(b'":', b"\0 ").translate(_SEPARATED).split()
+    return [word for word in found if word[-1]]  # a name ends with 0
 
 
 @lru_cache(maxsize=1024)
