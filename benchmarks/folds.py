@@ -25,7 +25,7 @@ from benchmarks.scoring import LabelScore
 from benchmarks.transcripts import Transcript, read_coding
 from tellback import recommended_providers
 from tellback.guidance import measures
-from tellback.guidance.progress import detectors, fruitless, judge, undone
+from tellback.guidance.progress import detectors, fruitless, judge, reports, undone
 from tellback.guidance.progress.features import CallFeatures
 from tellback.guidance.progress.trail import ProgressTrail
 from tellback.guidance.repeats import AttemptMarks
@@ -70,8 +70,8 @@ GRID: Final[tuple[tuple[Any, str, tuple[float, ...]], ...]] = (
     (detectors, "SOON", (8, 12, 18)),
     (undone, "RESTORES", (2, 3)),
     (undone, "EDITS_FORGOTTEN_AFTER", (8, 16, 32)),
-    (judge, "QUIET", (12, 25, 40)),
-    (judge, "QUIET_WHILE_FAILING", (4, 8, 12)),
+    (reports, "QUIET", (12, 25, 40)),
+    (reports, "QUIET_WHILE_FAILING", (4, 8, 12)),
 )
 
 
@@ -106,7 +106,7 @@ def play(calls: Mapping[str, Sequence[JudgedCall]], settings: Sequence[Setting] 
     with ExitStack() as stack:
         for module, name, value in settings:
             # A module that imported the name has a copy of its own.
-            for holder in (detectors, fruitless, undone, judge):
+            for holder in (detectors, fruitless, undone, judge, reports):
                 if holder is module or hasattr(holder, name):
                     stack.enter_context(patch.object(holder, name, value))
         return {name: list(_found_in(each)) for name, each in calls.items()}

@@ -51,6 +51,8 @@ def is_due(slot: ProviderSlot, state: EvaluationState, now_ms: int) -> bool:
         return True
     if trigger.file_created is not None and not slot.file_reported and trigger.file_created in state.files:
         return True
+    if trigger.every_n_seconds is None:
+        return False
     every = trigger_period_ms(slot)
     return every is not None and now_ms - (state.began_at if slot.at is None else slot.at) >= every
 

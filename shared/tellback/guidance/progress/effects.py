@@ -159,10 +159,10 @@ _SCREENS: Final = words_in("computer computer_use computer_20250124")
 _PRESSES: Final = re.compile(r"(?:^|_)(?:press|key|scroll|swipe|hover|drag)(?:_|$)")
 
 
-def presses(tool: str, effect: Effect) -> bool:
-    """Check whether a call works a key, a wheel or a pointer, which does something else each time it is made."""
+def presses(tool: str) -> bool:
+    """Check whether a call that acts works a key, a wheel or a pointer, which does something else each time."""
     name = plain_name(tool)
-    return effect == "write" and (name in _SCREENS or _PRESSES.search(name) is not None)
+    return name in _SCREENS or _PRESSES.search(name) is not None
 
 
 def _words_of(tool: str) -> list[str]:
@@ -189,6 +189,7 @@ _READERS: Final = {
 } - {"toolsearch", "open"}
 
 
+@lru_cache(maxsize=1024)  # it is asked of each call
 def only_notes(tool: str) -> bool:
     """Check whether a tool only notes down what its agent thinks."""
     return plain_name(tool) in _THOUGHTS
@@ -218,6 +219,7 @@ def is_known(tool: str) -> bool:
     return plain_name(tool) in _TOOLS
 
 
+@lru_cache(maxsize=1024)
 def says_nothing(tool: str) -> bool:
     """Check whether a name of several words does not show what a call does; one word alone names what is asked."""
     return len(_words_of(tool)) > 1 and not is_known(tool) and _effect_of_verb(tool) is None

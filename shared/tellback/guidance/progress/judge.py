@@ -6,7 +6,7 @@ Providers, statistics and reports all use its answer, so that no two of them jud
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -15,25 +15,25 @@ from tellback.contracts.guidance import ToolCall, ToolInvoked
 from tellback.guidance.observations.evidence import Verdict
 from tellback.guidance.progress import detectors, endings, fruitless
 from tellback.guidance.progress.asked import asked_by
-from tellback.guidance.progress.effects import DeclaredEffect
+from tellback.guidance.progress.effects import DeclaredEffect, only_notes
 from tellback.guidance.progress.features import ENVIRONMENT, CallFeatures
 from tellback.guidance.progress.reading import call_features
+from tellback.guidance.progress.reports import first_reportable
 from tellback.guidance.progress.substance import add_lines
 from tellback.guidance.progress.trail import (
     ACTIONS_MAX,
     INDEXES_MAX,
     PATHS_MAX,
-    REPORTED_MAX,
     SCRIPTS_MAX,
     WORKED_MAX,
     Asked,
     ProgressTrail,
     StuckFinding,
     file_mark,
-    mark,
+    form_mark,
     remember,
 )
-from tellback.guidance.progress.undone import RESTORES, SAME_EDIT, edit_made_over, undone_edit
+from tellback.guidance.progress.undone import changes_or_restores, edit_made_over, undone_edit
 from tellback.guidance.repeats import (
     AttemptMarks,
     attempt_marks,
@@ -41,15 +41,7 @@ from tellback.guidance.repeats import (
     is_near_duplicate,
 )
 
-# Multiples of a kind's threshold at which it is reported again, more firmly; each level once in an evaluation. At
-# twice the threshold, one of two reports was right.
-FIRMER = (1, 3)
-# Calls without a further finding after one: an agent needs some to act on it. 25 is by judgement. With 4 in place of 8,
-# two reports more were right and none was false, and four of five folds choose it; with 0 to 2, two more again.
-QUIET = 25
-QUIET_WHILE_FAILING = 4
 LONG_ANSWER: Final = 4  # lines, which no two questions share by chance; by judgement
-FAILING = ("same_output", "same_failure", "undone_edit", "failing_tool", "worse_tests", "same_edit", "empty_searches")
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -86,9 +78,7 @@ def judge_call(  # noqa: PLR0917 - all that a judgement depends on
         call = decode_call(recent[place])
         return call.tool == event.tool and is_near_duplicate(text, asked_by(call.tool, call.params))
 
-    marks = attempt_marks(event.tool, text)
-    if features.asks:  # command lines are compared by what they name
-        marks = AttemptMarks(marks.attempt, features.asks, features.asks)
+    marks = attempt_marks(event.tool, text, features.asks)  # command lines are compared by what they name
     return judge(trail, features, marks, at, is_near)
 
 
@@ -118,38 +108,56 @@ def judge(
     changed = _expected_changes(trail, features)
     _note_action(trail, features, at, changes=bool(changed))
     known = trail.asked.get(marks.attempt)
-    repeats = _repeats(trail, features, marks, at, is_near)
+    repeats = _repeats(trail, features, marks, at, known, is_near)
     features.known, seen = add_lines(trail.seen, features.lines)
     if features.lines and features.known < 1 and not features.idles:
         trail.heard = at
-    found = [
-        detectors.same_failure(trail, features, at),
-        undone_edit(trail, features, at),
-        edit_made_over(trail, features, at),
-        detectors.same_output(trail, features, at),
-        fruitless.same_state(trail, features, at, known),
-        detectors.same_call(features, at, repeats),
-        detectors.same_lines(trail, features, at),
-        detectors.two_states(trail, features, at, hash_of(marks.attempt, at if features.hides else features.news)),
-        detectors.worse_tests(trail, features, at),
-        detectors.failing_tool(trail, features, at),
-        fruitless.same_complaint(trail, features, at),
-        fruitless.in_vain(trail, features, at),
-        detectors.same_counts(trail, features, at),
-        detectors.blind_probe(trail, features, at),
-        endings.dead_wait(trail, features, at, repeats),
-        endings.after_done(trail, features, at),
-        detectors.no_news(trail, features, at, is_stale=_is_stale(trail, features, repeats)),
-        detectors.no_new_lines(trail, features, at),
-        detectors.idle_calls(trail, features, at),
-        _same_answer(trail, features, at, repeats),
-    ]
+    found = _found(trail, features, at, repeats, known, hash_of(marks.attempt, at if features.hides else features.news))
     _note_changes(trail, features, changed, at)
     trail.seen = seen
-    finding = _first_reportable(trail, found)
+    finding = first_reportable(trail, found) if any(found) else None
     if finding is not None:
         trail.finding, trail.spoken = finding, at
     return Judgement(tuple(repeats), finding)
+
+
+def _found(  # noqa: PLR0917 - all that a detector may look at
+    trail: ProgressTrail, features: CallFeatures, at: int, repeats: list[int], known: Asked | None, state: int
+) -> tuple[StuckFinding | None, ...]:
+    """Ask the detectors; of two findings, the first one is reported.
+
+    Each is asked only if the call or the trail has something that it looks at, as most calls have for three or four:
+    asking all twenty took half of the time of a judgement.
+    """
+    failed, effect, again = features.failed, features.effect, len(repeats) > 1
+    tests, nothing = features.tests is not None, features.empty or features.absent
+    familiar = features.known >= detectors.FAMILIAR_SHARE or trail.familiar
+    return (
+        detectors.same_failure(trail, features, at) if failed else None,
+        undone_edit(trail, features, at) if failed or trail.restores or changes_or_restores(features) else None,
+        edit_made_over(trail, features, at) if features.wrong else None,
+        detectors.same_output(trail, features, at) if features.answers or features.scripted else None,
+        fruitless.same_state(trail, features, at, known) if features.state and known is not None else None,
+        detectors.same_call(features, at, repeats) if again else None,
+        detectors.same_lines(trail, features, at) if features.views or trail.reread else None,
+        detectors.two_states(trail, features, at, state),
+        detectors.worse_tests(trail, features, at) if tests or features.findings is not None else None,
+        detectors.failing_tool(trail, features, at) if failed or trail.tools else None,
+        fruitless.same_complaint(trail, features, at) if failed else None,
+        fruitless.in_vain(trail, features, at) if nothing or trail.empties[0] or trail.missing[0] else None,
+        detectors.same_counts(trail, features, at) if tests else None,
+        detectors.blind_probe(trail, features, at) if features.probes else None,
+        endings.dead_wait(trail, features, at, repeats) if features.waits or effect == "wait" else None,
+        endings.after_done(trail, features, at) if trail.done or effect in _ASKS_NOTHING else None,
+        detectors.no_news(trail, features, at, is_stale=_is_stale(trail, features, repeats))
+        if again or trail.stale or trail.reread
+        else None,
+        detectors.no_new_lines(trail, features, at) if familiar else None,
+        detectors.idle_calls(trail, features, at)
+        if trail.idle or effect == "none" or only_notes(features.tool)
+        else None,
+        _same_answer(trail, features, at, repeats) if features.known >= 1 else None,
+    )
 
 
 def _note_action(trail: ProgressTrail, features: CallFeatures, at: int, *, changes: bool) -> None:
@@ -167,7 +175,7 @@ def _note_outcome(trail: ProgressTrail, features: CallFeatures, at: int) -> None
     trail.failing = trail.failing_since = 0
     form = features.form or features.purpose
     if form and features.effect != "wait":  # a look that shows no failure yet works through no list
-        remember(trail.worked, mark(form), at, WORKED_MAX)
+        remember(trail.worked, form_mark(form), at, WORKED_MAX)
     if features.moves:  # what failed at another revision says nothing of what is here
         trail.failures, trail.tests, trail.restores = {}, {}, []
 
@@ -176,46 +184,9 @@ def _note_outcome(trail: ProgressTrail, features: CallFeatures, at: int) -> None
 _ACTIONS: Final = frozenset({"write", "install", "run", "test"})
 
 
-def _first_reportable(trail: ProgressTrail, found: Iterable[StuckFinding | None]) -> StuckFinding | None:
-    reportable = None
-    for each in filter(None, found):
-        new = _at_new_level(trail, each)
-        if new is None:
-            _note_continued(trail, each)
-        elif reportable is None and _may_speak(trail, each):
-            reportable = new
-    if reportable is not None:
-        remember(trail.reported, _key(reportable), (reportable.level, reportable.at), REPORTED_MAX)
-    return reportable
-
-
-def _note_continued(trail: ProgressTrail, finding: StuckFinding) -> None:
-    """Record that what was reported still lasts: a window that has moved on makes it no other finding."""
-    key = _key(finding)
-    level, _ = trail.reported[key]
-    trail.reported[key] = (level, finding.at)
-
-
-def _key(finding: StuckFinding) -> str:
-    return mark(f"{finding.kind} {finding.subject}")
-
-
 def note_change(trail: ProgressTrail, at: int) -> None:
     """Record a change by someone else after call `at`: any answer may be another one now."""
     trail.changed = trail.anything = trail.fixed = at
-
-
-def _may_speak(trail: ProgressTrail, finding: StuckFinding) -> bool:
-    fails = finding.kind in FAILING or (finding.kind == "same_call" and finding.detail)
-    quiet = QUIET_WHILE_FAILING if fails and not _in_another_way(finding, trail.finding) else QUIET
-    return not trail.spoken or finding.at - trail.spoken >= quiet
-
-
-def _in_another_way(finding: StuckFinding, last: StuckFinding | None) -> bool:
-    """Check whether a finding is of the stretch that was reported last, or of its error, counted in another way."""
-    if last is None or _key(finding) == _key(last):
-        return False
-    return finding.since <= last.at or (finding.detail != "" and finding.detail == last.detail)
 
 
 def hash_of(attempt: str, news: int) -> int:
@@ -230,20 +201,24 @@ def _is_stale(trail: ProgressTrail, features: CallFeatures, repeats: list[int]) 
     return len(repeats) >= least and features.effect in ("read", "search", "run", "test") and not features.waits
 
 
-def _repeats(
-    trail: ProgressTrail, features: CallFeatures, marks: AttemptMarks, at: int, is_near: Callable[[int], bool]
+def _repeats(  # noqa: PLR0917 - all that a repeat depends on
+    trail: ProgressTrail,
+    features: CallFeatures,
+    marks: AttemptMarks,
+    at: int,
+    known: Asked | None,
+    is_near: Callable[[int], bool],
 ) -> list[int]:
-    known = trail.asked.get(marks.attempt)
     if (features.unseen or features.effect in _ASKS_NOTHING) and not features.presses:
         return [at]
     if features.presses and known is not None and known.indexes[-1] < at - 1:
         known = None  # it was looked at in between
-    since = _changed_at(trail, features, known)
     indexes: list[int] = []
     if known is not None and known.news == features.news:
+        since = _changed_at(trail, features, known)
         indexes = [index for index in known.indexes if index > since]
     if not indexes and features.effect in _NEARLY and not features.absent:  # `/order` is not `/orders`
-        indexes = _near_repeats(trail, features, marks, since, is_near)
+        indexes = _near_repeats(trail, features, marks, known, is_near)
     indexes.append(at)
     if len(indexes) > INDEXES_MAX:  # the first ones show since when, and which levels were reached
         del indexes[INDEXES_MAX // 2]
@@ -258,13 +233,21 @@ _NEARLY = frozenset({"read", "search", "run"})
 
 
 def _near_repeats(
-    trail: ProgressTrail, features: CallFeatures, marks: AttemptMarks, since: int, is_near: Callable[[int], bool]
+    trail: ProgressTrail,
+    features: CallFeatures,
+    marks: AttemptMarks,
+    known: Asked | None,
+    is_near: Callable[[int], bool],
 ) -> list[int]:
     news, low, high = features.news, marks.low, marks.high
     if features.programs:
-        return [index for index in _asked_otherwise(trail, features) if index > since]
-    if not (low in trail.near or high in trail.near):
+        otherwise = _asked_otherwise(trail, features)
+        since = _changed_at(trail, features, known) if otherwise else 0
+        return [index for index in otherwise if index > since]
+    near = trail.near
+    if low not in near and high not in near:
         return []
+    since = _changed_at(trail, features, known)
     alike = [each for each in trail.asked.values() if each.news == news and (each.low == low or each.high == high)]
     for asked in reversed(alike):
         newest = asked.indexes[-1]
@@ -360,31 +343,3 @@ def _note_changes(trail: ProgressTrail, features: CallFeatures, changed: list[st
 
 
 _ENVIRONMENT_MARK: Final = file_mark(ENVIRONMENT)
-
-
-def _at_new_level(trail: ProgressTrail, finding: StuckFinding) -> StuckFinding | None:
-    """Return the finding with its level if this level was not found before."""
-    known, last_at = trail.reported.get(_key(finding), (0, 0))
-    level = max(1, sum(finding.count >= THRESHOLDS[finding.kind] * times for times in FIRMER))
-    if level <= known and finding.since <= last_at:  # with calls that are all newer it is another one
-        return None
-    return msgspec.structs.replace(finding, level=level)
-
-
-THRESHOLDS = {
-    "same_output": detectors.SAME_OUTPUT,
-    "same_failure": detectors.SAME_FAILURE,
-    "undone_edit": RESTORES,
-    "same_edit": SAME_EDIT,
-    "same_call": detectors.SAME_CALL,
-    "same_lines": detectors.SAME_LINES,
-    "two_states": 1,
-    "worse_tests": detectors.WORSE_RUNS,
-    "failing_tool": detectors.FAILING_TOOL,
-    "empty_searches": fruitless.EMPTY_SEARCHES,
-    "same_counts": detectors.SAME_COUNTS,
-    "blind_probe": detectors.BLIND_PROBES,
-    "dead_wait": endings.WAITS_FOR_DEAD,
-    "after_done": endings.AFTER_DONE,
-    "no_news": detectors.STALE_OF_EIGHT,
-}

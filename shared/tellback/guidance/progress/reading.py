@@ -70,7 +70,7 @@ _TARGETS: Final = {name: rank for rank, name in enumerate((*_QUERIES, *_PATHS))}
 
 def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect | None = None) -> CallFeatures:
     """Return the features of a call; `verdict` is what observation says it counts as, `declared` what its host says."""
-    features = _asked(event.tool, _plain_names(event.params), declared)
+    features = _asked(event.tool, event.params, declared)
     said = _substance_of(event.error or event.result or "")
     features.news, text = said.news, said.text
     features.neutral = verdict == "neutral"
@@ -166,7 +166,8 @@ def _read_answer(features: CallFeatures, said: _Substance) -> None:
         features.state = text
     if features.effect in ("read", "run") and not features.views and substance.is_pending(text):
         features.waits = True
-    features.presses = not (is_page or features.failed) and presses(features.tool, features.effect)
+    acts = features.effect == "write" and not (is_page or features.failed)
+    features.presses = acts and presses(features.tool)
     features.unseen = features.presses or (said.is_unseen and not features.failed)
     if features.fallback and features.effect == "search":
         bare = text.strip()
@@ -197,22 +198,23 @@ def _read_result(features: CallFeatures, said: _Substance, *, reported: bool) ->
         features.wrong = found_after_edit(text)[:_ERROR_CHARS]
 
 
-def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None) -> CallFeatures:
-    name = plain_name(tool)
+def _asked(tool: str, given: Mapping[str, Any], declared: DeclaredEffect | None) -> CallFeatures:
+    name, shape = plain_name(tool), _shape_of(tool, given)
+    params = given if shape.plain == shape.given else dict(zip(shape.plain, given.values(), strict=True))
     is_shell = "cmd" in params or "bash" in name or "shell" in name
     if name in SHELLS or (is_shell and _text(params, _COMMANDS) is not None and not is_known(tool)):
         return shell_features(tool, _command_line(params), params)
     if name in INTERPRETERS:
         return shell_features(tool, f"python <<'EOF'\n{_text(params, _COMMANDS) or ''}\nEOF", params)
     if name in EDITORS:
-        return _editor_features(tool, _text(params, _COMMANDS) or "", params)
+        return _editor_features(tool, _text(params, _COMMANDS) or "", params, _target(shape, params))
     effect = tool_effect(tool, params, declared)
     path = _text(params, _PATHS) if effect in ("write", "read") else None
-    target = _target(params)
+    target = _target(shape, params)
     features = CallFeatures(tool, effect, target, _shown(tool, target, params))
     features.answers = effect in ("write", "run", "read") and not path and "files" not in params
     features.sends = effect == "run" and says_nothing(tool) and str(params.get("method", "")).upper() not in _ASKING
-    features.form = _form(tool, params)
+    features.form = shape.form or _form_with_methods(tool, params)
     features.idles = effect == "wait" and only_waits(params)
     if effect == "search":
         features.sought = _text(params, _QUERIES) or ""
@@ -223,7 +225,7 @@ def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None
     elif effect == "read" and path:
         features.views = (_view(path, params, name),)
     elif effect == "read" and is_list(spans := params.get("files")):
-        plain = [_plain_names(each) for each in spans[:4] if is_dict(each) and not each.get("span_ids")]
+        plain = [_in_plain(each) for each in spans[:4] if is_dict(each) and not each.get("span_ids")]
         features.views = tuple(_view(_text(each, _PATHS) or "", each, name) for each in plain)
     return features
 
@@ -251,24 +253,44 @@ _ASKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _HAS_METHOD: Final = frozenset(_METHODS)
 
 
-def _form(tool: str, params: Mapping[str, Any]) -> str:
-    if _HAS_METHOD.isdisjoint(params):  # most tools
-        return " ".join([tool, *sorted(params)])
+def _form_with_methods(tool: str, params: Mapping[str, Any]) -> str:
     values = [str(params[name])[:_SHORT_CHARS] for name in _METHODS if name in params]
     return " ".join([tool, *sorted(params), *values])
 
 
-def _plain_names(params: Mapping[str, Any]) -> Mapping[str, Any]:
+class _Shape(NamedTuple):
+    """The reading of the names of a call's arguments: as given, in plain spelling, and those that may be its target.
+
+    `form` is "" if values belong to it too.
+    """
+
+    given: tuple[str, ...]
+    plain: tuple[str, ...]
+    targets: tuple[str, ...]
+    form: str
+
+
+def _shape_of(tool: str, params: Mapping[str, Any]) -> _Shape:
     names = tuple(params)
-    plain = (_plain if sum(map(len, names)) <= _SHORT_CHARS else _read_plain)(*names)
-    return params if plain == names else dict(zip(plain, params.values(), strict=True))
+    return (_known_shape if sum(map(len, names)) <= _SHORT_CHARS else _read_shape)(tool, *names)
 
 
-def _read_plain(*names: str) -> tuple[str, ...]:
-    return tuple(name.lower().replace("_", "").replace("-", "") for name in names)
+def _read_shape(tool: str, *names: str) -> _Shape:
+    plain = tuple(map(_plain_spelling, names))
+    targets = sorted(_TARGETS.keys() & plain, key=_TARGETS.__getitem__)
+    form = " ".join([tool, *sorted({*plain})]) if _HAS_METHOD.isdisjoint(plain) else ""
+    return _Shape(names, plain, tuple(targets), form)
 
 
-_plain: Final = lru_cache(maxsize=1024)(_read_plain)  # a fleet's tools have few sets of names
+def _in_plain(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {_plain_spelling(name): value for name, value in params.items()}
+
+
+def _plain_spelling(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
+
+
+_known_shape: Final = lru_cache(maxsize=1024)(_read_shape)  # a fleet's tools have few sets of names
 
 
 def _text(params: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
@@ -321,11 +343,9 @@ def _change(edit: Edit) -> str:
     return f"{edit.path.rpartition('/')[2]} {edit.old} {edit.new}"
 
 
-def _editor_features(tool: str, command: str, params: Mapping[str, Any]) -> CallFeatures:
+def _editor_features(tool: str, command: str, params: Mapping[str, Any], target: str) -> CallFeatures:
     path = _text(params, _PATHS) or ""
-    features = CallFeatures(
-        tool, "read" if command == "view" else "write", _target(params), f"{command} {path}"[:SHOWN]
-    )
+    features = CallFeatures(tool, "read" if command == "view" else "write", target, f"{command} {path}"[:SHOWN])
     if command == "view":
         features.views = (_view(path, params, "view"),)
         return features
@@ -340,13 +360,12 @@ def _editor_features(tool: str, command: str, params: Mapping[str, Any]) -> Call
     return features
 
 
-def _target(params: Mapping[str, Any]) -> str:
-    found, best = "", len(_TARGETS)
-    for name, value in params.items():  # a call has fewer arguments than there are names
-        rank = _TARGETS.get(name, best)
-        if rank < best and isinstance(value, str):
-            found, best = value, rank
-    return found[:200]
+def _target(shape: _Shape, params: Mapping[str, Any]) -> str:
+    for name in shape.targets:
+        value = params[name]
+        if isinstance(value, str):
+            return value[:200]
+    return ""
 
 
 def _shown(tool: str, target: str, params: Mapping[str, Any]) -> str:

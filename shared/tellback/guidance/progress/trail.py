@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import MutableMapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, TypeVar
 
 import msgspec
@@ -140,14 +140,21 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     def remember_asked(self, attempt: str, call: Asked) -> None:
         """Store a call that was made."""
         remember(self.asked, attempt, call, ASKED_MAX)
-        self.near.update((call.low, call.high))
-        if len(self.near) > _NEAR_MAX:
+        near = self.near
+        near.update((call.low, call.high))
+        if len(near) > _NEAR_MAX:
             del self.near
 
 
 def mark(text: str) -> str:
     """Return the key of a text in the trail's tables."""
     return f"{zlib.crc32(text.encode('utf-8', 'replace')):x}"
+
+
+@lru_cache(maxsize=1024)  # most calls have the form of an earlier one
+def form_mark(form: str) -> str:
+    """Return the key of what a call has in common with others, which is short."""
+    return mark(form)
 
 
 def file_mark(path: str) -> str:

@@ -74,7 +74,7 @@ def _failed_to_change(features: CallFeatures) -> bool:
 def _found_in(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     if trail.restores and _works(features):
         trail.restores = []
-    if not _changes_or_restores(features):
+    if not changes_or_restores(features):
         return None
     redone = _made_again(trail, features, at)
     if redone is not None:
@@ -159,7 +159,8 @@ def _works(features: CallFeatures) -> bool:
     return runs and bool(features.lines) and not features.fixes and not shows_fault(features)
 
 
-def _changes_or_restores(features: CallFeatures) -> bool:
+def changes_or_restores(features: CallFeatures) -> bool:
+    """Check whether a call changes files or takes back a change."""
     return bool(features.writes or features.edit or features.restores or features.unstashes or features.copies)
 
 

@@ -1,0 +1,86 @@
+"""Choose the finding of a call that is reported: each level of a finding once, and not too soon after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from tellback.guidance.progress import detectors, endings, fruitless
+from tellback.guidance.progress.trail import REPORTED_MAX, ProgressTrail, StuckFinding, mark, remember
+from tellback.guidance.progress.undone import RESTORES, SAME_EDIT
+
+# Multiples of a kind's threshold at which it is reported again, more firmly; each level once in an evaluation. At
+# twice the threshold, one of two reports was right.
+FIRMER = (1, 3)
+# Calls without a further finding after one: an agent needs some to act on it. 25 is by judgement. With 4 in place of 8,
+# two reports more were right and none was false, and four of five folds choose it; with 0 to 2, two more again.
+QUIET = 25
+QUIET_WHILE_FAILING = 4
+FAILING = ("same_output", "same_failure", "undone_edit", "failing_tool", "worse_tests", "same_edit", "empty_searches")
+
+
+def first_reportable(trail: ProgressTrail, found: Iterable[StuckFinding | None]) -> StuckFinding | None:
+    """Return the first finding that may be reported now, and record it and those that still last."""
+    reportable = None
+    for each in filter(None, found):
+        new = _at_new_level(trail, each)
+        if new is None:
+            _note_continued(trail, each)
+        elif reportable is None and _may_speak(trail, each):
+            reportable = new
+    if reportable is not None:
+        remember(trail.reported, _key(reportable), (reportable.level, reportable.at), REPORTED_MAX)
+    return reportable
+
+
+def _note_continued(trail: ProgressTrail, finding: StuckFinding) -> None:
+    """Record that what was reported still lasts: a window that has moved on makes it no other finding."""
+    key = _key(finding)
+    level, _ = trail.reported[key]
+    trail.reported[key] = (level, finding.at)
+
+
+def _key(finding: StuckFinding) -> str:
+    return mark(f"{finding.kind} {finding.subject}")
+
+
+def _may_speak(trail: ProgressTrail, finding: StuckFinding) -> bool:
+    fails = finding.kind in FAILING or (finding.kind == "same_call" and finding.detail)
+    quiet = QUIET_WHILE_FAILING if fails and not _in_another_way(finding, trail.finding) else QUIET
+    return not trail.spoken or finding.at - trail.spoken >= quiet
+
+
+def _in_another_way(finding: StuckFinding, last: StuckFinding | None) -> bool:
+    """Check whether a finding is of the stretch that was reported last, or of its error, counted in another way."""
+    if last is None or _key(finding) == _key(last):
+        return False
+    return finding.since <= last.at or (finding.detail != "" and finding.detail == last.detail)
+
+
+def _at_new_level(trail: ProgressTrail, finding: StuckFinding) -> StuckFinding | None:
+    """Return the finding with its level if this level was not found before."""
+    known, last_at = trail.reported.get(_key(finding), (0, 0))
+    level = max(1, sum(finding.count >= THRESHOLDS[finding.kind] * times for times in FIRMER))
+    if level <= known and finding.since <= last_at:  # with calls that are all newer it is another one
+        return None
+    return msgspec.structs.replace(finding, level=level)
+
+
+THRESHOLDS = {
+    "same_output": detectors.SAME_OUTPUT,
+    "same_failure": detectors.SAME_FAILURE,
+    "undone_edit": RESTORES,
+    "same_edit": SAME_EDIT,
+    "same_call": detectors.SAME_CALL,
+    "same_lines": detectors.SAME_LINES,
+    "two_states": 1,
+    "worse_tests": detectors.WORSE_RUNS,
+    "failing_tool": detectors.FAILING_TOOL,
+    "empty_searches": fruitless.EMPTY_SEARCHES,
+    "same_counts": detectors.SAME_COUNTS,
+    "blind_probe": detectors.BLIND_PROBES,
+    "dead_wait": endings.WAITS_FOR_DEAD,
+    "after_done": endings.AFTER_DONE,
+    "no_news": detectors.STALE_OF_EIGHT,
+}
