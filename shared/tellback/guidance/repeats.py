@@ -2,8 +2,9 @@
 
 Two calls are the same attempt if their arguments are equal in normal form; failures, repeats and taken suggestions all
 use this one answer. Reads and searches are also compared if they are nearly identical: the same tool, the same numbers
-in the same order (another page is another call), and texts that share nine tenths of their trigrams. Whether a call
-repeats another is judged in `tellback.guidance.progress`.
+in the same order (another page is another call), and texts that share nine tenths of their trigrams. The measure
+of progress leaves out of the normal form what only looks different each time: remarks, and how long a call waits first.
+Whether a call repeats another is judged in `tellback.guidance.progress`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import msgspec
 
 from tellback.contracts.guidance import ToolCall
 from tellback.errors import InvalidInput
+from tellback.guidance.progress.effects import SHELLS, plain_name, tool_effect
 
 _DEPTH: Final = 32  # arguments from a model may be nested deeper than Python can recurse
 
@@ -41,6 +43,44 @@ def normalized_arguments_json(params: Mapping[str, Any]) -> bytes:
         return _encode(_normalize_items(params, 0))
     except Exception:  # noqa: BLE001 - a user's object may raise anything from its repr
         return type(params).__name__.encode()
+
+
+# What an agent says about its call beside what it asks for; it finds new words each time.
+_REMARKS: Final = frozenset({
+    "explanation", "thought", "thoughts", "reasoning", "rationale", "toolaction", "toolsummary", "security_risk",
+    "requires_approval", "justification", "with_escalated_permissions", "intent",
+})  # fmt: skip
+# However long an agent waits before it looks, it looks at the same.
+_SLEEPS: Final = re.compile(rb"\bsleep (?:\d+(?:\.\d+)?[smh]?)\b|\bstart-sleep (?:-\w+ )?\d+\b|\btimeout /t \d+\b")
+_LENGTHS: Final = frozenset({"time", "seconds", "timeout", "timeout_ms", "duration", "delay", "ms", "wait_seconds"})
+# These are a remark beside a command alone: of an issue or a task the description is the matter.
+_REMARKS_OF_COMMANDS: Final = _REMARKS | {"description", "timeout", "timeout_ms", "yield_time_ms", "max_output_tokens"}
+
+
+# A comment behind a command line; in quotes or in the text of a here-document it may be something else.
+_COMMENT: Final = re.compile(r"\s+#[^\n'\"`]*$")
+
+
+def only_waits(params: Mapping[str, Any]) -> bool:
+    """Check whether the arguments of a tool that waits say no more than how long."""
+    return all(name.lower() in _LENGTHS for name in params)
+
+
+def asked_by(tool: str, params: Mapping[str, Any]) -> bytes:
+    """Return the normal form of a call's arguments without remarks, comments and the length of its waits."""
+    runs = plain_name(tool) in SHELLS
+    remarks = _REMARKS_OF_COMMANDS if runs else _REMARKS
+    if not remarks.isdisjoint(map(str.lower, params)):
+        params = {name: value for name, value in params.items() if name.lower() not in remarks}
+    if not runs and not _LENGTHS.isdisjoint(params) and tool_effect(tool, params) == "wait":
+        params = {name: value for name, value in params.items() if name not in _LENGTHS}
+    if runs and any("#" in value and "\n" not in value for value in params.values() if isinstance(value, str)):
+        params = {
+            name: _COMMENT.sub("", value) if isinstance(value, str) and "\n" not in value else value
+            for name, value in params.items()
+        }
+    text = normalized_arguments_json(params)
+    return _SLEEPS.sub(b"sleep", text) if b"sleep" in text or b"timeout" in text else text
 
 
 def fingerprint_of_normalized(tool: str, text: bytes) -> str:

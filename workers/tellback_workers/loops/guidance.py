@@ -25,6 +25,7 @@ from tellback.contracts.limits import HOOK_ID
 from tellback.errors import TellbackError
 from tellback.guidance.evaluation import BatchEffects, EvaluationState, apply_event, new_evaluation, record_change
 from tellback.guidance.observations.classify import classify_published_call
+from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationCache, EvaluationId, LoadedEvaluation
 from tellback.state.evaluations import EvaluationChange, Evaluations, commit_each, load_each
 from tellback.state.intake_lease import Fenced, IntakeEntry, Lease
@@ -147,7 +148,6 @@ class _Batch:
 
     lease: Lease
     store: Evaluations
-    changes: SharedChanges
     invoker: IsolatedInvoker
     pending: Mapping[EvaluationId, Sequence[IntakeEntry]]
 
@@ -215,13 +215,11 @@ class GuidanceLoop:
 
     def _batch(self, lease: Lease, entries: Sequence[IntakeEntry]) -> _Batch:
         database = self._runtime.database
-        changes = SharedChanges(database, lease.shard)
         return _Batch(
             lease,
             Evaluations(database, lease.shard, idle=self._runtime.settings.guidance_idle),
-            changes,
             self._invoker_for(lease, entries),
-            _by_evaluation(_store_shared(changes, lease, classify_outcomes(entries))),
+            _by_evaluation(_store_shared(database, lease, classify_outcomes(entries))),
         )
 
     def _evaluate_and_commit(
@@ -277,7 +275,9 @@ class GuidanceLoop:
             for id_, group in batch.pending.items()
             if any(self.registry.reads_changes(spec.name) for spec in _specs(loaded[id_].state, group))
         }
-        shared = batch.changes.read(wanting_changes)
+        shared: SharedBySession = {}
+        if wanting_changes:
+            shared = SharedChanges(self._runtime.database, batch.lease.shard).read(wanting_changes)
         return [_evaluate(id_, group, loaded[id_], batch.invoker, shared) for id_, group in batch.pending.items()]
 
     def _needs_custom(self, batch: _Batch, loaded: Mapping[EvaluationId, LoadedEvaluation]) -> bool:
@@ -316,7 +316,7 @@ def apply_shared_changes(state: EvaluationState, shared: Sequence[SharedChange],
                 )
 
 
-def _store_shared(changes: SharedChanges, lease: Lease, entries: Sequence[IntakeEntry]) -> list[IntakeEntry]:
+def _store_shared(database: Database, lease: Lease, entries: Sequence[IntakeEntry]) -> list[IntakeEntry]:
     """Store the changes that concern whole sessions, and return the other entries."""
     by_session: dict[str, list[IntakeEntry]] = {}
     rest: list[IntakeEntry] = []
@@ -326,7 +326,8 @@ def _store_shared(changes: SharedChanges, lease: Lease, entries: Sequence[Intake
         else:
             rest.append(entry)
     for session, group in by_session.items():
-        changes.share(lease, session, group, [cast("ContextChanged", entry.message) for entry in group])
+        changes = [cast("ContextChanged", entry.message) for entry in group]
+        SharedChanges(database, lease.shard).share(lease, session, group, changes)
     return rest
 
 

@@ -108,6 +108,11 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     form: str = ""  # of a tool's call: its name and those of its arguments
 
     @property
+    def alters(self) -> bool:
+        """True if the call changes files, or takes a change back."""
+        return bool(self.writes or self.edit or self.restores or self.unstashes or self.copies)
+
+    @property
     def hides(self) -> bool:
         """True if the result does not show what the call did: only later calls do."""
         return self.unseen or (self.operates and self.effect == "write")

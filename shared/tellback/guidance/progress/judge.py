@@ -14,7 +14,6 @@ import msgspec
 from tellback.contracts.guidance import ToolCall, ToolInvoked
 from tellback.guidance.observations.evidence import Verdict
 from tellback.guidance.progress import detectors, endings, fruitless
-from tellback.guidance.progress.asked import asked_by
 from tellback.guidance.progress.effects import DeclaredEffect, only_notes
 from tellback.guidance.progress.features import ENVIRONMENT, CallFeatures
 from tellback.guidance.progress.reading import call_features
@@ -33,9 +32,10 @@ from tellback.guidance.progress.trail import (
     form_mark,
     remember,
 )
-from tellback.guidance.progress.undone import changes_or_restores, edit_made_over, undone_edit
+from tellback.guidance.progress.undone import edit_made_over, undone_edit
 from tellback.guidance.repeats import (
     AttemptMarks,
+    asked_by,
     attempt_marks,
     decode_call,
     is_near_duplicate,
@@ -134,7 +134,7 @@ def _found(  # noqa: PLR0917 - all that a detector may look at
     familiar = features.known >= detectors.FAMILIAR_SHARE or trail.familiar
     return (
         detectors.same_failure(trail, features, at) if failed else None,
-        undone_edit(trail, features, at) if failed or trail.restores or changes_or_restores(features) else None,
+        undone_edit(trail, features, at) if failed or trail.restores or features.alters else None,
         edit_made_over(trail, features, at) if features.wrong else None,
         detectors.same_output(trail, features, at) if features.answers or features.scripted else None,
         fruitless.same_state(trail, features, at, known) if features.state and known is not None else None,

@@ -16,7 +16,6 @@ from tellback.guidance.observations.programs import exit_code_in
 from tellback.guidance.observations.testruns import count_tests
 from tellback.guidance.observations.values import is_dict, is_list
 from tellback.guidance.progress import substance
-from tellback.guidance.progress.asked import only_waits
 from tellback.guidance.progress.diagnosed import found_after_edit
 from tellback.guidance.progress.effects import (
     EDITORS,
@@ -39,6 +38,7 @@ from tellback.guidance.progress.programs import files_written_by
 from tellback.guidance.progress.shell_calls import shell_features
 from tellback.guidance.progress.substance import LINE_CHARS, last_line, line_marks
 from tellback.guidance.progress.swaps import mark_of
+from tellback.guidance.repeats import only_waits
 
 _WINDOW: Final = 100  # lines that SWE-agent's `open` shows
 _ERROR_CHARS: Final = 300

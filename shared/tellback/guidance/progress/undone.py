@@ -74,7 +74,7 @@ def _failed_to_change(features: CallFeatures) -> bool:
 def _found_in(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     if trail.restores and _works(features):
         trail.restores = []
-    if not changes_or_restores(features):
+    if not features.alters:
         return None
     redone = _made_again(trail, features, at)
     if redone is not None:
@@ -157,11 +157,6 @@ def _works(features: CallFeatures) -> bool:
     """
     runs = features.effect == "test" or (features.effect == "run" and bool(features.programs) and not features.probes)
     return runs and bool(features.lines) and not features.fixes and not shows_fault(features)
-
-
-def changes_or_restores(features: CallFeatures) -> bool:
-    """Check whether a call changes files or takes back a change."""
-    return bool(features.writes or features.edit or features.restores or features.unstashes or features.copies)
 
 
 def _made_again(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
