@@ -180,17 +180,20 @@ def _retries(trail: ProgressTrail, features: CallFeatures, key: str, at: int, wo
     return calls
 
 
-def same_output(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
-    """Find a script, a page or a service that shows the same fault each time, though something was changed before."""
+def same_output(trail: ProgressTrail, features: CallFeatures, at: int, repeats: list[int]) -> StuckFinding | None:
+    """Find a script, a page or a service that shows the same fault each time, though something was changed before.
+
+    One address that is asked in another way, such as with another header, counts as a change too.
+    """
     shown = features.faulty if features.answers else features.scripted and shows_fault(features)
     if features.failed or not shown:
         return None
-    key = mark(f"> {features.news} {features.purpose or features.shown}")
+    key = mark(f"> {features.news} {features.address or features.purpose or features.shown}")
     calls = [index for index in trail.failures.get(key, ()) if actions_since(trail, index) <= ATTEMPT][-11:]
     changed = trail.anything if features.answers else trail.fixed
     if features.answers and features.effect == "read":  # what runs, such as a script in the page, may change it too
         changed = max(changed, trail.ran)
-    if calls and changed <= calls[-1]:
+    if calls and changed <= calls[-1] and not (features.address and len(repeats) == 1):
         calls[-1] = at  # nothing was changed since
     else:
         calls.append(at)

@@ -73,6 +73,7 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     dead: bool = False  # what it waits for has ended
     fetches: bool = False  # it asks a server for an address, or a service for one thing by its name
     absent: bool = False  # which is not there
+    address: str = ""  # that a command line asks
     operates: bool = False  # a command line that works on a service, a cluster or another machine
     sends: bool = False  # a call that sends something to a service, or may do so
     mute: bool = False  # it failed without a word, though its programs say why they fail

@@ -136,7 +136,7 @@ def _found(  # noqa: PLR0917 - all that a detector may look at
         detectors.same_failure(trail, features, at) if failed else None,
         undone_edit(trail, features, at) if failed or trail.restores or features.alters else None,
         edit_made_over(trail, features, at) if features.wrong else None,
-        detectors.same_output(trail, features, at) if features.answers or features.scripted else None,
+        detectors.same_output(trail, features, at, repeats) if features.answers or features.scripted else None,
         fruitless.same_state(trail, features, at, known) if features.state and known is not None else None,
         detectors.same_call(features, at, repeats) if again else None,
         detectors.same_lines(trail, features, at) if features.views or trail.reread else None,

@@ -26,6 +26,9 @@ from tellback.guidance.progress.programs import (
 from tellback.guidance.progress.swaps import block_edit, mark_of, placed_texts, swaps_of
 from tellback.guidance.shell import SimpleCommand, simple_commands
 
+_ADDRESS: Final = re.compile(  # no header, form or file
+    r"(?:https?://|localhost\b|\d{1,3}(?:\.\d{1,3}){3}\b|\$\{?\w+\}?[:/]|[\w-]+(?:\.[\w-]+)+[:/])\S*$"
+)
 _CLIENTS: Final = words_in("curl wget http https xh invoke-webrequest invoke-restmethod")
 _SENDS: Final = words_in(
     "POST PUT PATCH DELETE -XPOST -XPUT -XPATCH -XDELETE -d --data --data-raw --data-binary --data-urlencode --json -F",
@@ -84,6 +87,9 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     features.probes = strongest == "run" and any(each.stdin or {"-c", "-e"} & set(each.words) for each in commands)
     features.scripted = strongest == "run" and not features.probes and bool(SCRIPT_PROGRAMS & set(features.programs))
     features.answers = features.fetches = not _CLIENTS.isdisjoint(features.programs)
+    if features.fetches:
+        asked = (word for each in commands if each.program in _CLIENTS for word in each.words)
+        features.address = next(filter(_ADDRESS.match, asked), "")
     features.sends = any(map(_sends, commands))
     features.operates = features.sends or any(each.program in _OPERATES and _changes_there(each) for each in commands)
     features.waits = any(effect == "wait" for effect in effects) or True in (
