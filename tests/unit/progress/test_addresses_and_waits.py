@@ -19,6 +19,14 @@ from tests.support.stretches import claude_edit
 
 SHELLS: list[Shell] = [claude_code, codex_json, mini_swe_agent, openhands, swe_agent]
 NOT_FOUND = '{"error": "not found"}\n404'
+METER = (
+    "  % Total    % Received % Xferd  Average Speed   Time    Time     Time  Current\n"
+    "                                 Dload  Upload   Total   Spent    Left  Speed\n"
+    "\r  0     0    0     0    0     0      0      0 --:--:-- --:--:-- --:--:--     0"
+    "\r  0     0    0     0    0     0      0      0 --:--:-- --:--:-- --:--:--     0\n"
+)
+REFUSED = "curl: (7) Failed to connect to localhost port 8000 after {0} ms: Couldn't connect to server"
+SILENT = "Your command ran successfully and did not produce any output."
 
 
 def spoken(calls: list[MadeCall]) -> list[int]:
@@ -40,3 +48,21 @@ def test_one_address_that_refuses_whatever_header_is_sent_is_reported(shell: She
     headers = ("", "-H 'X-User: a'", "-H 'X-Tenant: b'", "-H 'Accept: c'")
     assert spoken([shell(f"curl -s {each} localhost:8000/orders", said) for each in headers]) == [3]
     assert not spoken([shell(f"curl -s localhost:8000/orders/{n}", said) for n in range(4)])
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_server_that_is_away_is_known_by_whatever_stands_beside_it(shell: Shell) -> None:
+    """G-261: how far the client has come, and what it says of the connection, is no error."""
+    tails = ("0     0    0     0 --:--:-- --:--:-- --:--:--     0\n* Closing connection 0\n", METER, "", METER)
+    ways = ("-v {0} 2>&1 | tail -3", "-i {0}", "-sS {0}", "-i {0}")
+    calls = [
+        shell(f"curl {way.format(f'localhost:8000/{n}')}", tail + REFUSED.format(n), 7)
+        for n, (way, tail) in enumerate(zip(ways, tails, strict=True))
+    ]
+    assert spoken(calls) == [3]
+
+
+def test_no_output_at_all_is_no_fault_of_a_script() -> None:
+    """G-268: whatever words a program has for it."""
+    silent: MadeCall = ("bash", {"command": "python build.py"}, SILENT)
+    assert not spoken(woven([claude_edit(n) for n in range(5)], [silent] * 5))

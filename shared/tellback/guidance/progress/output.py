@@ -43,8 +43,16 @@ _ABOVE: Final = re.compile(
     r"|(?:Original|Output) token count: \d+|Process exited with code -?\d+|Process running with session ID \d+"
     r"|Command: [^\n]{0,400}(?:\n(?!Directory: )[^\n]{0,400}){0,60}(?=\nDirectory: )|Directory: [^\n]{0,400}"
     r"|(?:Command|The command|Tool) (?:executed|completed|ran|failed|exited|finished)\b[^\n]{0,60}"
+    r"|Your command ran successfully and did not produce any output\.?"  # SWE-agent
     r"|(?:Command output|Output|OUTPUT|Stdout|STDOUT|stdout):|\(no output\)|```\w{0,12})[ \t]*(?:\n|$)"
     r"|(?:Output|Stdout): )+"
+)
+# How far `curl` has come, beside the answer or the error.
+_METER_HEADING: Final = "% Total    % Received"
+_METER: Final = re.compile(
+    r"^ *(?:% Total {4}% Received|Dload  Upload)[^\n]*\n?"
+    r"|^(?: *[\d.]{1,9}[kMG]?){8} +(?:[-\d:]{7,8} +){3}\S+[ \t]*(?:\n|$)",
+    re.MULTILINE,
 )
 _EMPTY: Final = re.compile(r"\(empty\)(?=\n|$)")
 _BELOW: Final = re.compile(
@@ -71,6 +79,8 @@ def printed_by(text: str) -> str:
         text = _TAGS.sub("", text)
         place = text.rfind(_REMINDER, max(0, len(text) - _ENDS))
         text = text[:place] if place >= 0 else text
+    if _METER_HEADING in text:
+        text = _METER.sub("", text)
     return _without_above(_without_below(text))
 
 
