@@ -62,6 +62,25 @@ def test_a_server_that_is_away_is_known_by_whatever_stands_beside_it(shell: Shel
     assert spoken(calls) == [3]
 
 
+def test_the_answer_of_a_route_that_does_not_exist_is_known_in_json() -> None:
+    """G-262: of FastAPI and others; the answer about a thing by its name says nothing of the route."""
+    guesses = ("api", "v1/orders", "rest", "graphql", "docs")
+    assert spoken([claude_code(f"curl -s localhost:8000/{each}", '{"detail": "Not Found"}') for each in guesses]) == [4]
+    things = [(f"curl -s localhost:8000/users/{n}", f'{{"detail": "user {n} not found"}}') for n in range(5)]
+    assert not spoken([claude_code(asked, said) for asked, said in things])
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_a_linker_misses_is_the_same_wherever_it_misses_it(shell: Shell) -> None:
+    """G-263: an option more moves the place; another name that is missing is another error."""
+    places = ("run.c:(.text+0x3c3)", "/usr/bin/ld: run.c:(.text+0x453)", "/r/tests/run.c:38")
+    said = "{0}: undefined reference to `{1}'\ncollect2: error: ld returned 1 exit status"
+    same = [shell("make test", said.format(place, "tax"), 2) for place in places]
+    assert spoken(woven([claude_edit(n) for n in range(3)], same)) == [6]
+    others = [shell("make test", said.format(place, f"tax_{n}"), 2) for n, place in enumerate(places)]
+    assert not spoken(woven([claude_edit(n) for n in range(3)], others))
+
+
 def test_no_output_at_all_is_no_fault_of_a_script() -> None:
     """G-268: whatever words a program has for it."""
     silent: MadeCall = ("bash", {"command": "python build.py"}, SILENT)

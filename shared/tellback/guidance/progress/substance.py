@@ -211,9 +211,14 @@ def without_places(text: str) -> str:
 
 def error_fingerprint(error: str) -> int:
     """Return the fingerprint of an error: numbers of lines, paths and volatile parts do not matter."""
+    if "undefined reference to " in error:
+        error = _LINKED.sub("", error)
     plain = _LINES.sub("", error)
     return zlib.crc32(without_volatile(plain).casefold().encode("utf-8", "replace"))
 
+
+# Where a linker misses something depends on what is linked and how.
+_LINKED: Final = re.compile(r"^.*(?=undefined reference to )")
 
 # What `ps`, `docker`, schedulers and clients print when the process or server that a call waits for has ended.
 _DEAD: Final = re.compile(
@@ -333,6 +338,7 @@ _ABSENT: Final = re.compile(
     r"^(?:HTTP|status)?[\s:/.\d]{0,12}\b(?:404|410)\b[^\n]{0,40}$"
     r"|\b(?:status(?: code)?|error|HTTP)[\s:=(\"']{0,4}(?:404|410)\b"
     r"|\b404:? (?:Client Error: )?Not Found\b|^Cannot (?:GET|POST|PUT|DELETE) /"
+    r"|\"(?:error|detail|message|title)\": ?\"(?:(?:path|page|route|resource|endpoint) )?not found\""  # as FastAPI
     r"|<title[^>]{0,80}>[^<]{0,60}(?:\b404\b|not found)|<pre>Cannot (?:GET|POST|PUT|DELETE) /",
     re.IGNORECASE,
 )
