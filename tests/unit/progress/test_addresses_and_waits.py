@@ -27,6 +27,7 @@ METER = (
 )
 REFUSED = "curl: (7) Failed to connect to localhost port 8000 after {0} ms: Couldn't connect to server"
 SILENT = "Your command ran successfully and did not produce any output."
+LOG = "starting\npart 1 of 3\npart 2 of 3"
 
 
 def spoken(calls: list[MadeCall]) -> list[int]:
@@ -79,6 +80,14 @@ def test_what_a_linker_misses_is_the_same_wherever_it_misses_it(shell: Shell) ->
     assert spoken(woven([claude_edit(n) for n in range(3)], same)) == [6]
     others = [shell("make test", said.format(place, f"tax_{n}"), 2) for n, place in enumerate(places)]
     assert not spoken(woven([claude_edit(n) for n in range(3)], others))
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_waits_of_any_length_that_show_the_same_are_waits_for_one_thing(shell: Shell) -> None:
+    """G-264: whichever program looks; a log that goes on is alive."""
+    lines = [f"sleep {60 * n}; {look} job.log" for n, look in enumerate(("tail -3", "cat", "tail -n 3") * 2, start=1)]
+    assert spoken([shell(line, LOG) for line in lines]) == [6]
+    assert not spoken([shell(line, f"{LOG}\npart {n} of 90") for n, line in enumerate(lines, start=3)])
 
 
 def test_no_output_at_all_is_no_fault_of_a_script() -> None:

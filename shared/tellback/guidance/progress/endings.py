@@ -27,10 +27,13 @@ def dead_wait(trail: ProgressTrail, features: CallFeatures, at: int, repeats: li
     if not (features.waits or features.effect == "wait"):
         return None
     calls, needed = repeats, WAITS
+    if features.lines:  # neither the length of a wait nor the program that looks matters
+        same = {index for each in trail.asked.values() if each.news == features.news for index in each.indexes}
+        calls = max(repeats, sorted(index for index in same if index > trail.anything), key=len)
     if features.dead or features.failed:
         needed = WAITS_FOR_DEAD
         if not shows_progress(features) or features.dead:
-            calls = max([repeats, *(_counted(trail, thing, at) for thing in _things(features))], key=len)
+            calls = max([calls, *(_counted(trail, thing, at) for thing in _things(features))], key=len)
     return StuckFinding("dead_wait", features.shown, len(calls), calls[0], at) if len(calls) >= needed else None
 
 
