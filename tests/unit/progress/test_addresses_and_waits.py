@@ -90,6 +90,17 @@ def test_waits_of_any_length_that_show_the_same_are_waits_for_one_thing(shell: S
     assert not spoken([shell(line, f"{LOG}\npart {n} of 90") for n, line in enumerate(lines, start=3)])
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+def test_searches_that_find_nothing_are_a_row_only_close_together(shell: Shell) -> None:
+    """G-265: a review that looks for one thing in each commit."""
+    calls: list[MadeCall] = []
+    for n in range(8):
+        calls.append(shell(f"grep -rn 'part {n}' src", "", 1))
+        calls += [shell(f"git show --stat HEAD~{5 * n + k}", f"file_{n}_{k}.py | {k} +-") for k in range(5)]
+    assert not spoken(calls)
+    assert spoken([shell(f"grep -rn 'part_{'xyzabcde'[n]}' src", "", 1) for n in range(8)]) == [6]
+
+
 def test_no_output_at_all_is_no_fault_of_a_script() -> None:
     """G-268: whatever words a program has for it."""
     silent: MadeCall = ("bash", {"command": "python build.py"}, SILENT)

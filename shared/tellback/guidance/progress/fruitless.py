@@ -13,6 +13,8 @@ from tellback.guidance.progress.substance import fault_line, has_fault
 from tellback.guidance.progress.trail import FAILURES_MAX, Asked, ProgressTrail, StuckFinding, mark, remember
 
 EMPTY_SEARCHES: Final = 6  # with 5, an agent that was making progress got a false report
+# Searches further apart than this, on average, are no row: a review looked for one thing in each of its commits.
+SEARCH_SPREAD: Final = 4
 MISSING_PAGES: Final = 4  # by the rules of the labels
 SAME_COMPLAINT: Final = 4  # the third package that does not exist may be followed by one that does
 MISSING: Final = "404"  # the detail of a finding about addresses
@@ -27,7 +29,9 @@ def in_vain(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFindi
 
 def _empty_searches(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     # After an edit it checks the edit. One word that is looked for in folder after folder checks that it is nowhere.
-    count, first = trail.empties if trail.fixed <= trail.empties[1] else (0, 0)
+    count, first = trail.empties
+    if trail.fixed > first or at - first > SEARCH_SPREAD * (count + 1):
+        count, first = 0, 0
     sought = zlib.crc32(features.sought.encode("utf-8", "replace")) if features.empty else 0
     again = count > 0 and sought != 0 and sought == trail.sought
     trail.empties, trail.sought = (count + (not again), first or at) if features.empty else (0, 0), sought
