@@ -101,6 +101,15 @@ def test_searches_that_find_nothing_are_a_row_only_close_together(shell: Shell) 
     assert spoken([shell(f"grep -rn 'part_{'xyzabcde'[n]}' src", "", 1) for n in range(8)]) == [6]
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_was_read_long_ago_may_be_read_again(shell: Shell) -> None:
+    """G-266: over 25 calls an agent loses sight of a file; within them the third time is reported."""
+    looks = [shell(f"git show HEAD~{n}:part_{n}.py", f"value_{n} = {n * 37}\nname_{n} = 'x{n * 7}'") for n in range(90)]
+    read = shell("cat app.py", "import os\n\nprint(os.name)\nprint(os.sep)\nprint(os.linesep)")
+    assert not spoken([read, *looks[:28], read, *looks[28:56], read, *looks[56:84], read])
+    assert spoken([read, *looks[:9], read, *looks[9:18], read]) == [21]
+
+
 def test_no_output_at_all_is_no_fault_of_a_script() -> None:
     """G-268: whatever words a program has for it."""
     silent: MadeCall = ("bash", {"command": "python build.py"}, SILENT)

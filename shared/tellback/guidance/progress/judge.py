@@ -41,6 +41,9 @@ from tellback.guidance.repeats import (
     is_near_duplicate,
 )
 
+# Calls after which a read or a search no longer repeats: agents lose what it showed, or want to be sure. With 12 one
+# report less was right, 60 gives the same figures.
+FORGOTTEN: Final = 25
 LONG_ANSWER: Final = 4  # lines, which no two questions share by chance; by judgement
 
 
@@ -219,6 +222,8 @@ def _repeats(  # noqa: PLR0917 - all that a repeat depends on
         indexes = [index for index in known.indexes if index > since]
     if not indexes and features.effect in _NEARLY and not features.absent:  # `/order` is not `/orders`
         indexes = _near_repeats(trail, features, marks, known, is_near)
+    if indexes and features.effect in ("read", "search") and at - indexes[-1] > FORGOTTEN:
+        indexes = []
     indexes.append(at)
     if len(indexes) > INDEXES_MAX:  # the first ones show since when, and which levels were reached
         del indexes[INDEXES_MAX // 2]
