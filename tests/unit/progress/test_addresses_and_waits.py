@@ -110,6 +110,14 @@ def test_what_was_read_long_ago_may_be_read_again(shell: Shell) -> None:
     assert spoken([read, *looks[:9], read, *looks[9:18], read]) == [21]
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+def test_command_lines_with_secrets_are_not_taken_for_one_another(shell: Shell) -> None:
+    """G-267: the mark in their place says nothing of what they ask."""
+    token = "Authorization: Bearer eyJhbGciOiJIUzI1NiJ9.c2Vzc2lvbg.c2lnbmF0dXJl"
+    calls = [shell(f"curl -s -X POST -H '{token}' localhost:8000/items/{n}", '{"ok": true}') for n in range(6)]
+    assert not spoken(calls)
+
+
 def test_no_output_at_all_is_no_fault_of_a_script() -> None:
     """G-268: whatever words a program has for it."""
     silent: MadeCall = ("bash", {"command": "python build.py"}, SILENT)

@@ -40,6 +40,7 @@ from tellback.guidance.progress.substance import LINE_CHARS, last_line, line_mar
 from tellback.guidance.progress.swaps import mark_of
 from tellback.guidance.repeats import only_waits
 
+_HIDDEN: Final = "[redacted: "  # in place of a line with a secret
 _WINDOW: Final = 100  # lines that SWE-agent's `open` shows
 _ERROR_CHARS: Final = 300
 _MORE_CHARS: Final = 20  # behind what `|| echo` printed, such as an exit code
@@ -86,6 +87,8 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
     _read_result(features, said, reported=event.error is not None or code not in (None, 0))
     if features.failed and not features.error and code is not None and code > 1:  # an exit of 1 may be an answer
         features.error = f"exit code {code}, without output"
+    # Two command lines with a secret look alike, whatever they do.
+    features.unseen = features.unseen or (bool(features.programs) and _HIDDEN in features.shown)
     features.mute = features.failed and not text and says_why(features.programs, event.params)
     if features.failed and features.error and features.edit is None:
         read_complaint(features, text, " ".join(map(str, event.params.values())))
