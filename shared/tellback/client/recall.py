@@ -144,7 +144,7 @@ class RecallClient:
         return [msgspec.structs.replace(hit, text=texts[hit.fact_id]) for hit in hits if hit.fact_id in texts]
 
     def _wait_until_applied(self, end: float) -> bool:
-        """Wait until the facts that this client published for the bank are applied; return False if time is over first.
+        """Wait until the facts that this client published for the bank are applied; return False if time is over.
 
         Requirement S-47. The event stays in `awaited_events` until it is seen applied, so recalls in several threads all
         wait for it.

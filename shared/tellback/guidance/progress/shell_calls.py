@@ -88,8 +88,8 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     features.scripted = strongest == "run" and not features.probes and bool(SCRIPT_PROGRAMS & set(features.programs))
     features.answers = features.fetches = not _CLIENTS.isdisjoint(features.programs)
     if features.fetches:
-        asked = (word for each in commands if each.program in _CLIENTS for word in each.words)
-        features.address = next(filter(_ADDRESS.match, asked), "")
+        words = (word for each in commands if each.program in _CLIENTS for word in each.words)
+        features.address = next(filter(_ADDRESS.match, words), "")
     features.sends = any(map(_sends, commands))
     features.operates = features.sends or any(each.program in _OPERATES and _changes_there(each) for each in commands)
     features.waits = any(effect == "wait" for effect in effects) or True in (
