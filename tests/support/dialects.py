@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 from tellback.contracts.guidance import Feedback
 from tellback.replay.accounts import GuidanceAnalyzer
@@ -17,7 +17,12 @@ from tellback.replay.reading import parse_line
 from tellback.replay.transcript import BadLine
 
 MadeCall = tuple[str, dict[str, object], str]
-Shell = Callable[[str, str, int], MadeCall]
+
+
+class Shell(Protocol):
+    """A program's way to show that a command line printed `said` and ended with `code`."""
+
+    def __call__(self, command: str, said: str = "", code: int = 0) -> MadeCall: ...
 
 
 def mini_swe_agent(command: str, said: str = "", code: int = 0) -> MadeCall:

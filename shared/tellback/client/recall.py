@@ -146,8 +146,8 @@ class RecallClient:
     def _wait_until_applied(self, end: float) -> bool:
         """Wait until the facts that this client published for the bank are applied; return False if time is over.
 
-        Requirement S-47. The event stays in `awaited_events` until it is seen applied, so recalls in several threads all
-        wait for it.
+        Requirement S-47. The event stays in `awaited_events` until it is seen applied, so recalls in several threads
+        all wait for it.
         """
         bank, awaited = self._store.bank, self._context.awaited_events
         event_id = awaited.of(bank)

@@ -19,6 +19,7 @@ from tellback.guidance.stuck_feedback import (
 )
 from tests.support.dialects import (
     MadeCall,
+    Shell,
     claude_code,
     codex_exec,
     codex_json,
@@ -30,7 +31,6 @@ from tests.support.dialects import (
 )
 from tests.support.stretches import claude_edit, str_replace
 
-Shell = Callable[[str, str, int], MadeCall]
 SHELLS: list[Shell] = [claude_code, codex_exec, codex_json, gemini_cli, mini_swe_agent, openhands]
 NAMES = ("fastcoupon", "fast-coupon", "coupon-fast", "coupons", "pycoupon")
 
