@@ -218,6 +218,16 @@ def test_no_secret_of_a_transcript_stands_in_a_report() -> None:
         assert secret.lower() not in report.lower()
 
 
+@pytest.mark.parametrize("place", [970, 980, 990])
+def test_a_secret_is_redacted_before_an_error_is_truncated(place: int) -> None:
+    """The first 1,000 characters were taken first, and a part of a secret matches no rule. Requirement G-271."""
+    secret = "ghp_" + "pLIix6MEOLeMa61EqJomTEI1JEzO3joOj37H"
+    error = "Error: ".ljust(place, "z") + f" {secret} is not accepted"
+    digest = digest_of(talk(turn("book", error)))
+    for report in ("".join(render_markdown(digest)), "".join(render_html(digest)), repr(digest.errors.values())):
+        assert secret[:6].lower() not in report.lower()
+
+
 class Parsed(HTMLParser):
     """The elements of a page, whether they are closed, and all that could act."""
 

@@ -202,7 +202,7 @@ class AnalysisDigest:
                 quote_value(call.returned.tool[:200]),
                 call.code,
                 call.feedback.status_line,
-                truncate_middle(display_text(quote_value(call.returned.result[:1_000])), 200),
+                truncate_middle(display_text(quote_value(call.returned.result)), 200),
             )
         self.errors[key].count += 1
 
