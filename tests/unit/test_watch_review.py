@@ -116,6 +116,13 @@ def test_filters(directory: str, command: str, exits: str, ids: str) -> None:
     assert shown(made, RecordFilter(Kind.ALL, directory, command, parse_exit_filter(exits))) == ids
 
 
+def test_a_real_time_signal_is_found_by_the_name_that_is_shown() -> None:
+    found = record("a", -36, signal="SIGRTMIN+2")
+    assert record_text.exit_text(found) == "✗ RTMIN+2"
+    for name in ("RTMIN+2", "sigrtmin+2"):
+        assert shown(review(found, record("b", -9)), RecordFilter(exits=parse_exit_filter(name))) == "a"
+
+
 @pytest.mark.parametrize("wrong", ["!", "1-2", "0x1", "é", "1;2", "!null"])
 def test_an_exit_that_cannot_be_read_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match="no exit"):

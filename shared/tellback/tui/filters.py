@@ -19,9 +19,9 @@ from textual.widgets import Input, Label, Static
 from tellback.contracts.commands import CommandRecord
 from tellback.tui.record_text import count_text
 
-# One term of the exit filter: an optional comparison with a number, or a word such as `null`, `KILL` or `SIGUSR1`. Ten
-# digits are enough for any exit code and keep a pasted number small.
-_EXIT_TERM: Final = re.compile(r"(?:(!=?|<=?|>=?|=)?(-?\d{1,10})|([a-z]+\d*))", re.IGNORECASE)
+# One term of the exit filter: an optional comparison with a number, or a word such as `null`, `KILL`, `SIGUSR1` or
+# `RTMIN+2`. Ten digits are enough for any exit code and keep a pasted number small.
+_EXIT_TERM: Final = re.compile(r"(?:(!=?|<=?|>=?|=)?(-?\d{1,10})|([a-z]+\+?\d*))", re.IGNORECASE)
 
 _COMPARISONS: Final[dict[str, Callable[[int, int], bool]]] = {
     "": operator.eq,
