@@ -180,6 +180,13 @@ def test_a_host_that_fails_by_itself_ends_the_replay(tb: Tellback, monkeypatch: 
         replayed(tb, talk(1), every=1, within=0.5)
 
 
+def test_a_host_that_does_not_end_ends_the_replay_with_its_name(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was a traceback of the standard library."""
+    monkeypatch.setattr(hosts, "_HOST_TIMEOUT", 0.01)
+    with pytest.raises(HostFailed, match=r"its host has not ended after 0\.01 s"):
+        replayed(tb, talk(1), every=2, within=0.5)
+
+
 def test_two_first_answers_do_not_match(tb: Tellback) -> None:
     replay = HostsReplay(tb, QuietReporter(), kill_every=1, timeout=1.0)
     turn = opened(tb).id

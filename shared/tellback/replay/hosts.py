@@ -250,8 +250,13 @@ class HostsReplay:
             process.kill()
             if said != READY:
                 raise HostFailed(f"{part.name}: its host ended unexpectedly, exit code {process.wait()}")
-        elif process.wait(_HOST_TIMEOUT):
-            raise HostFailed(f"{part.name}: its host ended with exit code {process.returncode}")
+            return
+        try:
+            code = process.wait(_HOST_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            raise HostFailed(f"{part.name}: its host has not ended after {_HOST_TIMEOUT:g} s") from None
+        if code:
+            raise HostFailed(f"{part.name}: its host ended with exit code {code}")
 
     def _note_finished(self, killed: Sequence[list[KilledHost]]) -> None:
         for each in killed:
