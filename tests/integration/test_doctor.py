@@ -284,6 +284,7 @@ def test_a_broker_that_is_away_is_wrong(settings: Settings, database: Database) 
     finding = found(elsewhere)["queues"]
     assert finding.state == "wrong"
     assert "redis://:***@" in finding.found
+    assert ("TELLBACK_BROKER_URL" in finding.found, "TELLBACK_REDIS_URL" in finding.found) == (True, False)
     assert found(elsewhere)["eviction"].state == "ok"
 
 

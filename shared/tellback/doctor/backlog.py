@@ -126,8 +126,12 @@ def check_queues(broker: Database, workers: Iterable[Worker]) -> DoctorFinding:
     except NotPermitted as error:
         return note("queues", f"not checked: {error}", "connect as the user `operator`")
     except Unavailable as error:
-        advice = "start the broker, or set TELLBACK_BROKER_URL; until then, nothing wakes the workers"
-        return wrong("queues", f"broker {without_secrets(broker.url)}: {error}", advice)
+        reason = str(error).replace("TELLBACK_REDIS_URL", "TELLBACK_BROKER_URL")  # it names the variable of the state
+        return wrong(
+            "queues",
+            f"broker {without_secrets(broker.url)}: {reason}",
+            "start the broker; until then, nothing wakes the workers",
+        )
     except WrongType as error:  # or the checks that follow would be left out
         found = f"broker {without_secrets(broker.url)}: {' or '.join(error.keys)} is not a list"
         return wrong("queues", found, CHANGED_BY_HAND)
