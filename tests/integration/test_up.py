@@ -227,15 +227,19 @@ def test_flower_shows_no_password(up: RunningUp) -> None:
 def test_a_dead_child_is_started_again_and_said_so(tmp_path: Path) -> None:
     """Redis and a worker are killed; both come back, the data with them, and the new worker takes tasks.
 
-    Meanwhile something deletes the connection file, and another application's broker stands in the environment.
+    Meanwhile something deletes the connection file, then the logs, so that the start fails at first, which ended the
+    whole system; and another application's broker stands in the environment. Requirement A-447.
     """
     with RunningUp.start(tmp_path / "here", env={"CELERY_BROKER_URL": "redis://127.0.0.1:1/0"}) as up:
         (up.data_dir / "up.json").unlink()
         wait_until((up.data_dir / "up.json").exists, "the connection file is there again", timeout=20)
         state = client(up.redis_url)
         state.set("tb:{default.0}:probe", "kept", ex=300)
+        logs = (up.data_dir / "logs").rename(up.data_dir / "moved")
         for name in ("redis", "loops-1"):
             os.kill(up.pids[name], 9)
+        wait_until(lambda: up.errors.count("can't be started") >= 2, "neither can be started", timeout=20)
+        logs.rename(up.data_dir / "logs")
         wait_until(lambda: up.errors.count("restarting it in") >= 2, "both deaths are reported", timeout=20)
         assert "redis was killed by SIGKILL; restarting it in 0.5 s" in up.errors
         assert "loops-1 was killed by SIGKILL; restarting it in 0.5 s" in up.errors

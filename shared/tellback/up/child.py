@@ -88,9 +88,13 @@ class ChildProcess:
         self.process = None
         if clock.monotonic() - self._started >= HEALTHY_AFTER:
             self._pauses = BACKOFF.pauses()
+        self.postpone()
+        return code
+
+    def postpone(self) -> None:
+        """Choose when to start it again: later each time."""
         self.pause = next(self._pauses)
         self.next_start = clock.monotonic() + self.pause
-        return code
 
     def terminate(self) -> None:
         """Ask the process to end."""

@@ -122,7 +122,7 @@ class SystemSupervisor:
         system = self._system
         programs = {program.name: program for program in (system.redis, *system.after_redis) if program is not None}
         self._children[name] = ChildProcess(programs[name], report=self._report_to_guard)
-        self._children[name].start()
+        self._start_child(self._children[name])
 
     def _readiness_checks(self, roll: RollCall) -> dict[str, Callable[[], bool]]:
         """Return, by service name, the function that checks whether the service is ready."""
@@ -184,7 +184,22 @@ class SystemSupervisor:
             name, log = child.program.name, child.program.log
             self._reporter.trouble(f"{name} {_exit_text(code)}; restarting it in {pause:g} s; see its log {log}")
         elif child.process is None and clock.monotonic() >= child.next_start:
+            self._start_child(child)
+
+    def _start_child(self, child: ChildProcess) -> None:
+        """Start a child, or try again later: without memory or a file for its log, all others must go on.
+
+        Raises:
+            Unavailable: the system is not ready yet, so nothing would be lost.
+        """
+        try:
             child.start()
+        except OSError as error:
+            said = f"{child.program.name} can't be started, with the log {child.program.log}: {error.strerror}"
+            if not self._ready:
+                raise Unavailable(said) from error
+            child.postpone()
+            self._reporter.trouble(f"{said}; trying again in {child.pause:g} s")
 
     def _give_up_if_unstartable(self, child: ChildProcess) -> None:
         """Raise if a service can't start, with the last line of its log as the reason."""
