@@ -77,15 +77,12 @@ def test_what_is_returned_and_no_outcome_counts_as_ambiguous(tb: Tellback) -> No
     assert seen(tb, turn).delivery == "ambiguous"
 
 
-def test_what_one_thread_cannot_go_on_from_ends_the_process(tb: Tellback, settings: Settings) -> None:
+def test_what_one_thread_cannot_go_on_from_ends_the_process(settings: Settings) -> None:
     """A supervisor starts it again; nobody notices one with fewer threads, or one that ends as if all were well."""
-    answered(tb, "1")
-    index = tb.context.layout.of_turn("chat", "c1").key("out", "chat")
-    tb.context.database.command("DEL", index)
-    tb.context.database.command("SET", index, "no sorted set")
-    with process(settings, "print", "--threads", "2") as running:
-        assert running.wait(60) == 1
-    tb.context.database.command("DEL", index)
+    longer = ("webhook", "--url", "http://127.0.0.1:1", "--timeout", "30", "--threads", "2")
+    with process(settings, *longer, TELLBACK_WEBHOOK_SECRET=SECRET, TELLBACK_OUTBOX_LEASE="10") as running:
+        assert running.wait(60) == 2
+        assert "TELLBACK_OUTBOX_LEASE" in running.communicate()[1]
 
 
 def test_print_into_what_is_closed_waits(tb: Tellback) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
+from functools import partial
 from typing import Any
 
 import pytest
@@ -125,15 +127,20 @@ def test_a_response_that_cannot_be_read_spends_no_attempt(tb: Tellback) -> None:
     assert json.loads(database.command("LINDEX", queue, 0))["attempt"] == 0
 
 
-def test_a_delivery_that_no_script_takes_keeps_no_other_waiting(tb: Tellback, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_delivery_that_no_script_takes_keeps_no_other_waiting(
+    tb: Tellback, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A newer release nests deeper than Redis decodes, and this process does decode it."""
     odd, sound = opened(tb, conversation="odd"), opened(tb, conversation="sound")
     for turn in (odd, sound):
         turn.respond(HELLO)
-    key = store(tb).shard(odd.id).key("turn", odd.id)
-    tb.context.database.command("SET", key, "no turn", "PX", 60_000)
+    request.addfinalizer(partial(sys.setrecursionlimit, sys.getrecursionlimit()))
+    sys.setrecursionlimit(3_000)
+    queue, deep = store(tb).shard(odd.id).key("outq", "chat", "odd"), b"[" * 1_001 + b"]" * 1_001
+    stored = tb.context.database.command("LINDEX", queue, 0)
+    tb.context.database.command("LSET", queue, 0, stored[:-1] + b',"of_a_newer_release":' + deep + b"}")
     assert [turn for turn, _, _ in sent(tb)] == [sound.id]
     assert "delivery.not_taken" in caplog.text
-    tb.context.database.command("DEL", key)
 
 
 def test_a_delivery_that_cannot_be_read_keeps_no_late_answer_out_of_its_queue(tb: Tellback) -> None:
