@@ -132,6 +132,19 @@ def test_what_comes_is_applied_in_order_without_a_wakeup(bench: LingerBench, lay
     assert not any(bench.intake.lengths().values())
 
 
+@pytest.mark.parametrize("few", [module.MAX_STREAMS, 0])
+def test_a_stream_of_another_type_is_left_and_ends_nothing(
+    bench: LingerBench, layout: Layout, break_type: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """Its team may be another. What had been read of the others waited for a visit, to be recovered one by one."""
+    monkeypatch.setattr("tellback.state.intake.FEW_STREAMS", few)
+    with bench.lingering(lease_seconds=1):
+        break_type(stream_of(layout.shard(0), FAMILY))
+        bench.append(3, "a", "b")
+        wait_until(lambda: bench.recorder.tools == ["a", "b"], "the other stream is applied")
+        wait_until(lambda: bench.lingered_on() == len(layout.all) - 1, "the broken one is left")
+
+
 def test_a_wakeup_that_comes_late_takes_no_pending_marker_away(bench: LingerBench, layout: Layout) -> None:
     with bench.lingering():
         assert bench.intake.take_lease(layout.shard(0), FAMILY, 5) is None

@@ -178,16 +178,6 @@ class Database:
         """
         return _raise_first(self.run_each(calls, also))
 
-    def run_once(self, calls: Sequence[ScriptCall], also: Sequence[Command] = (), first: Sequence[Command] = ()) -> Any:
-        """Run as `run_all`, in one round trip that is never repeated; before it `first`, without their replies.
-
-        It is for calls whose repetition would do something else, because they take what comes next.
-
-        Raises:
-            Unavailable: Redis is away, or the replies were lost; the calls may have had their effect.
-        """
-        return _raise_first(self.run_each(calls, also, first=first, repeat=False))
-
     def run_each(
         self,
         calls: Sequence[ScriptCall],
@@ -196,10 +186,16 @@ class Database:
         first: Sequence[Command] = (),
         repeat: bool = True,
     ) -> list[Any]:
-        """Run as `run_all`, but return errors in place of failed calls' replies, and no replies to `first`."""
+        """Run as `run_all`, but return errors in place of failed calls' replies, and no replies to `first`.
+
+        If `repeat` is false, nothing is sent again after the replies were lost: calls that take what comes next would
+        take more. They may have had their effect.
+        """
         sent = [*first, *(call.evalsha for call in calls), *also]
         replies = self.pipeline(sent, raise_on_error=False, repeat=repeat)
-        _raise_first([as_raised(each, self.url) for each in replies[: len(first)] if isinstance(each, Exception)])
+        failures = [as_raised(each, self.url) for each in replies[: len(first)] if isinstance(each, Exception)]
+        # A key of another type shows in the reply of the call that concerns it; those of the others have run.
+        _raise_first([error for error in failures if not isinstance(error, WrongType)])
         del replies[: len(first)]
         for loads_once in (True, False):
             unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]

@@ -12,10 +12,10 @@ from typing import Any, Final, Literal
 from tellback import clock
 from tellback.contracts.codec import AnyMessage
 from tellback.names import Family
-from tellback.state.database import Command, Database, shorten_lifetime, small_write
+from tellback.state.database import Command, Database, WrongType, shorten_lifetime, small_write
 from tellback.state.intake_lease import Fenced, Lease, RawEntry, Read, Taken, id_order, pairs, raw_entry
 from tellback.state.keys import NOTIFICATIONS, Layout, Shard, lifetime_ms, stream_of
-from tellback.state.readable import without_errors
+from tellback.state.readable import read_each, reply_of, without_errors
 from tellback.state.script_calls import Arg, ScriptCall
 from tellback.state.scripts import intake as scripts
 from tellback.state.steady import STEP_MS, behind, clock_read, set_back
@@ -132,13 +132,13 @@ class Intake:
         """Return those whose stream has entries that no consumer has read."""
         groups = [("XINFO", "GROUPS", lease.stream) for lease in leases]
         newest = [("XREVRANGE", lease.stream, "+", "-", "COUNT", 1) for lease in leases]
-        replies = self._db.pipeline([*groups, *newest], raise_on_error=False)
+        replies = read_each(self._db, [*groups, *newest])
         found = zip(leases, replies[: len(leases)], replies[len(leases) :], strict=True)
         return [lease for lease, read, entries in found if _has_new(read, entries)]
 
     def last_read(self, leases: Sequence[Lease]) -> dict[Lease, bytes]:
         """Return the id of the last entry that a consumer has read of each stream."""
-        replies = self._db.pipeline([("XINFO", "GROUPS", lease.stream) for lease in leases], raise_on_error=False)
+        replies = read_each(self._db, [("XINFO", "GROUPS", lease.stream) for lease in leases])
         return {lease: _last_read(groups) for lease, groups in zip(leases, replies, strict=True)}
 
     def read_or_release(self, leases: Sequence[Lease], count: int) -> Read:
@@ -168,7 +168,10 @@ class Intake:
         if len(after) <= FEW_STREAMS:
             return self._read(list(after), count, also, first=[waiting])
         # One more round trip costs less than a script for each stream that has nothing new.
-        reply: Sequence[tuple[bytes, Any]] = self._db.pipeline([waiting])[0] or []
+        try:
+            reply: Sequence[tuple[bytes, Any]] = self._db.pipeline([waiting])[0] or []
+        except WrongType:  # of one of the streams: the scripts show which
+            return self._read(list(after), count, also)
         names = {name for name, _ in reply}
         found = [lease for lease in after if lease.stream.encode() in names]
         return self._read(found, count // max(1, len(found)) + 1, also if names else ())
@@ -195,10 +198,11 @@ class Intake:
             for lease in leases
         ]
         # Not repeated: if the reply is lost, its entries are pending, and a second read would get later ones.
-        replies = self._db.run_once(calls, also, first=first)
-        read = Read(notified=replies[-1] if also else None)
-        for lease, reply in zip(leases, replies[: len(leases)], strict=True):
-            if reply == b"fenced":
+        replies = self._db.run_each(calls, also, first=first, repeat=False)
+        read = Read(notified=reply_of(replies.pop()) if also else None)
+        for lease, reply in zip(leases, without_errors(replies), strict=True):
+            # None: the stream has another type. As if its lease had passed on: the others' entries have been read.
+            if reply is None or reply == b"fenced":
                 read.fenced.append(lease)
             elif reply == b"released":
                 read.released.append(lease)
@@ -236,8 +240,8 @@ class Intake:
             Fenced: the lease has passed on.
         """
         call = scripts.claim_entries(intake=lease.stream, fence=lease.fence, consumer=_CONSUMER_NAME, entries=ids)
-        [reply] = self._db.run_once([call])  # as in `_read`
-        if reply == b"fenced":
+        [reply] = without_errors(self._db.run_each([call], repeat=False))  # as in `_read`
+        if reply is None or reply == b"fenced":
             raise Fenced
         return [raw_entry(id_, fields, 1) for id_, fields in reply]
 
@@ -276,16 +280,14 @@ def _taken(shard: Shard, family: Family, reply: Any) -> Taken:
 
 
 def _has_new(groups: Sequence[Sequence[Any]] | Exception, newest: Sequence[Sequence[Any]] | Exception) -> bool:
-    if isinstance(newest, Exception):
-        raise newest
+    if isinstance(newest, Exception):  # of another type: nothing of ours is in it
+        return False
     return bool(newest) and id_order(newest[0][0]) > id_order(_last_read(groups))
 
 
 def _last_read(groups: Sequence[Sequence[Any]] | Exception) -> bytes:
     """Return the id of the last entry that the consumers' group was given, by a reply to XINFO GROUPS."""
-    if isinstance(groups, Exception):
-        if "no such key" not in str(groups):
-            raise groups
+    if isinstance(groups, Exception):  # there is no stream, or somebody changed its key by hand
         return b"0-0"
     by_name = {group[b"name"]: group for group in map(dict, map(pairs, groups))}
     return bytes(by_name[b"consumer"][b"last-delivered-id"]) if b"consumer" in by_name else b"0-0"

@@ -13,6 +13,7 @@
 -- returns: nil if another consumer holds the lease, else [fence, 1 if entries are pending, the next entries]. While
 --   entries are pending, which a dead consumer left, none is read: they come first.
 -- @include reading
+local length = redis.call('XLEN', key_intake) -- first: if it has another type, nobody holds a lease of it
 local held = redis.call('EXISTS', key_lease) == 1
 if not held or redis.call('GET', key_wakeup) ~= 'lingering' then
   redis.call('DEL', key_wakeup)
@@ -30,7 +31,7 @@ redis.call('SET', key_lease, string.format('%.0f', fence), 'PX', arg_lease_ms)
 if arg_linger == '1' then
   redis.call('SET', key_wakeup, 'lingering', 'PX', arg_lease_ms)
 end
-if arg_max_entries == '0' or redis.call('XLEN', key_intake) == 0 then
+if arg_max_entries == '0' or length == 0 then
   return {fence, 0, {}}
 end
 local pending = redis.pcall('XPENDING', key_intake, 'consumer')
