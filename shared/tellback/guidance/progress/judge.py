@@ -115,7 +115,8 @@ def judge(
     features.known, seen = add_lines(trail.seen, features.lines)
     if features.lines and features.known < 1 and not features.idles:
         trail.heard = at
-    found = _found(trail, features, at, repeats, known, hash_of(marks.attempt, at if features.hides else features.news))
+    state = hash_of(marks.attempt, at if features.hides else features.news)
+    found = findings(trail, features, at, repeats, known, state)
     _note_changes(trail, features, changed, at)
     trail.seen = seen
     finding = first_reportable(trail, found) if any(found) else None
@@ -124,7 +125,7 @@ def judge(
     return Judgement(tuple(repeats), finding)
 
 
-def _found(  # noqa: PLR0917 - all that a detector may look at
+def findings(  # noqa: PLR0917 - all that a detector may look at
     trail: ProgressTrail, features: CallFeatures, at: int, repeats: list[int], known: Asked | None, state: int
 ) -> tuple[StuckFinding | None, ...]:
     """Ask the detectors; of two findings, the first one is reported.
@@ -152,14 +153,14 @@ def _found(  # noqa: PLR0917 - all that a detector may look at
         detectors.blind_probe(trail, features, at) if features.probes else None,
         endings.dead_wait(trail, features, at, repeats) if features.waits or effect == "wait" else None,
         endings.after_done(trail, features, at) if trail.done or effect in _ASKS_NOTHING else None,
-        detectors.no_news(trail, features, at, is_stale=_is_stale(trail, features, repeats))
+        detectors.no_news(trail, features, at, is_stale=is_stale(trail, features, repeats))
         if again or trail.stale or trail.reread
         else None,
         detectors.no_new_lines(trail, features, at) if familiar else None,
         detectors.idle_calls(trail, features, at)
         if trail.idle or effect == "none" or only_notes(features.tool)
         else None,
-        _same_answer(trail, features, at, repeats) if features.known >= 1 else None,
+        same_answer(trail, features, at, repeats) if features.known >= 1 else None,
     )
 
 
@@ -197,7 +198,8 @@ def hash_of(attempt: str, news: int) -> int:
     return (int(attempt[:8], 16) ^ news) & 0xFFFFFFFF
 
 
-def _is_stale(trail: ProgressTrail, features: CallFeatures, repeats: list[int]) -> bool:
+def is_stale(trail: ProgressTrail, features: CallFeatures, repeats: list[int]) -> bool:
+    """Check whether a call says nothing new: it repeats another, or reads again what was read twice."""
     if features.views and trail.reread & 1:
         return True
     least = detectors.RETRIES_ASKED_FOR if features.retry_asked else 2
@@ -272,7 +274,7 @@ def _asked_otherwise(trail: ProgressTrail, features: CallFeatures) -> list[int]:
     return max(same, key=_last, default=list[int]())
 
 
-def _same_answer(trail: ProgressTrail, features: CallFeatures, at: int, repeats: list[int]) -> StuckFinding | None:
+def same_answer(trail: ProgressTrail, features: CallFeatures, at: int, repeats: list[int]) -> StuckFinding | None:
     """Find a long answer that three of the last eight calls got, whatever they asked, with no change in between.
 
     Two are no finding, as a last look at the work may be such a call, nor are searches that find one document. To wait
