@@ -51,6 +51,17 @@ def test_one_address_that_refuses_whatever_header_is_sent_is_reported(shell: She
     assert not spoken([shell(f"curl -s localhost:8000/orders/{n}", said) for n in range(4)])
 
 
+@pytest.mark.parametrize("said", ["invalid token", "Bad credentials", "Missing API key"])
+def test_who_is_not_known_is_refused_whatever_is_asked(said: str) -> None:
+    """G-269: a service that does not find one thing after another refuses nobody."""
+    paths = ("orders", "users/1", "stock")
+    assert spoken([claude_code(f"curl -s localhost:8000/{each}", f'{{"error": "{said}"}}') for each in paths]) == [3]
+    missing = [claude_code(f"curl -s localhost:8000/{each}", f'{{"error": "no {each}"}}') for each in paths]
+    assert not spoken(missing)
+    scripts = [claude_code(f"node {each}.js", f"SyntaxError: invalid token at {each}.js", 1) for each in "abc"]
+    assert not spoken(scripts)
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_server_that_is_away_is_known_by_whatever_stands_beside_it(shell: Shell) -> None:
     """G-261: how far the client has come, and what it says of the connection, is no error."""

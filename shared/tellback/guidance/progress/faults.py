@@ -33,6 +33,8 @@ _OWNED: Final = re.compile(r"[\w.-]+@[\w.-]+|(?<![\w.])/[\w.@+-]+(?:/[\w.@+-]+)*
 # Who is refused, or finds nobody there, is so whatever is asked for: names, paths and addresses say nothing about it.
 _REFUSED: Final = re.compile(
     r"access ?denied|unauthori[sz]ed|not authorized|forbidden|connection (?:refused|closed)|couldn't connect"
+    r"|\b(?:invalid|bad|wrong|missing) (?:(?:(?:access|auth\w{0,9}|bearer) )?(?:token|credentials)|api[ -]key)\b"
+    r"(?!\W{0,3}(?:at|in|near|line)\b|:? ?[\"'`<])"  # of a parser
     r"|\bunreachable\b|not connected|\bhas been closed"
     r"|failed to verify certificate|certificate verify failed|\b(?:has|is) expired",
     re.IGNORECASE,
