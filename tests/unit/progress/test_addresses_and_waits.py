@@ -96,14 +96,16 @@ def test_what_a_linker_misses_is_the_same_wherever_it_misses_it(shell: Shell) ->
 @pytest.mark.parametrize("shell", SHELLS)
 def test_waits_of_any_length_that_show_the_same_are_waits_for_one_thing(shell: Shell) -> None:
     """G-264: whichever program looks; a log that goes on is alive."""
-    lines = [f"sleep {60 * n}; {look} job.log" for n, look in enumerate(("tail -3", "cat", "tail -n 3") * 2, start=1)]
+    lines = [
+        f"sleep {60 * n}; {command} job.log" for n, command in enumerate(("tail -3", "cat", "tail -n 3") * 2, start=1)
+    ]
     assert spoken([shell(line, LOG) for line in lines]) == [6]
     assert not spoken([shell(line, f"{LOG}\npart {n} of 90") for n, line in enumerate(lines, start=3)])
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_searches_that_find_nothing_are_a_row_only_close_together(shell: Shell) -> None:
-    """G-265: a review that looks for one thing in each commit."""
+    """G-265: a review that views for one thing in each commit."""
     calls: list[MadeCall] = []
     for n in range(8):
         calls.append(shell(f"grep -rn 'part {n}' src", "", 1))
@@ -115,10 +117,10 @@ def test_searches_that_find_nothing_are_a_row_only_close_together(shell: Shell) 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_what_was_read_long_ago_may_be_read_again(shell: Shell) -> None:
     """G-266: over 25 calls an agent loses sight of a file; within them the third time is reported."""
-    looks = [shell(f"git show HEAD~{n}:part_{n}.py", f"value_{n} = {n * 37}\nname_{n} = 'x{n * 7}'") for n in range(90)]
+    views = [shell(f"git show HEAD~{n}:part_{n}.py", f"value_{n} = {n * 37}\nname_{n} = 'x{n * 7}'") for n in range(90)]
     read = shell("cat app.py", "import os\n\nprint(os.name)\nprint(os.sep)\nprint(os.linesep)")
-    assert not spoken([read, *looks[:28], read, *looks[28:56], read, *looks[56:84], read])
-    assert spoken([read, *looks[:9], read, *looks[9:18], read]) == [21]
+    assert not spoken([read, *views[:28], read, *views[28:56], read, *views[56:84], read])
+    assert spoken([read, *views[:9], read, *views[9:18], read]) == [21]
 
 
 @pytest.mark.parametrize("shell", SHELLS)

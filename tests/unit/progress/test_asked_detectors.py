@@ -116,7 +116,7 @@ def all_findings(
         detectors.same_failure(trail, features, AT),
         undone_edit(trail, features, AT),
         edit_made_over(trail, features, AT),
-        detectors.same_output(trail, features, AT),
+        detectors.same_output(trail, features, AT, repeats),
         fruitless.same_state(trail, features, AT, known),
         detectors.same_call(features, AT, repeats),
         detectors.same_lines(trail, features, AT),

@@ -87,9 +87,7 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     features.probes = strongest == "run" and any(each.stdin or {"-c", "-e"} & set(each.words) for each in commands)
     features.scripted = strongest == "run" and not features.probes and bool(SCRIPT_PROGRAMS & set(features.programs))
     features.answers = features.fetches = not _CLIENTS.isdisjoint(features.programs)
-    if features.fetches:
-        words = (word for each in commands if each.program in _CLIENTS for word in each.words)
-        features.address = next(filter(_ADDRESS.match, words), "")
+    features.address = _address(commands) if features.fetches else ""
     features.sends = any(map(_sends, commands))
     features.operates = features.sends or any(each.program in _OPERATES and _changes_there(each) for each in commands)
     features.waits = any(effect == "wait" for effect in effects) or True in (
@@ -97,11 +95,20 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
         params.get("isbackground"),
     )
     features.idles = features.waits and {*features.programs} <= {"sleep", "start-sleep"}
-    features.fallback = next(
-        (" ".join(each.words) for each in commands if each.before == "||" and each.program in ("echo", "printf")), ""
-    )
+    features.fallback = _fallback(commands)
     _read_views(features, commands)
     return features
+
+
+def _fallback(commands: tuple[SimpleCommand, ...]) -> str:
+    """Return what a command line says itself if a command of it fails."""
+    said = (" ".join(each.words) for each in commands if each.before == "||" and each.program in ("echo", "printf"))
+    return next(said, "")
+
+
+def _address(commands: tuple[SimpleCommand, ...]) -> str:
+    words = (word for each in commands if each.program in _CLIENTS for word in each.words)
+    return next(filter(_ADDRESS.match, words), "")
 
 
 def _read_views(features: CallFeatures, commands: tuple[SimpleCommand, ...]) -> None:
