@@ -38,7 +38,6 @@ MISJUDGED: Final = {
     "blind_stretches_apart.jsonl": {
         "its own script prints the wrong rows",
         "strict on breaks one test, off the other",
-        "a pod that crashes for good",
         "probes that say what is known",
     },
 }

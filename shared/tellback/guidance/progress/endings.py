@@ -27,7 +27,7 @@ def dead_wait(trail: ProgressTrail, features: CallFeatures, at: int, repeats: li
     if not (features.waits or features.effect == "wait"):
         return None
     calls, needed = repeats, WAITS
-    if features.lines:  # neither the length of a wait nor the program that looks matters
+    if features.lines and features.programs:  # neither the length of a wait nor the program that looks matters
         same = {index for each in trail.asked.values() if each.news == features.news for index in each.indexes}
         calls = max(repeats, sorted(index for index in same if index > trail.anything), key=len)
     if features.dead or features.failed:
