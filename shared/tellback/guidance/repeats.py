@@ -111,11 +111,12 @@ def _normalize(value: Any, depth: int) -> Any:
 
 
 def _normalize_items(values: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    shallow = depth + 1 < _DEPTH
     return {  # texts and plain numbers inline: this runs on a worker for every argument of every tool call
-        str(key): " ".join(item.split()).casefold()
+        key if type(key) is str else str(key): " ".join(item.split()).casefold()
         if type(item) is str
         else item
-        if type(item) in _PLAIN and depth + 1 < _DEPTH
+        if shallow and type(item) in _PLAIN
         else _normalize(item, depth + 1)
         for key, item in values.items()
         if item is not None

@@ -148,11 +148,10 @@ class EvaluationCache:
 
 def newest_fields(messages: Sequence[Message]) -> list[str]:
     """Return what these events change of `SessionActivity`, as field and value in turn."""
-    found: dict[str, str] = {}
-    for message in messages:
-        if isinstance(message, ToolInvoked):
-            status = message.outcome.code if message.outcome else message.status
-            found |= {"tool": message.tool, "status": status, "prompt": message.prompt}
-        elif isinstance(message, EvaluationBegun) and message.host:
-            found["host"] = message.host
-    return [part for pair in found.items() for part in pair]
+    found: list[str] = []
+    call = next((each for each in reversed(messages) if isinstance(each, ToolInvoked)), None)
+    if call is not None:
+        status = call.outcome.code if call.outcome else call.status
+        found += ["tool", call.tool, "status", status, "prompt", call.prompt]
+    host = next((each.host for each in reversed(messages) if isinstance(each, EvaluationBegun) and each.host), None)
+    return [*found, "host", host] if host else found
