@@ -25,12 +25,13 @@ _ARRAY: Final = (  # an index, a sign, up to two brackets of a type or a call, a
     r"(?:[\[({][^\n\[({]{0,20}+){0,2}?[\[({]\]?[ ]?"
 )
 _AHEAD_ARRAY: Final = rf"(?={_ARRAY}(?:0x[0-9a-f]|[0-9]{{1,3}},|\r?$))"
+_OF_BYTES: Final = ("key", "salt", "seed")
+NEAR_DIGITS: Final = tuple(
+    AnchoredRule(BYTES, anchor, rf"{names_after(anchor)}{_ARRAY}{_BYTE}(?:,[ ]?{_BYTE}){{7}}", _AHEAD_ARRAY)
+    for anchor in _OF_BYTES
+)
 RULES: Final = (
-    *(
-        AnchoredRule(rule, anchor, f"{names_after(anchor)}{_ARRAY}{rest}", _AHEAD_ARRAY)
-        for anchor in ("key", "salt", "seed")
-        for rule, rest in ((BYTES, rf"{_BYTE}(?:,[ ]?{_BYTE}){{7}}"), (HEAD, r"\r?$"))
-    ),
+    *(AnchoredRule(HEAD, anchor, rf"{names_after(anchor)}{_ARRAY}\r?$", _AHEAD_ARRAY) for anchor in _OF_BYTES),
     # In one line, of a sentence or of JSON.
     AnchoredRule(RULE, "codes", rf"{_NAMED}[\"']?[ ]?[:=][ ]?\[?[ ]?[\"']?{_CODE.replace('A-Z', '')}[\"']?(?:,|\]|$)"),
     AnchoredRule(HEAD, "key", r"s(?:_hex)?\"[ ]?:[ ]?\[[ ]?(?=\r?\n[ \t]{0,40}\"[0-9a-f]{66}\")"),  # shares of Vault's

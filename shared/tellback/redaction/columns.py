@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
 from tellback.redaction.phrases import may_be_password
-from tellback.redaction.substrings import Searchable
+from tellback.redaction.substrings import Located, next_match, places_if_rare
 from tellback.redaction.values import seems_random
 
 RULE: Final = "named-column"
@@ -72,22 +72,28 @@ class Table(NamedTuple):
     pairs: tuple[int, int] | None  # the columns of names and of values
 
 
-def head_places(folded: str, within: Searchable) -> list[int]:
-    """Return a place in each line that may be the head of a table, of a text in lower case, which `within` is as well.
+def head_places(folded: str, within: Located, begin: int = 0) -> list[int]:
+    """Return a place in each line from `begin` on that may be the head of a table, of a text in lower case.
 
     A line in which one word was found is left out of the search for the next, since lines full of names have many.
     """
-    places: list[int] = []
-    for pattern in [pattern for word, pattern in _HEADS.items() if word in within]:
-        parts: list[str] = []
-        end = 0
-        for match in pattern.finditer(folded):
-            places.append(match.start())
-            start = folded.rfind("\n", end, places[-1]) + 1 or end
+    found: list[int] = []
+    for word, pattern in [(word, pattern) for word, pattern in _HEADS.items() if word in within]:
+        places = places_if_rare(word, within, len(folded))
+        parts = [folded[:begin]]
+        end = begin
+        while match := (
+            pattern.search(folded, end)
+            if places is None
+            else next_match(pattern, word, folded, (end, len(folded)), places)
+        ):
+            found.append(match.start())
+            start = folded.rfind("\n", end, match.start()) + 1 or end
             parts += folded[end:start], "\0" * (match.end() - start)
             end = match.end()
-        folded = "".join(parts) + folded[end:]
-    return places
+        if end > begin:
+            folded = "".join((*parts, folded[end:]))
+    return found
 
 
 def value_lines(

@@ -200,11 +200,7 @@ SENTENCES: Final = (
     AnchoredRule("webhook-url", "with/key/", r"[\w-]{20}"),
     AnchoredRule("signed-url", "sig=", r"(?<=[?&]sig=)[\w%+/-]{20}"),
 )
-RULES: Final = (
-    AnchoredRule("secret-assignment", "key", _PAIR, r"(?=[\\\"']{0,2}+[ \t]?[:=])" + _PAIR_AHEAD),
-    *(AnchoredRule("secret-assignment", word, _PAIR, _PAIR_AHEAD) for word in ("name", "variable", "secret set")),
-    AnchoredRule("secret-assignment", "key", r"=(?=[0-9a-f]{32}(?![0-9a-f]))(?:(?<=[?&]key=)|(?<![\w-]key=))"),
-    AnchoredRule("secret-assignment", "pat", r"=[0-9a-f]{32}(?![0-9a-f])"),
+NEAR_DIGITS: Final = (
     # Sentences and calls.
     AnchoredRule(
         "password",
@@ -235,6 +231,12 @@ RULES: Final = (
             ("key", preceded_by(("apikey", "api_key", "api-key", "_key"))),
         )
     ),
+)
+RULES: Final = (
+    AnchoredRule("secret-assignment", "key", _PAIR, r"(?=[\\\"']{0,2}+[ \t]?[:=])" + _PAIR_AHEAD),
+    *(AnchoredRule("secret-assignment", word, _PAIR, _PAIR_AHEAD) for word in ("name", "variable", "secret set")),
+    AnchoredRule("secret-assignment", "key", r"=(?=[0-9a-f]{32}(?![0-9a-f]))(?:(?<=[?&]key=)|(?<![\w-]key=))"),
+    AnchoredRule("secret-assignment", "pat", r"=[0-9a-f]{32}(?![0-9a-f])"),
     # What tools print: Vault's shares of its key, the words of a wallet.
     AnchoredRule(
         "secret-assignment", "key", r"[ ](?:(?<=unseal.....)|(?<=recovery.....))[0-9]{1,2}:[ \t]{0,8}+[0-9a-z+/=]{12}"

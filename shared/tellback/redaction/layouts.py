@@ -279,8 +279,8 @@ _AHEAD: Final = (
     r"(?=[^abd-oq-vx-z](?:ord|(?<![a-z])|d|hrase|ode)(?![ ](?!show |for '|as )[a-z]{2,12}+[ ](?!=))"
     r"[^a-z0-9]{0,40}+[^0-9.:]{0,44}+(?::[^0-9.:]{0,30}+(?::[^0-9.:]{0,30}+(?::[^0-9.:]{0,20}+)?+)?+)?[0-9])"
 )
-# Searched in any text, since a password may be shorter than the values near which the others are searched.
-ANYWHERE: Final = (
+# A password may be shorter than the values near which the others are searched.
+NEAR_DIGITS: Final = (
     AnchoredRule("password", "pw", rf"(?<![\w.-]pw){_SHORT_PASSWORD}", r"(?=[^a-z0-9]{1,12}+[^0-9\n ]{0,40}+[0-9])"),
     AnchoredRule("password", "pass", f"{_OF_PASSWORDS}{_SHORT_PASSWORD}", _AHEAD),
 )

@@ -91,17 +91,6 @@ RULES: Final = (
     AnchoredRule("basic-auth", "authorization", r":[ ][a-z]{3,12}[ ](?:token=)?(?=\S{0,60}?[0-9])[\w.~+/=-]{20}"),
     AnchoredRule("password", "login", rf"[ ](?<=[ ]login[ ])[\w.-]{{1,64}}[ ]{MIXED_WORD}{DOUBT}\S{{8,200}}+$"),
     AnchoredRule("password", "pass", rf"[ ](?<=auth-pass )[\w.-]{{1,60}}[ ]{MIXED_WORD}\S{{6,100}}+$"),
-    # Configurations of routers and of servers for RADIUS.
-    *(
-        AnchoredRule(
-            "password",
-            word,
-            rf"[ ](?:[0-9][ ])?[\"']?(?=\S{{8}}){MIXED_WORD}{NO_VALUE}{PATH}(?![0-9a-f-]{{8,64}}+(?!\w))"
-            rf"{DOUBT}[\w!@#%^&*+~?=.-]{{8,40}}+"
-            r"(?=[\"']?[ \t\r]{0,4}(?:$|#[ ]|[ ](?:address|r[ow])\b))",
-        )
-        for word in ("key", "secret")
-    ),
     # Pairs of a user and a password in calls.
     *(AnchoredRule("password", call, _OF_USER) for call in ("login", "connect")),
     *(AnchoredRule("password", call, _OF_USER.replace(_WORDS, _DOUBTED)) for call in ("auth", "pass", "cred")),
@@ -171,6 +160,19 @@ RULES: Final = (
         r"word[\"'][\])]{1,2}[^\n]{0,20}?\.(?:type|fill|send_?keys|set_?text|set_?value)\([\"']"
         rf"{_NOT_HERE}[^\"'\s]{{4}}",
         r"(?=word[\"'])",
+    ),
+)
+NEAR_DIGITS: Final = (
+    # Configurations of routers and of servers for RADIUS.
+    *(
+        AnchoredRule(
+            "password",
+            word,
+            rf"[ ](?:[0-9][ ])?[\"']?(?=\S{{8}}){MIXED_WORD}{NO_VALUE}{PATH}(?![0-9a-f-]{{8,64}}+(?!\w))"
+            rf"{DOUBT}[\w!@#%^&*+~?=.-]{{8,40}}+"
+            r"(?=[\"']?[ \t\r]{0,4}(?:$|#[ ]|[ ](?:address|r[ow])\b))",
+        )
+        for word in ("key", "secret")
     ),
 )
 # Searched only near a long value with a digit, which all of these have.

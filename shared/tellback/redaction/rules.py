@@ -9,7 +9,7 @@ of token characters, which `bytes.translate` and `find` show, and only the runs 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import cache, cached_property
 from itertools import groupby
 from typing import Final, NamedTuple
@@ -26,8 +26,17 @@ from tellback.redaction import (
     printed,
     tokens,
 )
-from tellback.redaction.substrings import Searchable, fold_ascii, searchable
-from tellback.redaction.token_runs import TOKEN, TokenRuns, Window, add_window
+from tellback.redaction.substrings import (
+    Located,
+    Places,
+    Searchable,
+    fold_ascii,
+    located,
+    next_match,
+    places_if_rare,
+    searchable,
+)
+from tellback.redaction.token_runs import TOKEN, NearDigits, TokenRuns, Window, add_window, lacks_digits
 from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, seems_random
 
 _FEW: Final = 60  # characters; a shorter text lacks the rarest character of most anchors, which need no search then
@@ -77,7 +86,7 @@ class _CompiledScan:
         parts += [self._trie_pattern(trie)] if trie else []
         pattern = "|".join(parts)
         self.pattern = f"{begin}(?:{pattern})" if begin else pattern
-        self.search = re.compile(self.pattern, re.MULTILINE).search
+        self.regex = re.compile(self.pattern, re.MULTILINE)
 
     def _named_group(self, name: str, pattern: str) -> str:
         doubtful = pattern.count(DOUBT)
@@ -139,16 +148,25 @@ class Scan:
         """The text of the regular expression."""
         return self._compiled.pattern
 
-    def find_all(self, folded: str, text: str, windows: Iterable[Window] | None = None) -> Generator[tuple[int, str]]:
-        """Yield the position and rule of each match in `folded`; `text` has the capitals, to decide doubtful values."""
+    def find_all(
+        self, folded: str, text: str, windows: Iterable[Window] | None = None, places: Places | None = None
+    ) -> Generator[tuple[int, str]]:
+        """Yield the position and rule of each match in `folded`; `text` has the capitals, to decide doubtful values.
+
+        With `places` only those of the anchor that it finds are tried, one by one.
+        """
         shift = 1 if self._after else 0  # of what is searched, for a match where the text begins
         searched = f"\n{folded}" if shift else folded
         compiled = self._compiled
-        search = compiled.search
+        search = compiled.regex.search
         for start, end in windows if windows is not None else ((0, len(folded)),):
-            if self.anchor and folded.find(self.anchor, start, end) < 0:
+            if self.anchor and (places or folded).find(self.anchor, start, end) < 0:
                 continue  # most windows lack it, which `find` shows in a third of the time
-            while match := search(searched, start, end + shift):
+            while match := (
+                search(searched, start, end + shift)
+                if places is None
+                else next_match(compiled.regex, self.anchor, searched, (start, end), places)
+            ):
                 index = match.lastindex or 0
                 doubts = compiled.doubts.get(index)
                 start = max(match.end() - shift, match.start() + 1)  # noqa: PLW2901 - the window is used up
@@ -181,6 +199,8 @@ class ScanSet(NamedTuple):
     sentences: Anchored
     issued: tuple[Scan, ...]
     folded: Anchored
+    near_digits: Anchored  # of `folded`, the rules that need a digit
+    anywhere: Anchored  # the others
 
     def find_all(self, text: str) -> Generator[tuple[int, str]]:
         """Yield the position and rule of each match in `text`."""
@@ -192,21 +212,27 @@ class ScanSet(NamedTuple):
         folded = fold_ascii(text)
         if len(folded) <= _FEW and not runs.named and "\\" not in text and not has_anchor(folded):
             return
-        for scan in _present(self.plain, searchable(spaced)):
-            yield from scan.find_all(spaced, text)
-        within = searchable(folded)
-        of_passwords = False
-        for scan in _present(self.folded, within):
-            of_passwords = of_passwords or scan.anchor in self.phrases
-            yield from scan.find_all(folded, text)
-        if of_passwords:
+        within = located(spaced)
+        for scan in _present(self.plain, within):
+            yield from scan.find_all(spaced, text, places=places_if_rare(scan.anchor, within, len(text)))
+        within = located(folded)
+        present = _present(self.folded, within)
+        digits = NearDigits(folded, within) if lacks_digits(folded) else None
+        for scan in present:
+            places = places_if_rare(scan.anchor, within, len(text))
+            if digits is None or scan.anchor not in self.near_digits:
+                yield from scan.find_all(folded, text, places=places)
+            else:
+                yield from self.anywhere[scan.anchor].find_all(folded, text, places=places)
+                yield from self.near_digits[scan.anchor].find_all(folded, text, places=digits)
+        if any(scan.anchor in self.phrases for scan in present):
             yield from self._find_phrases(spaced)
         if runs.named:
-            yield from self._find_near(folded, text, runs.named)
+            yield from self._find_near(folded, text, runs.named, within)
         # Without a row and such a value, only a table that goes on in the next piece of a stream matters.
         start = 0 if runs.named and "\n" in folded else max(0, len(folded) - _LONGEST_HEAD)
-        for place in columns.head_places(folded[start:], within):
-            yield start + place, columns.HEAD
+        for place in columns.head_places(folded, within, start):
+            yield place, columns.HEAD
 
     def _find_phrases(self, text: str) -> Generator[tuple[int, str]]:
         """Yield the matches of rules of passwords with a phrase for a value."""
@@ -221,12 +247,15 @@ class ScanSet(NamedTuple):
         for scan in _present(self.phrases, near):
             yield from scan.find_all(folded, text, windows)
 
-    def _find_near(self, folded: str, text: str, values: Iterable[Window]) -> Generator[tuple[int, str]]:
+    def _find_near(
+        self, folded: str, text: str, values: Sequence[Window], within: Located
+    ) -> Generator[tuple[int, str]]:
         """Yield the matches near long values with a digit, of rules that need one."""
         # Most anchors are in no window: to search all windows at once costs less than a call for each.
         near = searchable("\n".join(folded[start:end] for start, end in values))
         for scan in _present(self.sentences, near):
-            yield from scan.find_all(folded, text, values)
+            places = places_if_rare(scan.anchor, within, len(text))
+            yield from scan.find_all(folded, text, values, places)
         if self.issued and (len(folded) < _SHORT or _names_issuer(folded)):
             windows = _issued_windows(folded)
             for scan in self.issued:
@@ -255,7 +284,9 @@ def _issued_windows(folded: str) -> list[Window]:
 
 
 # A symbol of C++, as linkers and debuggers print it: as mixed as a token, with the prefixes of some in it.
-_SYMBOL: Final = lazy_pattern(r"(?<![\w/+=-])_{1,2}Z[A-Za-z]{0,12}[0-9]{1,3}[A-Za-z_][\w.$@]{0,4000}")
+_SYMBOL: Final = lazy_pattern(
+    r"_Z(?:(?<![\w/+=-]_Z)|(?<=__Z)(?<![\w/+=-]__Z))[A-Za-z]{0,12}[0-9]{1,3}[A-Za-z_][\w.$@]{0,4000}"
+)
 
 
 def unescaped(text: str) -> str:
@@ -289,8 +320,9 @@ _FOLDED: Final = (
     *command_lines.RULES,
     *printed.RULES,
     *codes.RULES,
-    *layouts.ANYWHERE,
 )
+# In a long text that is mostly without digits, these are tried only near one.
+NEAR_DIGITS: Final = (*forms.NEAR_DIGITS, *printed.NEAR_DIGITS, *codes.NEAR_DIGITS, *layouts.NEAR_DIGITS)
 _NEAR: Final = (*forms.SENTENCES, *layouts.RULES, *printed.NEAR_VALUES)
 _OF_ANY_WORDS: Final = frozenset({" -p", "use ", "with "})  # after these, words with hyphens name packages and files
 
@@ -305,17 +337,24 @@ def _scans(occurs: Callable[[str], bool], occurs_folded: Callable[[str], bool]) 
     prefixed = _prefix_scan(tokens.PREFIXED, occurs, after=_BEFORE_PREFIX)
     anywhere = _prefix_scan(tokens.ANYWHERE, occurs)
     issuers = [name for name in assignments.ISSUERS if occurs_folded(name)]
+    folded = (*_FOLDED, *NEAR_DIGITS)
     issued = (("issuer-assignment", assignments.issued(issuers), ""),)
     return ScanSet(
         tokens=(*prefixed, *anywhere),
         plain=_anchored(_PLAIN, occurs),
         phrases=_anchored(
-            (rule for rule in (*_FOLDED, *_NEAR) if rule.name == "password" and rule.anchor not in _OF_ANY_WORDS),
+            (
+                rule
+                for rule in (*_FOLDED, *NEAR_DIGITS, *_NEAR)
+                if rule.name == "password" and rule.anchor not in _OF_ANY_WORDS
+            ),
             occurs_folded,
         ),
         sentences=_anchored(_NEAR, occurs_folded),
         issued=(Scan(rules=issued, after="[^0-9a-z](?=[a-z])"),) if issuers else (),
-        folded=_anchored(_FOLDED, occurs_folded),
+        folded=_anchored(folded, occurs_folded),
+        near_digits=_anchored(NEAR_DIGITS, occurs_folded),
+        anywhere=_anchored(_FOLDED, occurs_folded),
     )
 
 
@@ -335,7 +374,7 @@ def _prefix_scan(
 def _anchors_by_rarest() -> dict[str, list[str]]:
     """Return the anchors for which every text is searched, in lower case, by the rarest character of each."""
     found: dict[str, list[str]] = {}
-    for anchor in {*(rule.anchor.lower() for rule in (*_PLAIN, *_FOLDED)), *columns.WORDS}:
+    for anchor in {*(rule.anchor.lower() for rule in (*_PLAIN, *_FOLDED, *NEAR_DIGITS)), *columns.WORDS}:
         found.setdefault(min(anchor, key=_RARE_FIRST.find), []).append(anchor)
     return found
 

@@ -6,10 +6,13 @@ stringzilla looks for each at 0.05 ns a character, by the processor's vector ins
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from typing import Protocol
+from typing import Final, Protocol
+
+_APART: Final = 200  # characters from one place of a fixed text to the next
 
 
 class Searchable(Protocol):
@@ -20,6 +23,44 @@ class Searchable(Protocol):
         ...
 
 
+class Places(Protocol):
+    """A text in which the next place of another is found fast."""
+
+    def find(self, fixed: str, start: int, end: int, /) -> int:
+        """Return the first place in this part of the text, or -1."""
+        ...
+
+
+class Located(Places, Searchable, Protocol):
+    """A text whose places are those of the characters, whatever they are."""
+
+    def count(self, fixed: str, /) -> int:
+        """Return how often the text holds this one."""
+        ...
+
+
+def located(text: str) -> Located:
+    """Return the text in a form of which places are found fast, for fixed texts of ASCII."""
+    return _library()(text if text.isascii() else text.encode("latin-1", "replace"))
+
+
+def places_if_rare(fixed: str, within: Located, size: int) -> Places | None:
+    """Return the text again if the places in it are so far apart that `re` takes longer to find the next."""
+    return within if fixed.isascii() and within.count(fixed) * _APART < size else None
+
+
+def next_match(
+    pattern: re.Pattern[str], fixed: str, text: str, span: tuple[int, int], places: Places
+) -> re.Match[str] | None:
+    """Return the next match in this part of the text, of a pattern that begins with the fixed text."""
+    start, end = span
+    while (start := places.find(fixed, start, end)) >= 0:
+        if match := pattern.match(text, start, end):
+            return match
+        start += 1
+    return None
+
+
 def searchable(text: str) -> Searchable:
     """Return the text in a form of which `in` is fast."""
     # Half of a surrogate pair, which names of files and torn output have, is nothing that stringzilla takes from a str.
@@ -27,9 +68,9 @@ def searchable(text: str) -> Searchable:
 
 
 @cache
-def _library() -> Callable[[str | bytes], Searchable]:
+def _library() -> Callable[[str | bytes], Located]:
     """Import stringzilla, for which only a process that searches pays; it ships no types."""
-    found: Callable[[str | bytes], Searchable] = import_module("stringzilla").Str
+    found: Callable[[str | bytes], Located] = import_module("stringzilla").Str
     return found
 
 
