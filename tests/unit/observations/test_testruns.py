@@ -17,6 +17,7 @@ from tests.support.examples import examples
     ("text", "counts"),
     [
         ("===== 1 failed, 2 passed, 1 error in 0.12s =====", (2, 1, 1)),
+        ("FAIL a.c:3\n24 tests, 5 failed", (19, 5, 0)),
         ("3 passed, 1 xfailed, 2 warnings in 1.20s", (3, 0, 0)),
         ("FAILED tests/a_test.py::test_x - assert 1\nFAILED tests/a_test.py::test_y", (0, 2, 0)),
         ("Ran 3 tests in 0.001s\n\nFAILED (failures=1, errors=1)", (1, 1, 1)),

@@ -114,6 +114,31 @@ HEALTHY: dict[str, list[MadeCall]] = {
         edit('    print("rate", rate)\n', ""),
         tax("base is 20 euros\n"),
     ],
+    "prints in the place of other prints": [
+        tax(""),
+        edit("rate = r", 'rate = r\n    print("rate", rate)'),
+        tax("rate 0.19\n"),
+        edit('print("rate", rate)', 'print("base of the tax", base)'),
+        tax("base of the tax 20\n"),
+        edit('print("base of the tax", base)', 'print("rows", len(rows))'),
+        tax("rows that were read: 31\n"),
+    ],
+    "a benchmark that runs twice after each edit": [
+        call
+        for n in range(5)
+        for call in (
+            edit(f"limit // {n}", f"limit // {n + 1}"),
+            *[claude_code("python bench.py", f"431 found, {90 - 9 * n - k}.4 ms") for k in range(2)],
+        )
+    ],
+    "checks of make that get fewer": [
+        call
+        for n in range(5, 1, -1)
+        for call in (
+            edit(f"limit - {n}", f"limit + {n}"),
+            mini_swe_agent("make -s check", f"unequal results={n}\nmake: *** [Makefile:5: check] Error 1", 2),
+        )
+    ],
     "a crash with ever smaller inputs": [
         call
         for n in (64, 32, 16, 8)
@@ -218,6 +243,11 @@ STUCK: dict[str, list[MadeCall]] = {
             mini_swe_agent(f"sed -i 's/a{n}/b{n}/' cart.rb"),
             mini_swe_agent(f"bin/rails test {words}", f"Seed {n}7\n\nFailure:\nCart#test_n [c.rb:9]:\n{RAN}", 1),
         )
+    ],
+    "a script of the shell whose last line says what is wrong": [
+        call
+        for n in range(3)
+        for call in (edit(f"limit - {n}", f"limit + {n}"), claude_code("bash all.sh | tail -1", "ended with errors"))
     ],
     "a program that never ends": [
         (

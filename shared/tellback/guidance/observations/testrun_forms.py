@@ -35,6 +35,7 @@ FORMS: Final = tuple(
             " failure",
             r"^(?:<n> doctests?, )?(?:<n> propert(?:y|ies), )?<total> tests?, <failed> failures?\b",
         ),  # ExUnit, bats
+        (" failed", r"^<total> tests?, <failed> failed$"),  # harnesses that were written by hand
         ("% tests passed, ", r"^\d{1,3}% tests passed, <failed> tests failed out of <total>"),  # ctest
         ("Failed ", r"^Failed <failed>/<total> (?:subtests|tests?\b)"),  # prove
         # googletest

@@ -39,7 +39,10 @@ _ADDRESS: Final = re.compile(
     r"\w{1,20}://\S{1,200}|\b(?:localhost|[\d.]{7,15}|[\w.-]{1,80}\.(?:com|org|net|io|dev|local|internal)):\d{1,5}"
 )
 # It says how much is wrong and not what, which the rest of the result does.
-_TOTAL: Final = re.compile(r"^\W{0,3}(?:Executed |Found )?\d{1,9} (?:errors?|problems?|issues?|files?|out of)\b")
+_TOTAL: Final = re.compile(
+    r"^\W{0,3}(?:Executed |Found )?\d{1,9} (?:errors?|problems?|issues?|files?|out of)\b"
+    r"|^g?make(?:\[\d+\])?: \*\*\* .* Error \d+$"
+)
 # What an error quotes. If the call has it too, the error is about that and not about one item of a list.
 _QUOTED: Final = re.compile(r"[\"'`\u2018\u201c]([^\"'`\u2018\u2019\u201c\u201d\n]{3,80})[\"'`\u2019\u201d]")
 

@@ -202,7 +202,9 @@ def is_stale(trail: ProgressTrail, features: CallFeatures, repeats: list[int]) -
     """Check whether a call says nothing new: it repeats another, or reads again what was read twice."""
     if features.views and trail.reread & 1:
         return True
-    least = detectors.RETRIES_ASKED_FOR if features.retry_asked else 2
+    # Two runs after each edit measure something, whose times are no news here.
+    runs = features.effect in ("run", "test")
+    least = detectors.RETRIES_ASKED_FOR if features.retry_asked else detectors.SAME_CALL if runs else 2
     return len(repeats) >= least and features.effect in ("read", "search", "run", "test") and not features.waits
 
 

@@ -85,7 +85,7 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
         for word in (each.program, *each.words[:2])
     )
     features.probes = strongest == "run" and any(each.stdin or {"-c", "-e"} & set(each.words) for each in commands)
-    features.scripted = strongest == "run" and not features.probes and bool(SCRIPT_PROGRAMS & set(features.programs))
+    features.scripted = strongest == "run" and not features.probes and not _INTERPRETERS.isdisjoint(features.programs)
     features.answers = features.fetches = not _CLIENTS.isdisjoint(features.programs)
     features.address = _address(commands) if features.fetches else ""
     features.sends = any(map(_sends, commands))
@@ -188,6 +188,7 @@ def _read_changes(
     )
 
 
+_INTERPRETERS: Final = SCRIPT_PROGRAMS | {"bash", "sh", "zsh"}
 # `sed -n 10,20p`; `$` is the end of the file.
 _RANGE: Final = re.compile(r"^(\d+)(?:,(\d+|\$))?p")
 _ROWS: Final = re.compile(r"(?:NR ?>=? ?(\d+) ?&& ?)?NR ?<=? ?(\d+)")
