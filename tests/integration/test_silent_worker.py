@@ -71,6 +71,10 @@ def test_a_worker_is_healthy_whatever_somebody_wrote_into_its_team_s_key(databas
     database.command("DEL", key)
 
 
+def _long_ago(_: psutil.Process) -> float:
+    return 0.0
+
+
 def test_only_a_worker_that_was_silent_for_all_that_time_is_killed(
     database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -92,7 +96,7 @@ def test_only_a_worker_that_was_silent_for_all_that_time_is_killed(
         monkeypatch.setenv("TELLBACK_REDIS_URL", f"redis://127.0.0.1:{free_port()}/0")
         assert main(check) == 1
         monkeypatch.setenv("TELLBACK_REDIS_URL", redis_url)
-        monkeypatch.setattr(psutil.Process, "create_time", lambda _: 0.0)
+        monkeypatch.setattr(psutil.Process, "create_time", _long_ago)
         assert main(check) == 1
         assert worker.poll() is None, "it was silent while Redis was away"
         silent_for(90.0)
