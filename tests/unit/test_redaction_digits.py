@@ -44,7 +44,7 @@ def test_a_secret_far_from_all_other_digits_is_hidden(line: str) -> None:
     assert "[redacted: " in long
 
 
-def test_texts_whose_places_are_looked_up_are_ascii() -> None:
+def test_texts_that_are_searched_for_as_bytes_are_ascii() -> None:
     """Others have another place in the bytes that are searched (A-450)."""
     scans = all_scans()
     assert [anchor for anchor in (*scans.plain, *scans.folded) if not anchor.isascii()] == []
