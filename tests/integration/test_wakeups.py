@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from celery import Celery
+from structlog.testing import capture_logs
 
 from tellback import Settings, Tellback, connect
 from tellback.broker import KEY_PREFIX
@@ -223,8 +224,9 @@ def test_an_error_of_one_stream_ends_the_message_after_the_others(
         turn.finish(HELLO)
         publish(other, 5)
         named = other.context.layout.of("s") if family is Family.EVENTS else shard
-        with pytest.raises(RuntimeError, match="of this team alone"):
+        with capture_logs() as lines, pytest.raises(RuntimeError, match="of this team alone"):
             tasks.consume(family.value, [("default", named.index), ("zoo", named.index)])
+        assert [line["stream"] for line in lines if line["event"] == "consumer.failed"] == [f"default.{named.index}"]
         assert in_worker.database.command("XLEN", stream_of(named, family)) == 0
 
 

@@ -57,6 +57,7 @@ def consume(family_name: str, streams: Sequence[tuple[str, int]]) -> None:
             raise
         except Exception as error:  # noqa: BLE001 - raised below: a team that broke its own keys costs no other anything
             if len(some) == 1:
+                _log.exception("consumer.failed", stream=f"{some[0].team}.{some[0].index}")  # only the first is raised
                 failures.append(error)
             else:
                 groups.extend([shard] for shard in some)

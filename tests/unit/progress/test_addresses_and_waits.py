@@ -63,7 +63,7 @@ def test_who_is_not_known_is_refused_whatever_is_asked(said: str) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_server_that_is_away_is_known_by_whatever_stands_beside_it(shell: Shell) -> None:
+def test_a_server_that_is_away_is_known_whatever_is_printed_beside_it(shell: Shell) -> None:
     """G-261: how far the client has come, and what it says of the connection, is no error."""
     tails = ("0     0    0     0 --:--:-- --:--:-- --:--:--     0\n* Closing connection 0\n", METER, "", METER)
     ways = ("-v {0} 2>&1 | tail -3", "-i {0}", "-sS {0}", "-i {0}")
