@@ -144,9 +144,9 @@ def running(processes: list[psutil.Process]) -> list[str]:
 
 
 def refused(data_dir: Path, *arguments: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
-    """Exit code and standard error of an `up` that cannot start."""
+    """Exit code and standard error of an `up` that cannot start, but not for a Flower that runs already."""
     done = subprocess.run(
-        command("up", *arguments),
+        command("up", "--flower-port", "0", *arguments),
         env=environment(data_dir, env),
         capture_output=True,
         text=True,
