@@ -151,7 +151,7 @@ def held(database: Database, rows: Vectors) -> str:
     return f"{taken >> 20} MiB there ({parts})"
 
 
-class _Known:
+class _WrittenModel:
     """The model of the bank that was written here."""
 
     model, weights = "m", ""
@@ -174,7 +174,7 @@ def load(url: str, dimension: int) -> None:
     small = ClusterMatrix(dimension)
     small.put(0, asked[0])
     small.best(asked, THRESHOLD)  # what numpy itself takes at its first product is no cluster's
-    clusters, before = BankClusters(store, _Known(dimension)), _resident()
+    clusters, before = BankClusters(store, _WrittenModel(dimension)), _resident()
     start = time.perf_counter()
     clusters.sync()
     loaded = time.perf_counter() - start

@@ -165,13 +165,13 @@ def _together(load: CapacityLoad, tb: Tellback, meter: Meter, worker: psutil.Pro
     return each
 
 
-def _left_at_most(load: CapacityLoad, tb: Tellback, amount: int, most: float, pause: float = 0.05) -> int:
+def _left_at_most(load: CapacityLoad, tb: Tellback, amount: int, most: float, delay: float = 0.05) -> int:
     """Wait until no more is left, and return what is; each look takes of Redis what is measured."""
     end = time.monotonic() + LONGEST
     while (left := load.remaining(tb, amount)) > most:
         if time.monotonic() > end:
             raise SystemExit(f"{left} of {load.name} were not applied within {LONGEST} s")
-        time.sleep(pause)
+        time.sleep(delay)
     return left
 
 
@@ -184,7 +184,7 @@ def _alone(load: CapacityLoad, tb: Tellback, meter: Meter, worker: psutil.Proces
     else:
         for _ in range(amount):
             load.publish(tb, 1)
-            _left_at_most(load, tb, 1, 0, pause=0.01)
+            _left_at_most(load, tb, 1, 0, delay=0.01)
     end = meter.read()
     each = {name: (end[name] - start[name]) / amount for name in end}
     each["rate"] = 1 / each.pop("at")

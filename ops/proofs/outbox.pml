@@ -7,7 +7,7 @@ STEP post          lua/turns/answer_turn.lua lua/turns/fallback_turn.lua lua/lib
 STEP evict         lua/turns/evict_delivery.lua lua/lib/outbox.lua tellback.state.outbox:evict
 STEP ready         lua/turns/ready_deliveries.lua tellback.state.outbox:Outbox.ready
 STEP read_first    tellback.state.outbox:Outbox._read_firsts
-STEP drop_gone     lua/common/drop_gone.lua tellback.state.scripts.common:drop_gone
+STEP drop_missing     lua/common/drop_missing.lua tellback.state.scripts.common:drop_missing
 STEP claim         lua/turns/claim_delivery.lua tellback.state.outbox:Outbox.claim
 STEP claim_ambiguous  lua/turns/claim_ambiguous.lua tellback.state.outbox:Outbox.claim_ambiguous
 STEP settle        lua/turns/settle_delivery.lua tellback.state.outbox:Outbox.settle
@@ -136,7 +136,7 @@ inline evict() {
   }
 }
 
-inline drop_gone(index) {
+inline drop_missing(index) {
   atomic {
     if
 #ifdef REMOVE_AFTER_READING
@@ -234,7 +234,7 @@ end:
   :: atomic { ready(out); got = NONE; outcome = delivered };
      read_first(d);
      if
-     :: d == NONE -> drop_gone(out); drop_gone(amb); goto again
+     :: d == NONE -> drop_missing(out); drop_missing(amb); goto again
      :: else
      fi;
      d_step { token = (token == 2 * me + 1 -> 2 * me + 2 : 2 * me + 1) };
@@ -269,7 +269,7 @@ again:
   :: atomic { ready(amb); got = NONE; outcome = delivered };
      read_first(d);
      if
-     :: d == NONE -> drop_gone(out); drop_gone(amb); goto once_more
+     :: d == NONE -> drop_missing(out); drop_missing(amb); goto once_more
      :: else
      fi;
      d_step { token = (token == 2 * me + 1 -> 2 * me + 2 : 2 * me + 1) };

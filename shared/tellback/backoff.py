@@ -1,7 +1,7 @@
-"""The one backoff: the pauses between the tries of a call, and the loops that make them.
+"""The one backoff: the delays between the tries of a call, and the loops that make them.
 
 tenacity runs the loops. It loads with the first of them, which takes some 15 ms, and 40 ms more where tornado is
-installed. What starts with each tool call or must not stall uses `Backoff.pauses` alone (docs/decisions/libraries.md).
+installed. What starts with each tool call or must not stall uses `Backoff.delays` alone (docs/decisions/libraries.md).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ T = TypeVar("T")
 
 
 class Backoff(NamedTuple):
-    """Pauses in seconds that grow by `factor` from `first` to `longest`; without `longest`, all are the first."""
+    """Delays in seconds that grow by `factor` from `first` to `longest`; without `longest`, all are the first."""
 
     first: float
     longest: float = 0.0
     factor: float = 2.0
 
-    def pauses(self) -> Generator[float]:
-        """Yield the pauses, without end."""
-        pause = self.first
+    def delays(self) -> Generator[float]:
+        """Yield the delays, without end."""
+        delay = self.first
         while True:
-            yield pause
-            pause = max(self.first, min(self.factor * pause, self.longest))
+            yield delay
+            delay = max(self.first, min(self.factor * delay, self.longest))
 
 
 def retry(
@@ -45,7 +45,7 @@ def retry(
     stop: threading.Event | None = None,
     report: Callable[[BaseException], object] | None = None,
 ) -> T:
-    """Repeat a call until it does not raise `Unavailable`; `report` gets the error before each pause.
+    """Repeat a call until it does not raise `Unavailable`; `report` gets the error before each delay.
 
     Raises:
         Unavailable: the call failed at or after the monotonic time `end`, `tries` times, or once `stop` was set.
@@ -73,18 +73,18 @@ def retry(
         if report is not None and error is not None:
             report(error)
 
-    pauses = backoff.pauses()
+    delays = backoff.delays()
     return Retrying(
         retry=retry_if_exception_type(Unavailable),
-        wait=lambda _: next(pauses),
+        wait=lambda _: next(delays),
         stop=is_over,
-        sleep=partial(_pause, stop),
+        sleep=partial(_wait, stop),
         before_sleep=announce,
         reraise=True,
     )(attempt)
 
 
-def _pause(stop: threading.Event | None, seconds: float) -> None:
+def _wait(stop: threading.Event | None, seconds: float) -> None:
     if stop is None:
         clock.sleep(seconds)
     else:

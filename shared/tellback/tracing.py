@@ -117,7 +117,7 @@ class Tracing:
         context = span.get_span_context()
         return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
 
-    def here(self) -> str:
+    def traceparent(self) -> str:
         """Return the `traceparent` of this thread's span; empty if there is none."""
         span = self._api.get_current_span()
         return self.context_of(span) if span.get_span_context().is_valid else ""
@@ -168,7 +168,7 @@ class Tracing:
         return self._api.Link(found) if found is not None and found.is_valid else None
 
     def _log_fields(self) -> dict[str, str]:
-        _, trace_id, span_id, _ = (self.here() or "---").split("-")
+        _, trace_id, span_id, _ = (self.traceparent() or "---").split("-")
         return {"trace_id": trace_id, "span_id": span_id} if trace_id else {}
 
 
@@ -255,7 +255,7 @@ def note_delivered(tracing: Tracing, session: str, feedback: Sequence[Feedback])
                 "tellback.feedback.severity": item.severity,
             }
             begin = tracing.begin(
-                "deliver feedback", "consumer", attributes, parent=item.traceparent, link=tracing.here()
+                "deliver feedback", "consumer", attributes, parent=item.traceparent, link=tracing.traceparent()
             )
             begin.end()
 
@@ -288,7 +288,7 @@ def turn_span(
         "tellback.turn.channel": turn.channel,
         "tellback.turn.answer": answer,
     }
-    parent = opened if tracing.is_valid(opened) and not tracing.here() else ""
+    parent = opened if tracing.is_valid(opened) and not tracing.traceparent() else ""
     with tracing.span(name, "internal", attributes, parent=parent) as span:
         yield tracing.context_of(span)
 

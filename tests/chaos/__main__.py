@@ -29,7 +29,7 @@ def main() -> int:
     if given.plan:
         return 0
     folder = Path(tempfile.mkdtemp(prefix="tellback-chaos-"))
-    outcome = run(folder, faults, given.seconds, tell=_progress)
+    outcome = run(folder, faults, given.seconds, report=_progress)
     _progress("")
     print(table(outcome.story, outcome.applied, outcome.verdicts, outcome.own_deaths))
     if outcome.left_out:

@@ -94,7 +94,7 @@ class Injector:
             redis.kill()
             self._later(fault, redis.launch)
         else:
-            redis.pause()
+            redis.suspend()
             self._later(fault, lambda: redis.resume() if redis.running else None)
         return True
 

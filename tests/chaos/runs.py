@@ -46,27 +46,27 @@ def run(
     faults: list[Fault],
     seconds: float,
     *,
-    tell: Progress,
+    report: Progress,
     app: str = "tellback_workers.app",
     longest: float = LONGEST,
 ) -> RunOutcome:
     """Run the system below `folder` for so many seconds under these faults, and check what it did."""
     with System(folder, app=app) as system:
-        tell("starting")
+        report("starting")
         system.start()
         injector, watch = Injector(system, list(faults)), Watch(system)
         began = clock.monotonic()
         while (elapsed := clock.monotonic() - began) < seconds:
             injector.advance(elapsed)
             watch.advance(elapsed)
-            tell(f"{elapsed:.0f} of {seconds:.0f} s, {injector.applied.total()} faults")
+            report(f"{elapsed:.0f} of {seconds:.0f} s, {injector.applied.total()} faults")
             clock.sleep(0.05)
         injector.end_all()
         with connect(settings=msgspec.structs.replace(system.settings, data_dir=str(folder / "observer"))) as tb:
-            left = settle(system, tb, tell, longest)
+            left = settle(system, tb, report, longest)
             for member in system.members.values():  # what is read from here on stands still
                 system.kill(member)
-            tell("checking")
+            report("checking")
             watch.search()
             story = add_up(read(folder / "history"))
             sessions = {submitted.session for submitted in story.submissions.values()}

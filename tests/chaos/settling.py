@@ -21,18 +21,18 @@ LONGEST: Final = 300.0
 POOL: Final = "commands"
 
 
-def settle(system: System, tb: Tellback, tell: Callable[[str], None], longest: float = LONGEST) -> list[str]:
+def settle(system: System, tb: Tellback, report: Callable[[str], None], longest: float = LONGEST) -> list[str]:
     """End the hosts, send what their dead left on disk, and return what is still unsettled after `longest` seconds."""
     end = clock.monotonic() + longest
-    tell("hosts end")
+    report("hosts end")
     left = _end_hosts(system, end)
-    tell("spools are sent")
+    report("spools are sent")
     left += _send_spools(system, end)
     unsettled, quiet = ["never looked"], 0
     while quiet < 3 and clock.monotonic() < end:
         unsettled = _unsettled(tb)
         quiet = 0 if unsettled else quiet + 1
-        tell(f"waiting for {unsettled[0] if unsettled else 'silence'}")
+        report(f"waiting for {unsettled[0] if unsettled else 'silence'}")
         system.revive(float("inf"))
         clock.sleep(0.5)
     transports = system.of("transport")

@@ -199,7 +199,7 @@ def test_a_shut_socket_ends_the_read_of_another_thread(redis_server: RedisServer
 def test_a_call_is_ended_at_its_deadline_while_its_reply_is_late(redis_server: RedisServer) -> None:
     with closing(Database(redis_server.url, call_deadline=1.0)) as bounded:
         bounded.command("PING")
-        redis_server.pause()
+        redis_server.suspend()
         try:
             with pytest.raises(Unavailable):
                 bounded.command("ECHO", "late")
@@ -228,7 +228,7 @@ def test_a_call_that_its_own_deadline_ended_is_no_sign_of_an_absent_redis(redis_
 
 def test_a_handshake_that_its_deadline_ended_is_none_either(redis_server: RedisServer) -> None:
     with closing(RedisConnections(redis_server.url, call_deadline=30)) as connections:
-        redis_server.pause()
+        redis_server.suspend()
         try:
             with pytest.raises(exceptions.TimeoutError, match="deadline"), connections.connection(-29.9):
                 pass

@@ -38,7 +38,7 @@ def _shown(outcome: RunOutcome) -> str:
 
 def test_every_invariant_holds_under_five_minutes_of_chaos(tmp_path: Path) -> None:
     """Thousands are counted for each; `make chaos SEED=11 SECONDS=300` runs the same faults by hand."""
-    outcome = run(tmp_path / "run", draw(SEED, SECONDS), SECONDS, tell=_silent)
+    outcome = run(tmp_path / "run", draw(SEED, SECONDS), SECONDS, report=_silent)
     print(_shown(outcome))  # noqa: T201 - shown if it fails, and by -rP
     assert outcome.holds
     assert not [verdict.invariant for verdict in outcome.verdicts if not verdict.counted]
@@ -49,7 +49,7 @@ def test_every_invariant_holds_under_five_minutes_of_chaos(tmp_path: Path) -> No
 def test_a_fixed_fault_is_found_when_it_is_put_back(tmp_path: Path, app: str) -> None:
     """Deadlines that follow the wall clock leave users waiting after a step back; without the fault all holds."""
     faults = [Fault(6.0, "step clock", 0, 0.0, -3600)]
-    outcome = run(tmp_path / "run", faults, 15.0, tell=_silent, app=app, longest=180.0 if "workers" in app else 30.0)
+    outcome = run(tmp_path / "run", faults, 15.0, report=_silent, app=app, longest=180.0 if "workers" in app else 30.0)
     print(_shown(outcome))  # noqa: T201 - as above
     violated = {verdict.invariant for verdict in outcome.verdicts if verdict.violations}
     assert violated >= {6, 13} if app.startswith("tests") else not violated

@@ -148,7 +148,7 @@ def test_keys_of_a_slot_that_is_moving_are_found_at_either_node(cluster: RedisCl
         )
         blocked = database.blocking(0.01, "BLMOVE", keys[0], keys[0], "LEFT", "LEFT")
         assert blocked == b"here", "its key has moved already"
-        followed = scripts.drop_gone(index=keys[1], key=keys[0], member="nobody")  # a key that is there: no effect
+        followed = scripts.drop_missing(index=keys[1], key=keys[0], member="nobody")  # a key that is there: no effect
         assert database.blocking(0.01, "BLMOVE", keys[0], keys[0], "LEFT", "LEFT", then=followed) == 0
     finally:
         cluster.move_keys(slot, source, target)
@@ -215,7 +215,7 @@ def test_a_node_that_is_away_fails_its_own_calls_only(cluster: RedisCluster) -> 
     with closing(Database(cluster.url, call_deadline=0.5)) as database:
         database.pipeline([("SET", key, 1) for key in KEYS])
         gone = cluster.primaries[1]
-        gone.pause()
+        gone.suspend()
         try:
             replies = database.pipeline([("GET", key) for key in KEYS], raise_on_error=False)
         finally:

@@ -152,7 +152,7 @@ def test_a_worker_that_cannot_renew_kills_its_command(
     tag = f"34.{os.getpid()}"
     job = tb.submit(["sleep", tag], session="s1")
     wait_until(lambda: alive(tag), "the command runs")
-    redis_server.pause()
+    redis_server.suspend()
     try:
         wait_until(lambda: not alive(tag), "the command is dead", timeout=DEAD_WITHIN + 10)  # a call may hang for 5 s
     finally:

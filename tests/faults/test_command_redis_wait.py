@@ -80,12 +80,12 @@ def runs_tellback(process: psutil.Process) -> bool:
 
 def hang(server: RedisServer, _: Database) -> None:
     """Stop the server with SIGSTOP, and resume it."""
-    server.pause()
+    server.suspend()
     pass_time(AWAY)
     server.resume()
 
 
-def pause(_: RedisServer, database: Database) -> None:
+def suspend_clients(_: RedisServer, database: Database) -> None:
     """Pause all clients by `CLIENT PAUSE`: the server lives and answers nobody."""
     database.command("CLIENT", "PAUSE", round(AWAY * 1000), "ALL")
     pass_time(AWAY)
@@ -118,7 +118,7 @@ def keep_busy(server: RedisServer, _: Database) -> None:
     ("absence", "on_lost"),
     [
         (hang, "record"),
-        (pause, "record"),
+        (suspend_clients, "record"),
         (crash, "record"),
         (crash, "retry"),
         (demote, "record"),
@@ -252,7 +252,7 @@ def test_a_wait_that_is_over_leads_to_the_next_attempt(tb: Tellback, redis_serve
     job = tb.submit(["sh", "-c", ATTEMPTS], session="s1", on_lost="retry")
     wait_until(lambda: beats(tmp_path), "the first attempt runs")
     (first,) = beats(tmp_path)
-    redis_server.pause()
+    redis_server.suspend()
     wait_until(lambda: not psutil.pid_exists(first), "the first attempt is stopped", timeout=LEASE + AWAY + 15)
     redis_server.resume()
     record = job.wait(timeout=30)

@@ -140,7 +140,7 @@ def test_a_redis_that_hangs_delays_neither_command_nor_output(
     job = tb.submit(["sh", "-c", script], session="s1", timeout=60, follow=True)
     follower = Follower(job)
     wait_until(lambda: follower.text == "begun\n", "the output is followed", timeout=20)
-    redis_server.pause()
+    redis_server.suspend()
     try:
         (tmp_path / "away").touch()
         wait_until((tmp_path / "printed").exists, "the command has printed all", timeout=20)

@@ -75,7 +75,7 @@ def mine(waits: Waits) -> int:
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_an_answer_waits_once_and_is_spooled(host: Tellback, own_redis: RedisServer, waits: Waits, answer: str) -> None:
     turn = opened(host)
-    own_redis.pause()
+    own_redis.suspend()
     assert ANSWERS[answer](turn) == "spooled"
     assert mine(waits) == 1
     assert host.spooled
@@ -83,7 +83,7 @@ def test_an_answer_waits_once_and_is_spooled(host: Tellback, own_redis: RedisSer
 
 def test_an_answer_does_not_wait_for_events_that_another_thread_sends(host: Tellback, own_redis: RedisServer) -> None:
     turn = opened(host)
-    own_redis.pause()
+    own_redis.suspend()
     results: list[str] = []
     other = threading.Thread(target=lambda: results.append(turn.respond(ANSWER)))
     with host.context.publisher._send_lock:  # as if a call of the publisher's thread hung
@@ -99,7 +99,7 @@ def test_a_decision_waits_once_also_with_events_to_send_first(
     host: Tellback, own_redis: RedisServer, waits: Waits, ask: str
 ) -> None:
     host.records("s1")
-    own_redis.pause()
+    own_redis.suspend()
     host.submit(["true"], session="s1")
     before = mine(waits)  # admission asks too, within the deadline of feedback
     with pytest.raises(Unavailable):
@@ -108,7 +108,7 @@ def test_a_decision_waits_once_also_with_events_to_send_first(
 
 
 def test_a_client_that_connects_to_it_waits_once(own_settings: Settings, own_redis: RedisServer, waits: Waits) -> None:
-    own_redis.pause()
+    own_redis.suspend()
     with connect(settings=own_settings):
         assert mine(waits) == 1
     own_redis.resume()
@@ -118,7 +118,7 @@ def test_a_client_of_asyncio_waits_once(own_settings: Settings, own_redis: Redis
     async def run() -> int:
         async with connect_async(settings=own_settings) as tb:
             turn = await tb.open_turn(channel="web", conversation="c1", message_id="m1", text="hello")
-            own_redis.pause()
+            own_redis.suspend()
             before = waits.total()
             assert await turn.respond(ANSWER) == "spooled"
             found = waits.total() - before
@@ -143,7 +143,7 @@ def test_a_client_of_asyncio_waits_once(own_settings: Settings, own_redis: Redis
 def test_a_command_of_the_command_line_waits_once(
     own_redis: RedisServer, waits: Waits, arguments: list[str], team: list[str]
 ) -> None:
-    own_redis.pause()
+    own_redis.suspend()
     result = CliRunner().invoke(app, [*arguments, "--redis-url", own_redis.url, *team])
     assert (result.exit_code, result.stderr.count("did not answer")) == (1, 1), result.output
     assert mine(waits) == 1

@@ -194,7 +194,7 @@ def test_nothing_waits_longer_than_it_was_given_when_redis_is_stopped_or_gone(
     own_redis: RedisServer, tmp_path: Path
 ) -> None:
     settings = of(own_redis, tmp_path)
-    own_redis.pause()
+    own_redis.suspend()
     try:
         assert took(settings, "--wait=0.05") < HANGS
         assert 1.0 <= took(settings, "--wait=1") < HANGS
@@ -376,7 +376,7 @@ def test_a_data_folder_that_is_not_ours_to_write(own_redis: RedisServer, tmp_pat
 
 def test_an_interrupt_ends_it_quietly(own_redis: RedisServer, tmp_path: Path) -> None:
     settings = of(own_redis, tmp_path)
-    own_redis.pause()
+    own_redis.suspend()
     try:
         process = start_hook(settings, "--wait=10")
         assert process.stdin is not None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tellback_workers.runtime import Runtime
     from tests.support.busy_shards import BusyShard, SchedulerVisits
     from tests.support.clocks import ServerClock
-    from tests.support.jobs import Queue
+    from tests.support.jobs import CommandQueue
     from tests.support.signals import Angles, Bench
 
 
@@ -160,11 +160,11 @@ def jobs(database: Database, layout: Layout) -> Jobs:
 
 
 @pytest.fixture
-def queue(database: Database, layout: Layout) -> Queue:
+def queue(database: Database, layout: Layout) -> CommandQueue:
     """Queues commands of the first shard."""
-    from tests.support.jobs import Queue
+    from tests.support.jobs import CommandQueue
 
-    return Queue(database, layout)
+    return CommandQueue(database, layout)
 
 
 @pytest.fixture

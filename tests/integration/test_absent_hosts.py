@@ -16,7 +16,7 @@ from tellback.state.keys import Layout
 from tellback.state.presence import Presence, Worker
 from tellback.state.records import Records
 from tests.support.interleaving import Interrupted
-from tests.support.jobs import AUTHOR, Queue, ended
+from tests.support.jobs import AUTHOR, CommandQueue, ended
 from tests.support.waiting import wait_until
 
 
@@ -26,15 +26,15 @@ def layout(database: Database) -> Layout:  # noqa: ARG001 - emptied
 
 
 @pytest.fixture
-def queue(database: Database, layout: Layout) -> Queue:
-    return Queue(database, layout)
+def queue(database: Database, layout: Layout) -> CommandQueue:
+    return CommandQueue(database, layout)
 
 
 def worker(host: str, *queues: str) -> Worker:
     return Worker(name=f"w@{host}", host=host, pid=1, queues=queues, version="0")
 
 
-def test_only_a_host_without_a_worker_is_given_up(database: Database, layout: Layout, queue: Queue) -> None:
+def test_only_a_host_without_a_worker_is_given_up(database: Database, layout: Layout, queue: CommandQueue) -> None:
     """A worker that does not read its host's queue is none."""
     Presence(database, layout.team).announce(worker("served", "commands", host_queue("served")))
     Presence(database, layout.team).announce(worker("deaf", "events"))
@@ -50,7 +50,7 @@ def test_only_a_host_without_a_worker_is_given_up(database: Database, layout: La
 
 
 def test_a_record_that_cannot_be_stored_keeps_no_other_command_waiting(
-    database: Database, layout: Layout, queue: Queue, caplog: pytest.LogCaptureFixture
+    database: Database, layout: Layout, queue: CommandQueue, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue.put("broken", "first", host="gone")
     queue.put("s", "second", host="gone")
@@ -61,7 +61,7 @@ def test_a_record_that_cannot_be_stored_keeps_no_other_command_waiting(
     assert AbsentHosts(database, layout).abandon(0) == {"gone": ["first"]}
 
 
-def test_a_host_is_waited_for(database: Database, layout: Layout, queue: Queue) -> None:
+def test_a_host_is_waited_for(database: Database, layout: Layout, queue: CommandQueue) -> None:
     """Since when it is away is kept from sweep to sweep, and forgotten when it is back."""
     absent, presence = AbsentHosts(database, layout), Presence(database, layout.team)
     away = layout.shard(0).key("jobabsent", "h")
@@ -81,7 +81,7 @@ def test_a_host_is_waited_for(database: Database, layout: Layout, queue: Queue) 
 def test_a_command_that_was_leased_meanwhile_keeps_its_own_end(tb: Tellback, database: Database) -> None:
     """Either the sweep has it or a worker that came at the last moment, not both."""
     layout = tb.context.layout
-    queue, jobs = Queue(database, layout), Jobs(database, layout)
+    queue, jobs = CommandQueue(database, layout), Jobs(database, layout)
     session = next(f"s{n}" for n in range(99) if layout.of(f"s{n}").index == 0)
     queue.put(session, "job", host="h")
     lease = jobs.lease(JobClaimant("h", seconds=60, worker="w@h", host="h"))
@@ -101,7 +101,7 @@ def lease(jobs: Jobs, host: str) -> JobLease | None:
 
 
 def test_a_command_that_is_leased_after_the_sweep_read_it_has_one_record(
-    database: Database, layout: Layout, queue: Queue, state_url: str
+    database: Database, layout: Layout, queue: CommandQueue, state_url: str
 ) -> None:
     """It is the record of its worker; nothing of it is superseded, and its host's wake-ups stay."""
     jobs, leases = Jobs(database, layout), list[JobLease | None]()
@@ -118,7 +118,7 @@ def test_a_command_that_is_leased_after_the_sweep_read_it_has_one_record(
 
 
 def test_a_host_that_is_back_after_the_sweep_read_its_queue_keeps_its_commands(
-    database: Database, layout: Layout, queue: Queue, state_url: str
+    database: Database, layout: Layout, queue: CommandQueue, state_url: str
 ) -> None:
     """The sweep's worker stood still; the commands would end as never started, with a worker at work."""
     jobs, held = Jobs(database, layout), list[JobLease | None]()
@@ -139,7 +139,7 @@ def test_a_host_that_is_back_after_the_sweep_read_its_queue_keeps_its_commands(
 
 
 def test_a_sweep_that_saw_the_host_back_keeps_its_commands_from_another(
-    database: Database, layout: Layout, queue: Queue, state_url: str
+    database: Database, layout: Layout, queue: CommandQueue, state_url: str
 ) -> None:
     """Two sweeps run at once, and one of them stood still."""
     queue.put("s", "job", host="h")
@@ -156,7 +156,9 @@ def test_a_sweep_that_saw_the_host_back_keeps_its_commands_from_another(
 
 
 @pytest.mark.parametrize("emptied_by", ["abandon", "lease", "cancel"])
-def test_an_absence_ends_with_the_queue(database: Database, layout: Layout, queue: Queue, emptied_by: str) -> None:
+def test_an_absence_ends_with_the_queue(
+    database: Database, layout: Layout, queue: CommandQueue, emptied_by: str
+) -> None:
     """Its start was kept for five minutes: a host that came back and restarted lost its commands at once."""
     jobs, absent = Jobs(database, layout), AbsentHosts(database, layout)
     queue.put("s", "first", host="h")
@@ -171,7 +173,7 @@ def test_an_absence_ends_with_the_queue(database: Database, layout: Layout, queu
     assert database.command("EXISTS", layout.shard(0).key("jobabsent", "h")) == 0
 
 
-def test_queues_of_a_hundred_busy_hosts_hide_no_other(database: Database, layout: Layout, queue: Queue) -> None:
+def test_queues_of_a_hundred_busy_hosts_hide_no_other(database: Database, layout: Layout, queue: CommandQueue) -> None:
     """They take no wake-ups for a while. Another host's wake-up was lost, and its command waited for them too."""
     jobs, hosts = Jobs(database, layout), {f"h{number}" for number in range(SWEEP_BATCH + 1)}
     for host in hosts:

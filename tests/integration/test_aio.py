@@ -226,7 +226,7 @@ def test_the_loop_goes_on_while_redis_is_stopped(tmp_path: Path) -> None:
 
         async def scene(tb: aio.Tellback) -> None:
             prompt = await tb.prompt("s", "p")
-            server.pause()
+            server.suspend()
             try:
                 async with ticking() as ticks:
                     given, begun = await together([prompt.feedback(wait=0.5) for _ in range(20)])
@@ -274,7 +274,7 @@ def test_calls_that_wait_for_redis_hold_up_neither_a_tool_call_nor_feedback(
 def test_connecting_to_a_stopped_redis_holds_nobody_up(tmp_path: Path) -> None:
     with RedisServer.start(tmp_path) as server:
         settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"))
-        server.pause()
+        server.suspend()
 
         async def main() -> int:
             async with ticking() as ticks:

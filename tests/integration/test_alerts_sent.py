@@ -165,7 +165,7 @@ def test_slack_reads_no_markup_in_what_we_write(server: HttpServer) -> None:
 
 
 def test_a_receiver_that_fails_gets_what_holds_later(tb: Tellback, server: HttpServer, database: Database) -> None:
-    """Pauses grow; a Retry-After is kept; what was not taken counts as not sent."""
+    """Delays grow; a Retry-After is kept; what was not taken counts as not sent."""
     settings = made(server)
     server.then(reply(500), reset, reply(429, Retry_After="77"))
     one = watcher(tb, settings)
@@ -175,7 +175,7 @@ def test_a_receiver_that_fails_gets_what_holds_later(tb: Tellback, server: HttpS
     assert [each.json["state"] for each in server.requests] == ["firing"] * 4
     clear_overdue(database, tb)
     server.then(reply(500))
-    assert one.step() == 1.0, "a success restarts the pauses"
+    assert one.step() == 1.0, "a success restarts the delays"
     late_turn(tb)
     one.step()
     assert len(server.requests) == 5, "while the receiver was away the alert came back: nothing has changed for it"

@@ -36,7 +36,7 @@ from tellback.state.quarantine import OF_A_SHARD
 from tellback.state.sessions import Sessions
 from tests.support.busy_shards import ALL, HOST, OWN, BusyShard, SchedulerVisits
 from tests.support.clocks import later
-from tests.support.jobs import Queue
+from tests.support.jobs import CommandQueue
 from tests.support.signals import Bench, signal
 from tests.support.tool_calls import calls, publish
 from tests.support.turns import HELLO, opened, sent, state, store
@@ -113,7 +113,7 @@ def test_a_score_that_is_no_time_ends_no_listing(tb: Tellback, database: Databas
 
 
 def test_members_that_are_none_of_ours_keep_no_command_from_its_worker(
-    database: Database, layout: Layout, jobs: Jobs, queue: Queue
+    database: Database, layout: Layout, jobs: Jobs, queue: CommandQueue
 ) -> None:
     """More of them than a claim names: it asked for the same ones again and again."""
     pool = layout.shard(0).key("jobs", ANY_POOL)

@@ -36,7 +36,7 @@ from tellback_workers.jobs import JobWorker
 from tellback_workers.lease_heartbeat import SHUTDOWN_REASON, LeaseHeartbeat
 from tellback_workers.loops import consumer_of
 from tellback_workers.runtime import Runtime
-from tests.support.jobs import Queue, ended
+from tests.support.jobs import CommandQueue, ended
 from tests.support.scores import build_bank
 from tests.support.signals import Bench, signal
 from tests.support.tool_calls import calls, publish
@@ -64,8 +64,8 @@ def jobs(database: Database, one: Layout) -> Jobs:
 
 
 @pytest.fixture
-def queue(database: Database, one: Layout) -> Queue:
-    return Queue(database, one)
+def queue(database: Database, one: Layout) -> CommandQueue:
+    return CommandQueue(database, one)
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_a_turn_stays_with_its_host_if_the_list_of_the_other_has_another_type(br
 
 
 def test_a_command_of_another_type_hides_no_other(
-    break_type: Break, database: Database, one: Layout, queue: Queue, jobs: Jobs
+    break_type: Break, database: Database, one: Layout, queue: CommandQueue, jobs: Jobs
 ) -> None:
     queue.put("s", "broken")
     leased(jobs)
@@ -212,7 +212,7 @@ def test_a_call_is_recovered_whatever_the_marker_of_its_provider_holds(
 
 
 def test_records_of_another_type_hide_no_other_session(
-    break_type: Break, database: Database, one: Layout, queue: Queue, jobs: Jobs
+    break_type: Break, database: Database, one: Layout, queue: CommandQueue, jobs: Jobs
 ) -> None:
     for name in ("a", "b"):
         queue.put(name, name)
@@ -252,7 +252,7 @@ def test_a_session_whose_activity_cannot_be_read_loses_no_command(
 
 
 def test_a_command_keeps_its_lease_while_its_record_cannot_be_stored(
-    break_type: Break, database: Database, one: Layout, queue: Queue, jobs: Jobs
+    break_type: Break, database: Database, one: Layout, queue: CommandQueue, jobs: Jobs
 ) -> None:
     """The command was marked as ended before the record failed, so the next try claimed that it was stored."""
     command_id = queue.put("s")
@@ -269,7 +269,7 @@ def test_a_command_keeps_its_lease_while_its_record_cannot_be_stored(
 
 @pytest.mark.parametrize("name", ["recorded", "done", "hist"])
 def test_a_record_is_stored_whatever_stands_beside_it(
-    break_type: Break, database: Database, one: Layout, queue: Queue, jobs: Jobs, name: str
+    break_type: Break, database: Database, one: Layout, queue: CommandQueue, jobs: Jobs, name: str
 ) -> None:
     command_id = queue.put("s")
     lease = leased(jobs)
@@ -281,7 +281,7 @@ def test_a_record_is_stored_whatever_stands_beside_it(
 
 
 def test_records_that_cannot_be_read_keep_a_full_list_from_no_further_one(
-    database: Database, one: Layout, queue: Queue, jobs: Jobs
+    database: Database, one: Layout, queue: CommandQueue, jobs: Jobs
 ) -> None:
     """The search for a record to evict failed, and whoever waited for the command's record waited for ever."""
     records = one.shard(0).key("records", "s")
@@ -328,7 +328,7 @@ def test_a_heartbeat_of_another_type_hides_no_other_worker(break_type: Break, da
 
 
 def test_a_record_that_cannot_be_stored_costs_no_other_session_its_command(
-    break_type: Break, one: Layout, queue: Queue, jobs: Jobs
+    break_type: Break, one: Layout, queue: CommandQueue, jobs: Jobs
 ) -> None:
     """The worker had leased the next command in the same round trip, and ended: it was recorded as lost."""
     who = JobClaimant(ANY_POOL, seconds=60, worker="w@test", host="h")
@@ -349,7 +349,7 @@ def test_a_workers_last_record_that_cannot_be_stored_fails_no_task(
     break_type: Break,
     database: Database,
     one: Layout,
-    queue: Queue,
+    queue: CommandQueue,
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
     on_lost: str,

@@ -17,7 +17,7 @@ from tellback.state.keys import Layout, Shard
 from tellback.state.records import Records
 from tellback_workers.loops import consumer_of
 from tellback_workers.runtime import Runtime
-from tests.support.jobs import AUTHOR, Queue, submission
+from tests.support.jobs import AUTHOR, CommandQueue, submission
 from tests.support.waiting import wait_until
 
 
@@ -67,7 +67,7 @@ def test_a_submission_waits(tb: Tellback, database: Database, runtime: Runtime, 
 @pytest.mark.parametrize("name", ["pools", "running", "clock"])
 def test_a_queued_command_stays_queued(database: Database, one: Layout, name: str) -> None:
     """Each worker that asked took one out of the queue, and got none."""
-    queue, jobs = Queue(database, one), Jobs(database, one)
+    queue, jobs = CommandQueue(database, one), Jobs(database, one)
     wanted = [queue.put("s") for _ in range(3)]
     with broken(database, one.shard(0), name):
         for _ in wanted:
@@ -77,7 +77,7 @@ def test_a_queued_command_stays_queued(database: Database, one: Layout, name: st
 
 def test_a_queued_command_stays_queued_while_the_clock_cannot_be_read(database: Database, one: Layout) -> None:
     """It left the queue and got a state, and no lease: no sweep would ever have found it."""
-    wanted = [Queue(database, one).put("s")]
+    wanted = [CommandQueue(database, one).put("s")]
     jobs, clock = Jobs(database, one), one.shard(0).key("clock")
     database.command("HSET", clock, "skew", "by hand", "last", "by hand")
     tried(lambda: leased(jobs))
@@ -88,7 +88,7 @@ def test_a_queued_command_stays_queued_while_the_clock_cannot_be_read(database: 
 @pytest.mark.parametrize("name", ["jobs", "joborder", "pools"])
 def test_a_lost_command_is_retried(database: Database, one: Layout, name: str) -> None:
     """Its record was stored, so that no later sweep queued the next attempt."""
-    queue, jobs = Queue(database, one), Jobs(database, one)
+    queue, jobs = CommandQueue(database, one), Jobs(database, one)
     first = queue.put("s", on_lost="retry")
     assert leased(jobs, seconds=0.001) == [first]
     [lost] = wait_until(jobs.overdue, "the lease ends")
@@ -103,7 +103,7 @@ def test_a_lost_command_is_retried(database: Database, one: Layout, name: str) -
 @pytest.mark.parametrize("name", ["pools", "clock"])
 def test_a_command_that_is_not_cancelled_stays_queued(database: Database, one: Layout, name: str) -> None:
     """The command left the queue without a record of it."""
-    queue, jobs = Queue(database, one), Jobs(database, one)
+    queue, jobs = CommandQueue(database, one), Jobs(database, one)
     ids = [queue.put("s") for _ in range(2)]
     with broken(database, one.shard(0), name):
         tried(lambda: jobs.cancel(submission("s", ids[0]), AUTHOR))
@@ -112,7 +112,7 @@ def test_a_command_that_is_not_cancelled_stays_queued(database: Database, one: L
 
 def test_a_queue_whose_order_is_gone_keeps_its_lifetime(database: Database, one: Layout) -> None:
     """It was renamed, or lost in a failover; the first worker that asked made it again, to stay for ever."""
-    queue, jobs = Queue(database, one), Jobs(database, one)
+    queue, jobs = CommandQueue(database, one), Jobs(database, one)
     wanted = [queue.put("s") for _ in range(2)]
     order = one.shard(0).key("joborder", ANY_POOL)
     database.command("DEL", order)

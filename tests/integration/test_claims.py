@@ -20,7 +20,7 @@ from tellback.state.jobs import Claim, JobClaimant, JobLease, Jobs
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.records import Records
 from tellback.state.script_calls import Arg, ScriptCall
-from tests.support.jobs import Queue
+from tests.support.jobs import CommandQueue
 
 
 @pytest.fixture
@@ -71,7 +71,9 @@ class CountedTrips(Database):
         return super().command(*parts)
 
 
-def test_a_record_and_the_next_lease_are_one_round_trip(database: Database, layout: Layout, queue: Queue) -> None:
+def test_a_record_and_the_next_lease_are_one_round_trip(
+    database: Database, layout: Layout, queue: CommandQueue
+) -> None:
     """Each of many queued commands costs one, and the last one costs another that finds nothing."""
     ids = [queue.put("s") for _ in range(30)]
     counted = CountedTrips(database.url)
@@ -89,7 +91,9 @@ def test_a_record_and_the_next_lease_are_one_round_trip(database: Database, layo
     counted.close()
 
 
-def test_each_command_is_leased_once_however_many_go_on(database: Database, layout: Layout, queue: Queue) -> None:
+def test_each_command_is_leased_once_however_many_go_on(
+    database: Database, layout: Layout, queue: CommandQueue
+) -> None:
     """Workers that saw the same queue take different commands of it, and none is left."""
     ids = {queue.put(f"s{number % 7}") for number in range(300)}
 
@@ -110,7 +114,7 @@ def test_each_command_is_leased_once_however_many_go_on(database: Database, layo
     assert sum(len(Records(database, layout).last(f"s{number}")) for number in range(7)) == 300
 
 
-def test_an_urgent_command_waits_for_one_other_at_most(jobs: Jobs, queue: Queue) -> None:
+def test_an_urgent_command_waits_for_one_other_at_most(jobs: Jobs, queue: CommandQueue) -> None:
     """A command that is submitted while another runs is claimed after the next one at the latest."""
     for _ in range(10):
         queue.put("s", priority="batch")
@@ -126,7 +130,9 @@ def test_an_urgent_command_waits_for_one_other_at_most(jobs: Jobs, queue: Queue)
     assert "urgent" in order
 
 
-def test_what_was_seen_long_ago_is_checked_again(jobs: Jobs, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_seen_long_ago_is_checked_again(
+    jobs: Jobs, queue: CommandQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After a command that took its time, what is urgent now comes first."""
     for _ in range(3):
         queue.put("s", priority="batch")
@@ -139,7 +145,7 @@ def test_what_was_seen_long_ago_is_checked_again(jobs: Jobs, queue: Queue, monke
     assert following.command_id == "urgent"
 
 
-def test_a_lease_whose_reply_was_lost_is_given_again(database: Database, jobs: Jobs, queue: Queue) -> None:
+def test_a_lease_whose_reply_was_lost_is_given_again(database: Database, jobs: Jobs, queue: CommandQueue) -> None:
     """It has the same token and its whole length, and nobody else gets it."""
     queue.put("s", "c1")
     queue.put("s", "c2")
@@ -157,7 +163,7 @@ def test_a_lease_whose_reply_was_lost_is_given_again(database: Database, jobs: J
 
 
 def test_waiting_submissions_are_applied_between_commands(
-    database: Database, layout: Layout, jobs: Jobs, queue: Queue
+    database: Database, layout: Layout, jobs: Jobs, queue: CommandQueue
 ) -> None:
     """Whoever continues lets none stand in the intake behind what is queued."""
     applied: list[Shard] = []

@@ -17,7 +17,7 @@ from tellback.state.records import Records
 from tellback.state.steady import GAP_MS, observe, skews
 from tests.support.clocks import HOUR, ServerClock, SteppedServer, faketime_library, step, steps
 from tests.support.intake_entries import idle_streams
-from tests.support.jobs import Queue
+from tests.support.jobs import CommandQueue
 from tests.support.waiting import wait_until
 
 LEASE = 10.0
@@ -49,7 +49,7 @@ def lost_within(jobs: Jobs, clock: ServerClock, seconds: int) -> bool:
 
 
 def test_a_step_forward_postpones_no_lease_that_was_renewed(
-    jobs: Jobs, queue: Queue, clock: ServerClock, database: Database, one: Layout
+    jobs: Jobs, queue: CommandQueue, clock: ServerClock, database: Database, one: Layout
 ) -> None:
     queue.put("s", "c1")
     lease, running = take(jobs), one.shard(0).key("running")
@@ -63,7 +63,7 @@ def test_a_step_forward_postpones_no_lease_that_was_renewed(
 
 @steps
 def test_a_queue_that_was_used_before_the_step_is_observed_is_idle_in_its_time(
-    jobs: Jobs, queue: Queue, clock: ServerClock, hours: int
+    jobs: Jobs, queue: CommandQueue, clock: ServerClock, hours: int
 ) -> None:
     """Its wake-up may be lost, and only a sweep that finds it idle repeats it."""
     queue.put("s", "c1")
@@ -79,7 +79,7 @@ def test_a_queue_that_was_used_before_the_step_is_observed_is_idle_in_its_time(
 
 @steps
 def test_a_step_ends_no_wait_for_an_absent_host_and_lengthens_none(
-    database: Database, one: Layout, jobs: Jobs, queue: Queue, clock: ServerClock, hours: int
+    database: Database, one: Layout, jobs: Jobs, queue: CommandQueue, clock: ServerClock, hours: int
 ) -> None:
     absent = AbsentHosts(database, one)
     queue.put("s", "before", host="h")
@@ -98,7 +98,7 @@ def test_a_step_ends_no_wait_for_an_absent_host_and_lengthens_none(
 
 
 @steps
-def test_a_healthy_command_is_not_lost(jobs: Jobs, queue: Queue, clock: ServerClock, hours: int) -> None:
+def test_a_healthy_command_is_not_lost(jobs: Jobs, queue: CommandQueue, clock: ServerClock, hours: int) -> None:
     queue.put("s", "c1")
     lease = take(jobs)
     assert lost(jobs) == []
@@ -111,7 +111,7 @@ def test_a_healthy_command_is_not_lost(jobs: Jobs, queue: Queue, clock: ServerCl
 
 @steps
 def test_a_command_whose_holder_died_is_lost_within_two_leases_of_the_step(
-    jobs: Jobs, queue: Queue, clock: ServerClock, hours: int
+    jobs: Jobs, queue: CommandQueue, clock: ServerClock, hours: int
 ) -> None:
     queue.put("s", "c1")
     take(jobs)
@@ -122,7 +122,7 @@ def test_a_command_whose_holder_died_is_lost_within_two_leases_of_the_step(
 
 @steps
 def test_a_command_leased_before_the_step_is_observed_is_neither_lost_nor_kept(
-    jobs: Jobs, queue: Queue, clock: ServerClock, hours: int
+    jobs: Jobs, queue: CommandQueue, clock: ServerClock, hours: int
 ) -> None:
     queue.put("s", "c1")
     queue.put("s", "c2")
@@ -142,7 +142,7 @@ def test_a_command_leased_before_the_step_is_observed_is_neither_lost_nor_kept(
 
 
 def test_a_loss_after_a_gap_waits_for_holders_that_could_not_renew(
-    jobs: Jobs, queue: Queue, clock: ServerClock, database: Database, one: Layout
+    jobs: Jobs, queue: CommandQueue, clock: ServerClock, database: Database, one: Layout
 ) -> None:
     """Redis did not answer for a minute, to anybody: the first sweep afterwards declares nothing lost."""
     queue.put("s", "c1")
@@ -157,7 +157,7 @@ def test_a_loss_after_a_gap_waits_for_holders_that_could_not_renew(
 
 
 def test_a_step_between_the_sweep_and_its_verdict_loses_nothing(
-    jobs: Jobs, queue: Queue, clock: ServerClock, database: Database, one: Layout
+    jobs: Jobs, queue: CommandQueue, clock: ServerClock, database: Database, one: Layout
 ) -> None:
     """A lease that the sweep has read may be renewed meanwhile; only the last observation says how late it is."""
     queue.put("s", "c1")
@@ -201,7 +201,7 @@ def test_a_server_whose_clock_really_steps_leaves_turns_and_commands_alone(tmp_p
     with SteppedServer.start(tmp_path) as server:
         database, layout = Database(server.url), Layout("default", 1)
         jobs = Jobs(database, layout)
-        Queue(database, layout).put("s", "c1")
+        CommandQueue(database, layout).put("s", "c1")
         lease = take(jobs)
         assert lost(jobs) == []
         server.step_to(seconds)

@@ -14,7 +14,7 @@ from tellback.state.keys import Layout
 from tellback.state.steady import observe, skews
 from tests.support.clocks import ServerClock
 from tests.support.deliveries import answered, first
-from tests.support.jobs import Queue
+from tests.support.jobs import CommandQueue
 from tests.support.turns import opened, swept
 
 HOUR_MS = 3_600_000
@@ -65,7 +65,7 @@ def test_a_command_leased_before_any_observation_is_lost_in_time(
     database: Database, one: Layout, clock: ServerClock
 ) -> None:
     jobs = Jobs(database, one)
-    Queue(database, one).put("s", "c1")
+    CommandQueue(database, one).put("s", "c1")
     assert jobs.lease(JobClaimant(ANY_POOL, seconds=LEASE, worker="w@test", host="h")) is not None
     clock.step(-HOUR_MS)
     found: list[str] = []

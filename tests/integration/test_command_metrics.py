@@ -16,7 +16,7 @@ from tellback.state.job_keys import ANY_POOL
 from tellback.state.jobs import JobClaimant, JobLease, Jobs
 from tellback.state.steady import observe
 from tests.support.clocks import ServerClock
-from tests.support.jobs import AUTHOR, Queue, ended
+from tests.support.jobs import AUTHOR, CommandQueue, ended
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def jobs(tb: Tellback) -> Jobs:
 
 
 @pytest.fixture
-def queue(tb: Tellback) -> Queue:
-    return Queue(tb.context.database, tb.context.layout)
+def queue(tb: Tellback) -> CommandQueue:
+    return CommandQueue(tb.context.database, tb.context.layout)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_nothing_yet_is_zero_everywhere(tb: Tellback) -> None:
     assert exposed(tb, "command_records_total") == dict.fromkeys(OUTCOMES, 0)
 
 
-def test_records_are_counted_by_outcome_once(tb: Tellback, jobs: Jobs, queue: Queue, session: str) -> None:
+def test_records_are_counted_by_outcome_once(tb: Tellback, jobs: Jobs, queue: CommandQueue, session: str) -> None:
     for code in (0, 3, None):
         queue.put(session)
         lease = taken(jobs)
@@ -87,7 +87,7 @@ def test_records_are_counted_by_outcome_once(tb: Tellback, jobs: Jobs, queue: Qu
 
 
 def test_a_forward_step_of_the_clock_ends_no_lease(
-    tb: Tellback, jobs: Jobs, queue: Queue, session: str, clock: ServerClock
+    tb: Tellback, jobs: Jobs, queue: CommandQueue, session: str, clock: ServerClock
 ) -> None:
     """Leases end by the steady clock. By the wall clock, all of them counted as expired from the step on."""
     observe(tb.context.database, tb.context.layout.all)
@@ -100,7 +100,7 @@ def test_a_forward_step_of_the_clock_ends_no_lease(
 
 
 def test_a_cancelled_command_is_counted_whenever_the_cancel_comes(
-    tb: Tellback, jobs: Jobs, queue: Queue, session: str
+    tb: Tellback, jobs: Jobs, queue: CommandQueue, session: str
 ) -> None:
     queue.put(session, "queued")
     lease = taken(jobs)
@@ -115,7 +115,7 @@ def test_a_cancelled_command_is_counted_whenever_the_cancel_comes(
     assert counted(tb) == {"cancelled": 2}
 
 
-def test_what_runs_and_what_waits_is_seen_by_pool(tb: Tellback, jobs: Jobs, queue: Queue, session: str) -> None:
+def test_what_runs_and_what_waits_is_seen_by_pool(tb: Tellback, jobs: Jobs, queue: CommandQueue, session: str) -> None:
     for _ in range(3):
         queue.put(session)
     queue.put(session, host="box-1")
@@ -124,7 +124,7 @@ def test_what_runs_and_what_waits_is_seen_by_pool(tb: Tellback, jobs: Jobs, queu
     assert exposed(tb, "commands_queued") == {"any": 2, "box-1": 1}
 
 
-def test_hosts_do_not_multiply_labels(tb: Tellback, queue: Queue, session: str) -> None:
+def test_hosts_do_not_multiply_labels(tb: Tellback, queue: CommandQueue, session: str) -> None:
     for number in range(130):
         queue.put(session, host=f"box-{number}-{'x' * 60}")
     queue.put(session)

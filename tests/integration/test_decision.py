@@ -82,7 +82,7 @@ def test_a_redis_that_hangs_holds_a_decision_for_one_time_out_only(
             reply: bytes = super().run(call)
             return reply
 
-    redis_server.pause()
+    redis_server.suspend()
     try:
         begun = time.monotonic()
         with pytest.raises(Unavailable, match="Timeout"):

@@ -33,7 +33,7 @@ FLOOD = [f"a{n}" for n in range(60)]
 pytestmark = pytest.mark.usefixtures("flood")
 
 
-class Died(BaseException):
+class Crashed(BaseException):
     """The worker's process is killed in the middle of a batch."""
 
 
@@ -55,7 +55,7 @@ class FairRecorder:
     def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
         tools = [entry.message.tool for entry in entries if isinstance(entry.message, ToolInvoked)]
         if self.deadly in tools:
-            raise Died
+            raise Crashed
         if self.poison in tools:
             raise ValueError("poison")
         self.batches.append(tools)
@@ -191,7 +191,7 @@ def test_what_overtook_and_was_not_applied_comes_first_after_a_death(
 ) -> None:
     append(database, shard, ["b0", "b1"])
     recorder.deadly = "b1"
-    with pytest.raises(Died):
+    with pytest.raises(Crashed):
         consumer.consume(shard, FAMILY)
     assert deliveries(database, shard) == [1, 1]
     recorder.deadly, before = "", len(recorder.batches)
@@ -316,7 +316,7 @@ class Troubled(FairRecorder):
     def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
         trouble = 1.0 if self.calm else self._random.random()
         if trouble < 0.06:
-            raise Died if trouble < 0.03 else Unavailable("away")
+            raise Crashed if trouble < 0.03 else Unavailable("away")
         super().apply(lease, entries)
         if trouble < 0.15:
             self.add(5)
@@ -349,7 +349,7 @@ def test_each_event_is_applied_once_and_in_the_order_of_its_session_whatever_hap
         batch, kept = random.choice([2, 4, 6]), random.choice(processes)
         consumer = Consumer(intake, dead, recorder, lease_seconds=60, batch=batch, kept=kept)
         most = 0.0 if random.random() < 0.5 and not recorder.calm else None
-        with suppress(Died, Unavailable):
+        with suppress(Crashed, Unavailable):
             if random.random() < 0.3:
                 consumer.consume_together([shard, layout.shard(1)], FAMILY, most)
             else:

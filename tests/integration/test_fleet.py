@@ -21,7 +21,7 @@ from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import FAMILIES, stream_of
 from tellback.state.team import existing_layouts
 from tellback.state.teams import Teams
-from tests.support.jobs import Queue
+from tests.support.jobs import CommandQueue
 from tests.support.turns import opened
 
 
@@ -40,7 +40,7 @@ def reminder(every: int) -> FeedbackProviderConfig:
 
 
 def test_a_session_shows_its_host_last_call_open_turn_command_and_nudges(
-    tb: Tellback, settings: Settings, consume: Callable[[], None], jobs: Jobs, queue: Queue
+    tb: Tellback, settings: Settings, consume: Callable[[], None], jobs: Jobs, queue: CommandQueue
 ) -> None:
     """One line has what an operator asks first."""
     session = next(f"s{n}" for n in range(99) if tb.context.layout.of(f"s{n}").index == 0)
@@ -65,7 +65,7 @@ def test_a_session_shows_its_host_last_call_open_turn_command_and_nudges(
 
 
 def test_a_session_that_has_commands_alone_shows_where_the_last_one_ran(
-    settings: Settings, jobs: Jobs, queue: Queue, tb: Tellback
+    settings: Settings, jobs: Jobs, queue: CommandQueue, tb: Tellback
 ) -> None:
     session = next(f"s{n}" for n in range(99) if tb.context.layout.of(f"s{n}").index == 0)
     queue.put(session, "build", argv=["make"])
@@ -169,7 +169,7 @@ def test_a_listing_costs_the_same_however_many_sessions_there_are(
 
 
 def test_a_team_in_a_few_lines(
-    tb: Tellback, settings: Settings, consume: Callable[[], None], jobs: Jobs, queue: Queue, database: Database
+    tb: Tellback, settings: Settings, consume: Callable[[], None], jobs: Jobs, queue: CommandQueue, database: Database
 ) -> None:
     """They show backlog, lag, open turns, dead letters, commands, sessions and the share of memory."""
     tb.prompt("s", "p").tool_invoked("Bash")

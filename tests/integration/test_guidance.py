@@ -172,7 +172,7 @@ def test_feedback_never_blocks_past_wait_when_redis_is_slow_stopped_or_gone(
     with connect(settings=settings) as tb:
         prompt = tb.prompt("s1", "p")
         asked(prompt, 0)
-        own_redis.pause()  # who waited for it would do so for ever
+        own_redis.suspend()  # who waited for it would do so for ever
         try:
             asked(prompt, 0)
             assert asked(prompt, 0) < DEADLINE, "the wait is not paid again at once"
@@ -216,7 +216,7 @@ def test_what_a_stopped_redis_had_taken_is_delivered_when_it_answers_again(
         mailbox = tb.context.layout.of("s1").key("mailbox", "s1", "p", "e")
         database = Database(own_redis.url)
         database.command("RPUSH", mailbox, b'{"provider_name":"X","summary":"kept"}')
-        own_redis.pause()
+        own_redis.suspend()
         try:
             assert prompt.feedback() == []
         finally:

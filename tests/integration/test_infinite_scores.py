@@ -13,7 +13,7 @@ from tellback.state.job_keys import ANY_POOL
 from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import FLEET, Layout
 from tests.support.busy_shards import ALL, HOST, BusyShard, SchedulerVisits
-from tests.support.jobs import Queue
+from tests.support.jobs import CommandQueue
 from tests.support.turns import opened, sent
 
 INDEXES = [
@@ -56,7 +56,7 @@ def test_workers_and_readers_go_on(
 @pytest.mark.parametrize("score", ["-inf", "+inf"])
 def test_a_command_is_leased(database: Database, one: Layout, score: str) -> None:
     """Each worker that looked at the queue ended its attempt with an OverflowError, and no command of the pool ran."""
-    queue, key = Queue(database, one), one.shard(0).key("jobs", ANY_POOL)
+    queue, key = CommandQueue(database, one), one.shard(0).key("jobs", ANY_POOL)
     wanted = [queue.put("s") for _ in range(2)]
     members: list[bytes] = database.command("ZRANGE", key, 0, -1)
     database.command("ZADD", key, "XX", *[part for member in members for part in (score, member)])

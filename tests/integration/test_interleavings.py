@@ -18,7 +18,7 @@ from tellback.state.job_keys import ANY_POOL
 from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import Layout, lifetime_ms
 from tests.support.interleaving import Interrupted
-from tests.support.jobs import Queue
+from tests.support.jobs import CommandQueue
 from tests.support.turns import opened, sent, store
 
 DAY_AGO = lifetime_ms("encoder") + 1_000
@@ -69,7 +69,7 @@ def test_a_command_is_queued_while_its_pool_is_found_empty(
     database: Database, one: Layout, interrupt: Interrupt
 ) -> None:
     """A pool that nobody finds would never be woken again, should the command's one wake-up be lost."""
-    queue = Queue(database, one)
+    queue = CommandQueue(database, one)
     pools = one.shard(0).key("pools")
     database.command("ZADD", pools, 1, ANY_POOL)
     database.command("PEXPIRE", pools, 60_000)
@@ -91,7 +91,7 @@ def test_a_command_is_leased_while_nothing_is_known_of_it(
 ) -> None:
     """Its state had gone, and the same id was submitted again: what runs must be found when its lease ends."""
     jobs, shard = Jobs(database, one), one.shard(0)
-    queue = Queue(database, one)
+    queue = CommandQueue(database, one)
     database.command("ZADD", shard.key("running"), 1, "again")
 
     def lease() -> None:
@@ -114,7 +114,7 @@ def test_what_does_not_run_leaves_the_index(database: Database, one: Layout) -> 
 def test_a_lease_that_was_renewed_is_not_postponed(database: Database, one: Layout) -> None:
     """Whoever looked before the renewal would otherwise put off the loss of a worker that dies after it."""
     jobs, running = Jobs(database, one), one.shard(0).key("running")
-    Queue(database, one).put("s", "c")
+    CommandQueue(database, one).put("s", "c")
     lease = jobs.lease(JobClaimant(ANY_POOL, seconds=5, worker="w@test", host="h"))
     assert lease is not None
     before = database.command("ZSCORE", running, "c")

@@ -18,7 +18,7 @@ from tellback.state.keys import Layout
 from tellback.state.records import CAP, Records
 from tellback.state.script_calls import Script
 from tellback_workers.lease_heartbeat import LeaseHeartbeat, LeaseTimes
-from tests.support.jobs import AUTHOR, Queue, ended, submission
+from tests.support.jobs import AUTHOR, CommandQueue, ended, submission
 from tests.support.waiting import wait_until
 
 
@@ -43,7 +43,7 @@ def taken(jobs: Jobs) -> JobLease:
     return lease
 
 
-def test_sessions_take_turns(jobs: Jobs, queue: Queue) -> None:
+def test_sessions_take_turns(jobs: Jobs, queue: CommandQueue) -> None:
     """A session that queued a thousand commands does not keep the others waiting."""
     for _ in range(1000):
         queue.put("flood")
@@ -55,12 +55,12 @@ def test_sessions_take_turns(jobs: Jobs, queue: Queue) -> None:
     assert [id_ for id_ in order if id_[0] in "ab" and len(id_) == 2] == ["a0", "b0", "a1", "b1", "a2", "b2"]
 
 
-def test_a_session_keeps_its_own_order(jobs: Jobs, queue: Queue) -> None:
+def test_a_session_keeps_its_own_order(jobs: Jobs, queue: CommandQueue) -> None:
     expected = [queue.put("s") for _ in range(30)]
     assert [taken(jobs).command_id for _ in range(30)] == expected
 
 
-def test_urgent_commands_overtake(jobs: Jobs, queue: Queue) -> None:
+def test_urgent_commands_overtake(jobs: Jobs, queue: CommandQueue) -> None:
     """Interactive comes before normal, and normal before batch, whoever came first."""
     for _ in range(100):
         queue.put("s", priority="batch")
@@ -70,7 +70,7 @@ def test_urgent_commands_overtake(jobs: Jobs, queue: Queue) -> None:
     assert taken(jobs).submitted.priority == "batch"
 
 
-def test_a_pool_leases_only_its_own(jobs: Jobs, queue: Queue) -> None:
+def test_a_pool_leases_only_its_own(jobs: Jobs, queue: CommandQueue) -> None:
     """A command for one host is not given to another pool."""
     queue.put("s", "for-h", host="h")
     assert take(jobs) is None
@@ -79,7 +79,7 @@ def test_a_pool_leases_only_its_own(jobs: Jobs, queue: Queue) -> None:
     assert lease.command_id == "for-h"
 
 
-def test_an_empty_queue_leaves_nothing_behind(jobs: Jobs, queue: Queue, database: Database) -> None:
+def test_an_empty_queue_leaves_nothing_behind(jobs: Jobs, queue: CommandQueue, database: Database) -> None:
     """Neither turns nor sessions of the past stay in memory."""
     for number in range(5):
         queue.put(f"s{number}", priority="batch")
@@ -89,7 +89,7 @@ def test_an_empty_queue_leaves_nothing_behind(jobs: Jobs, queue: Queue, database
     assert not names & {b"jobs", b"joborder", b"pools"}
 
 
-def test_a_full_queue_refuses_commands_with_a_record(jobs: Jobs, queue: Queue, records: Records) -> None:
+def test_a_full_queue_refuses_commands_with_a_record(jobs: Jobs, queue: CommandQueue, records: Records) -> None:
     """They are neither lost nor kept waiting, and the queues of other hosts take theirs."""
     queue.put_all([submission("s", f"c{number}") for number in range(5)], queue_max=3)
     queue.put_all([submission("s", "of-h", host="h")], queue_max=3)
@@ -103,7 +103,7 @@ def test_a_full_queue_refuses_commands_with_a_record(jobs: Jobs, queue: Queue, r
     assert take(jobs, pool="h") is not None
 
 
-def test_a_queue_accepts_commands_after_it_was_full(jobs: Jobs, queue: Queue, records: Records) -> None:
+def test_a_queue_accepts_commands_after_it_was_full(jobs: Jobs, queue: CommandQueue, records: Records) -> None:
     """The cap counts what waits, not what was submitted or runs."""
     for number in range(9):
         queue.put_all([submission("s", f"c{number}")], queue_max=1)
@@ -111,7 +111,7 @@ def test_a_queue_accepts_commands_after_it_was_full(jobs: Jobs, queue: Queue, re
     assert records.last("s") == []
 
 
-def test_a_full_queue_treats_known_commands_as_before(jobs: Jobs, queue: Queue, records: Records) -> None:
+def test_a_full_queue_treats_known_commands_as_before(jobs: Jobs, queue: CommandQueue, records: Records) -> None:
     """A queued command that is submitted twice stays queued, and a cancelled one keeps the record of that."""
     jobs.cancel(submission("s", "gone"), AUTHOR)
     queue.put_all([submission("s", "queued")], queue_max=1)
@@ -122,7 +122,7 @@ def test_a_full_queue_treats_known_commands_as_before(jobs: Jobs, queue: Queue, 
     assert taken(jobs).command_id == "queued"
 
 
-def test_two_workers_never_lease_the_same_command(jobs: Jobs, queue: Queue) -> None:
+def test_two_workers_never_lease_the_same_command(jobs: Jobs, queue: CommandQueue) -> None:
     ids = {queue.put(f"s{number % 7}") for number in range(300)}
 
     def consume(_worker: int) -> list[str]:
@@ -137,7 +137,7 @@ def test_two_workers_never_lease_the_same_command(jobs: Jobs, queue: Queue) -> N
     assert set(leased.values()) == {1}
 
 
-def test_the_same_finish_twice_is_one_record(jobs: Jobs, queue: Queue, records: Records) -> None:
+def test_the_same_finish_twice_is_one_record(jobs: Jobs, queue: CommandQueue, records: Records) -> None:
     """A worker that did not hear the answer asks again."""
     queue.put("s")
     lease = taken(jobs)
@@ -147,7 +147,9 @@ def test_the_same_finish_twice_is_one_record(jobs: Jobs, queue: Queue, records: 
     assert records.superseded("s") == []
 
 
-def test_a_lost_command_has_one_record_and_a_late_one_is_superseded(jobs: Jobs, queue: Queue, records: Records) -> None:
+def test_a_lost_command_has_one_record_and_a_late_one_is_superseded(
+    jobs: Jobs, queue: CommandQueue, records: Records
+) -> None:
     """After the lease the sweep records the loss; what the worker says then is kept apart."""
     queue.put("s", "c1")
     lease = take(jobs, seconds=0.05)
@@ -166,7 +168,7 @@ def test_a_lost_command_has_one_record_and_a_late_one_is_superseded(jobs: Jobs, 
     assert jobs.overdue() == []
 
 
-def test_a_renewed_lease_is_not_lost(jobs: Jobs, queue: Queue, records: Records) -> None:
+def test_a_renewed_lease_is_not_lost(jobs: Jobs, queue: CommandQueue, records: Records) -> None:
     """The sweep that saw it overdue comes too late."""
     queue.put("s")
     lease = take(jobs, seconds=0.05)
@@ -178,7 +180,7 @@ def test_a_renewed_lease_is_not_lost(jobs: Jobs, queue: Queue, records: Records)
 
 
 def test_the_heartbeat_stores_the_directory_for_the_record_of_a_loss(
-    jobs: Jobs, queue: Queue, records: Records, database: Database, layout: Layout
+    jobs: Jobs, queue: CommandQueue, records: Records, database: Database, layout: Layout
 ) -> None:
     queue.put("s", "c1")
     lease = take(jobs, seconds=0.02)
@@ -196,7 +198,7 @@ def test_the_heartbeat_stores_the_directory_for_the_record_of_a_loss(
 
 
 def test_a_heartbeat_goes_on_after_an_error_that_nobody_expected(
-    jobs: Jobs, queue: Queue, records: Records, database: Database, layout: Layout
+    jobs: Jobs, queue: CommandQueue, records: Records, database: Database, layout: Layout
 ) -> None:
     """Its thread ended with the first one, and a healthy command lost its lease."""
     queue.put("s", "c1")
@@ -214,7 +216,7 @@ def test_a_heartbeat_goes_on_after_an_error_that_nobody_expected(
 
 
 def test_a_renewal_makes_no_key_for_a_job_that_is_gone(
-    jobs: Jobs, queue: Queue, database: Database, layout: Layout
+    jobs: Jobs, queue: CommandQueue, database: Database, layout: Layout
 ) -> None:
     """A job's key that had come back would have no lifetime."""
     queue.put("s", "c1")
@@ -226,7 +228,7 @@ def test_a_renewal_makes_no_key_for_a_job_that_is_gone(
 
 
 def test_a_lease_that_is_over_may_be_renewed_before_the_loss_is_decided(
-    jobs: Jobs, queue: Queue, records: Records
+    jobs: Jobs, queue: CommandQueue, records: Records
 ) -> None:
     """Every lease is over after an outage: a sweep that comes first only notes it, and a renewal clears the note."""
     queue.put("s")
@@ -243,7 +245,7 @@ def test_a_lease_that_is_over_may_be_renewed_before_the_loss_is_decided(
 
 
 def test_an_attempt_that_is_given_up_has_its_own_record_and_a_successor(
-    jobs: Jobs, queue: Queue, records: Records
+    jobs: Jobs, queue: CommandQueue, records: Records
 ) -> None:
     """The next attempt is queued in the same step; after a loss that a sweep declared, the record is superseded."""
     queue.put("s", "c1", on_lost="retry")
@@ -259,7 +261,7 @@ def test_an_attempt_that_is_given_up_has_its_own_record_and_a_successor(
 
 
 def test_a_lease_is_given_up_in_one_step_and_once(
-    jobs: Jobs, queue: Queue, records: Records, database: Database
+    jobs: Jobs, queue: CommandQueue, records: Records, database: Database
 ) -> None:
     """Calls run in another order after Redis has lost some of several scripts; a lost reply repeats a call."""
     queue.put("s", "c1", on_lost="retry")
@@ -273,7 +275,9 @@ def test_a_lease_is_given_up_in_one_step_and_once(
     assert taken(jobs).command_id == "c1.2"
 
 
-def test_a_command_to_retry_has_the_longer_lease(jobs: Jobs, queue: Queue, database: Database, layout: Layout) -> None:
+def test_a_command_to_retry_has_the_longer_lease(
+    jobs: Jobs, queue: CommandQueue, database: Database, layout: Layout
+) -> None:
     """Its worker has to have stopped it before another begins; a variable of that name changes nothing."""
     queue.put("s", "retry", on_lost="retry")
     queue.put("s", "record", env={"on_lost": "retry"})
@@ -287,7 +291,7 @@ def test_a_command_to_retry_has_the_longer_lease(jobs: Jobs, queue: Queue, datab
     assert lasts == {"retry": 50_000, "record": 10_000}
 
 
-def test_a_retry_is_linked_and_bounded(jobs: Jobs, queue: Queue, records: Records) -> None:
+def test_a_retry_is_linked_and_bounded(jobs: Jobs, queue: CommandQueue, records: Records) -> None:
     """Each loss has its record, and queues the next attempt under an id of its own, up to the third."""
     queue.put("s", "c1", on_lost="retry")
     for number in range(1, MAX_ATTEMPTS + 1):
@@ -306,7 +310,7 @@ def test_a_retry_is_linked_and_bounded(jobs: Jobs, queue: Queue, records: Record
     ]
 
 
-def test_a_cancelled_command_is_not_tried_again(jobs: Jobs, queue: Queue) -> None:
+def test_a_cancelled_command_is_not_tried_again(jobs: Jobs, queue: CommandQueue) -> None:
     """A loss after a cancellation queues nothing."""
     queue.put("s", "c1", on_lost="retry")
     lease = take(jobs, seconds=0.05)
@@ -319,7 +323,7 @@ def test_a_cancelled_command_is_not_tried_again(jobs: Jobs, queue: Queue) -> Non
 
 
 def test_cancellations_by_hosts_of_an_earlier_release_count(
-    jobs: Jobs, queue: Queue, records: Records, database: Database, layout: Layout
+    jobs: Jobs, queue: CommandQueue, records: Records, database: Database, layout: Layout
 ) -> None:
     """They said neither who nor why, and of a command that was not applied yet they stored no record."""
     shard = layout.of("s")
@@ -333,14 +337,14 @@ def test_cancellations_by_hosts_of_an_earlier_release_count(
     assert jobs.stop_requested(lease, 0.01) == "cancelled"
 
 
-def test_a_refusal_is_a_record_at_once(jobs: Jobs, queue: Queue, records: Records) -> None:
+def test_a_refusal_is_a_record_at_once(jobs: Jobs, queue: CommandQueue, records: Records) -> None:
     """A command that cannot be run is not queued, and its record keeps no secret of its argv."""
     queue.put("s", argv=["login", "password=x"], refusal="argv[1] carries a secret (rule password)")
     assert take(jobs) is None
     assert [(r.exit_code, r.command) for r in records.last("s")] == [(None, ["login", "[redacted: password]"])]
 
 
-def test_a_session_keeps_its_newest_records(queue: Queue, records: Records) -> None:
+def test_a_session_keeps_its_newest_records(queue: CommandQueue, records: Records) -> None:
     """The list is capped, and how many are gone is known."""
     for number in range(CAP + 7):
         queue.put("s", f"c{number}", refusal="no")
@@ -349,7 +353,7 @@ def test_a_session_keeps_its_newest_records(queue: Queue, records: Records) -> N
     assert kept[-1].command_id == f"c{CAP + 6}"
 
 
-def test_everybody_who_waits_gets_the_record(jobs: Jobs, queue: Queue, records: Records) -> None:
+def test_everybody_who_waits_gets_the_record(jobs: Jobs, queue: CommandQueue, records: Records) -> None:
     """Both callers that wait already and one that asks later get it."""
     id_ = queue.put("s")
     lease = taken(jobs)
@@ -362,7 +366,7 @@ def test_everybody_who_waits_gets_the_record(jobs: Jobs, queue: Queue, records: 
     assert records.wait("s", "another", 0.05) is None
 
 
-def test_pools_that_nobody_touches_are_found_once(jobs: Jobs, queue: Queue) -> None:
+def test_pools_that_nobody_touches_are_found_once(jobs: Jobs, queue: CommandQueue) -> None:
     """The sweep wakes a pool whose wake-ups are lost, and not again at once."""
     for number in range(3):
         queue.put("s", host="h" if number else None)
@@ -374,7 +378,7 @@ def test_pools_that_nobody_touches_are_found_once(jobs: Jobs, queue: Queue) -> N
 
 
 def test_a_list_of_records_that_somebody_made_long_holds_nobody_up(
-    database: Database, layout: Layout, queue: Queue, records: Records
+    database: Database, layout: Layout, queue: CommandQueue, records: Records
 ) -> None:
     """A host may write its team's keys by itself. Evicting 30,000 records one by one took over 5 s."""
     key = layout.shard(0).key("records", "s")

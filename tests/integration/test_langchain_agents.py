@@ -131,7 +131,7 @@ def test_a_result_brings_guidance_and_only_what_the_model_asked_is_published(
 
 @BOTH
 @TWICE
-def test_a_pause_is_no_failure_of_the_tool(how: How, way: Way) -> None:
+def test_an_interrupt_is_no_failure_of_the_tool(how: How, way: Way) -> None:
     guide = TeamGuide()
     messages = run(agent_with(ask, guide, how), way)
     assert (messages[-1].content, guide.seen) == ("", []), "it waits for a person"

@@ -38,7 +38,7 @@ def mailbox(layout: Layout) -> str:
 @pytest.fixture
 def question(layout: Layout, mailbox: str) -> ScriptCall:
     """A script that has no effect here; its reply is 0."""
-    return common.drop_gone(index=layout.of("s").key("timers"), key=mailbox, member="nobody")
+    return common.drop_missing(index=layout.of("s").key("timers"), key=mailbox, member="nobody")
 
 
 def test_all_who_wait_hear_and_the_list_stays_as_it_is(
@@ -96,7 +96,7 @@ def test_a_server_that_hangs_is_given_up(
 ) -> None:
     list_waiter = ListWaiter(quick)
     assert list_waiter.run_when_filled(mailbox, 0.01, question) == 0
-    redis_server.pause()
+    redis_server.suspend()
     try:
         with pytest.raises(Unavailable):
             list_waiter.run_when_filled(mailbox, 0.01, question)

@@ -166,7 +166,7 @@ def test_an_observation_does_not_wait_for_redis_and_raises_nothing_without_it(
                 seen = prompt.observe("wikipedia", params={"query": f"x{number}"}, result="y " * 300)
                 texts.append(seen.to_observation())
 
-        own_redis.pause()
+        own_redis.suspend()
         try:
             thread = threading.Thread(target=observe, args=(prompt,), daemon=True)
             thread.start()

@@ -175,7 +175,7 @@ def test_an_event_whose_answer_did_not_come_is_sent_once(
 ) -> None:
     """The caller gives up at its deadline; the event reaches the server, and then comes again with the next one."""
     slow.publish(call("one"))
-    redis_server.pause()
+    redis_server.suspend()
     try:
         with pytest.raises(Unavailable):
             slow.send_now("s1", quick)

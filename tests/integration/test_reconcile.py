@@ -96,7 +96,7 @@ def test_the_last_attempt_that_was_not_sent_is_dead(tb: Tellback) -> None:
 
 
 @pytest.mark.parametrize("word", [None, UNKNOWN])
-def test_a_platform_that_does_not_know_is_asked_again_with_growing_pauses(
+def test_a_platform_that_does_not_know_is_asked_again_with_growing_delays(
     tb: Tellback, word: RoutingOutcome | None
 ) -> None:
     turn = ambiguous(tb)

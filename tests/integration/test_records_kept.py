@@ -13,7 +13,7 @@ from tellback.state.job_keys import ANY_POOL
 from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import Layout
 from tellback.state.records import CAP, Records
-from tests.support.jobs import Queue
+from tests.support.jobs import CommandQueue
 
 SPARED = 50
 
@@ -24,7 +24,7 @@ class Session:
     def __init__(self, database: Database) -> None:
         layout = Layout("default", 1)
         self._jobs = Jobs(database, layout)
-        self._queue = Queue(database, layout)
+        self._queue = CommandQueue(database, layout)
         self._records = Records(database, layout)
 
     def end(self, id_: str, exit_code: int | None, parent: str | None = None, text: str = "") -> None:

@@ -41,7 +41,7 @@ from tellback_workers.scheduler import (
 from tellback_workers.sweep_turns import sweep_turns
 from tellback_workers.wakeups import NotPublished
 from tests.support.clocks import ServerClock, later
-from tests.support.jobs import Queue
+from tests.support.jobs import CommandQueue
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.scores import build_bank
 from tests.support.team_visits import TEAM, due_at_once, nobody_woken, stand_in, visit
@@ -143,7 +143,7 @@ def test_who_stands_in_records_the_command_of_a_dead_worker(
     """Its record needs no beat and no broker; the wake-up of its next attempt is left to the sweep of idle pools."""
     monkeypatch.setattr("tellback_workers.sweep_jobs.WATCH", 0.0)  # a loss is decided at first sight
     broken = Runtime(msgspec.structs.replace(settings, beat_period=0.05, job_lease=2.0))
-    jobs, queue = Jobs(broken.database, layout), Queue(broken.database, layout)
+    jobs, queue = Jobs(broken.database, layout), CommandQueue(broken.database, layout)
     sessions = [name for name in map(str, range(100)) if layout.of(name) == layout.shard(0)][:3]
     asked = list[str]()
 

@@ -26,7 +26,7 @@ from tellback_workers.jobs import JobWorker
 from tellback_workers.lease_heartbeat import LeaseHeartbeat
 from tellback_workers.runtime import Runtime
 from tellback_workers.sweep_jobs import WATCH
-from tests.support.jobs import Queue, ended
+from tests.support.jobs import CommandQueue, ended
 from tests.support.link import Link
 from tests.support.redis_server import RedisServer
 from tests.support.turns import HELLO, SENT, opened, state
@@ -120,7 +120,7 @@ def test_events_on_a_silent_connection_count_once(link: Link, beyond: Settings, 
 def test_a_command_whose_lease_was_given_on_a_silent_connection_runs(link: Link, database: Database) -> None:
     """Nobody would have renewed that lease, and the command would have ended as lost."""
     layout = Layout("default", 1)
-    id_ = Queue(database, layout).put("s1")
+    id_ = CommandQueue(database, layout).put("s1")
     with closing(FallingSilent(link, "commands/lease_job")) as far:
         lease = Jobs(far, layout).lease(JobClaimant(ANY_POOL, seconds=60, worker="w@test", host="h"))
     assert far.calls == 2
@@ -136,7 +136,7 @@ def test_a_quick_command_under_a_short_lease_whose_record_is_sent_on_a_silent_co
     jobs, records = Jobs(database, layout), Records(database, layout)
     with Link(redis_server.port) as link:
         process = Runtime(msgspec.structs.replace(settings, redis_url=link.url, shards=1, job_lease=SHORT_LEASE))
-        Queue(database, layout).put("s1")
+        CommandQueue(database, layout).put("s1")
 
         def ends_in_silence(_worker: JobWorker, lease: JobLease, _heartbeat: LeaseHeartbeat) -> CommandRecord:
             link.forget()

@@ -17,7 +17,7 @@ from tellback.state.audit import AuditLog, system_user
 from tellback.state.jobs import JobClaimant, JobLease, Jobs
 from tellback.state.keys import Layout
 from tests.support.commands import TOOL
-from tests.support.jobs import AUTHOR, Queue
+from tests.support.jobs import AUTHOR, CommandQueue
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def leased(jobs: Jobs) -> JobLease:
     return lease
 
 
-def failed(jobs: Jobs, queue: Queue, session: str) -> CommandRecord:
+def failed(jobs: Jobs, queue: CommandQueue, session: str) -> CommandRecord:
     """A stored record of a command that could not run."""
     queue.put(session, "bad", argv=["pytest", "-q"])
     lease = leased(jobs)
@@ -57,7 +57,7 @@ def failed(jobs: Jobs, queue: Queue, session: str) -> CommandRecord:
 
 
 def test_unfinished_commands_are_listed_wherever_they_are(
-    tb: Tellback, settings: Settings, jobs: Jobs, queue: Queue, session: str
+    tb: Tellback, settings: Settings, jobs: Jobs, queue: CommandQueue, session: str
 ) -> None:
     """They are running, with host and time, or queued, or submitted to a team that nobody serves."""
     queue.put(session, "first", argv=["make", "-j4"], note="may take long")
@@ -81,7 +81,7 @@ def test_unfinished_commands_are_listed_wherever_they_are(
 
 
 def test_a_command_is_cancelled_by_its_id_and_the_log_says_by_whom(
-    tb: Tellback, settings: Settings, queue: Queue, session: str
+    tb: Tellback, settings: Settings, queue: CommandQueue, session: str
 ) -> None:
     """The record says it too, at once: of a queued command, and of one that no worker has seen."""
     queue.put(session, "queued")
@@ -109,7 +109,9 @@ def test_a_name_that_is_not_unicode_is_no_obstacle(tb: Tellback, session: str) -
     assert job.wait(timeout=0).error == "cancelled before it started by j?rg: ?"
 
 
-def test_a_whole_session_is_cancelled(tb: Tellback, settings: Settings, jobs: Jobs, queue: Queue, session: str) -> None:
+def test_a_whole_session_is_cancelled(
+    tb: Tellback, settings: Settings, jobs: Jobs, queue: CommandQueue, session: str
+) -> None:
     """Running commands are asked to stop, queued ones have their record; another session's commands stay."""
     queue.put(session, "runs")
     lease = leased(jobs)
@@ -123,7 +125,7 @@ def test_a_whole_session_is_cancelled(tb: Tellback, settings: Settings, jobs: Jo
 
 
 def test_a_waived_failure_no_longer_refuses_and_everything_says_so(
-    tb: Tellback, settings: Settings, jobs: Jobs, queue: Queue, session: str
+    tb: Tellback, settings: Settings, jobs: Jobs, queue: CommandQueue, session: str
 ) -> None:
     """The record, the verdict, the history and the audit log name who and why."""
     failed(jobs, queue, session)
@@ -145,7 +147,7 @@ def test_a_waived_failure_no_longer_refuses_and_everything_says_so(
 
 
 def test_a_command_that_was_refused_is_waived_by_its_id(
-    tb: Tellback, settings: Settings, queue: Queue, session: str
+    tb: Tellback, settings: Settings, queue: CommandQueue, session: str
 ) -> None:
     queue.put(session, "refused", refusal="no such program")
     assert "refused" in tool(settings, "waive", "refused", "--why", "not needed here")
@@ -153,7 +155,7 @@ def test_a_command_that_was_refused_is_waived_by_its_id(
     assert record.waiver is not None
 
 
-def test_what_cannot_be_waived(tb: Tellback, settings: Settings, jobs: Jobs, queue: Queue, session: str) -> None:
+def test_what_cannot_be_waived(tb: Tellback, settings: Settings, jobs: Jobs, queue: CommandQueue, session: str) -> None:
     """A success, an unknown command and anything without a reason are refused, and nothing is logged."""
     record = failed(jobs, queue, session)
     queue.put(session, "good")
@@ -171,7 +173,7 @@ def test_what_cannot_be_waived(tb: Tellback, settings: Settings, jobs: Jobs, que
 
 
 def test_records_of_all_sessions_are_listed_by_their_start(
-    tb: Tellback, settings: Settings, jobs: Jobs, queue: Queue, session: str
+    tb: Tellback, settings: Settings, jobs: Jobs, queue: CommandQueue, session: str
 ) -> None:
     """Each comes with its session; --failed lists those unresolved, without attempts where there was no retry."""
     record = failed(jobs, queue, session)
@@ -196,7 +198,9 @@ def _success(record: CommandRecord) -> dict[str, Any]:
     return {"command_id": "good", "session": record.session, "command": ["true"], "exit_code": 0}
 
 
-def test_a_cancellation_that_does_nothing_is_not_logged(tb: Tellback, jobs: Jobs, queue: Queue, session: str) -> None:
+def test_a_cancellation_that_does_nothing_is_not_logged(
+    tb: Tellback, jobs: Jobs, queue: CommandQueue, session: str
+) -> None:
     """The command had its record already."""
     failed(jobs, queue, session)
     queue.put(session, "next")
@@ -224,7 +228,7 @@ def test_a_session_is_followed_live(tb: Tellback, settings: Settings) -> None:
 
 
 def test_a_running_command_is_in_the_timeline_and_followed_once(
-    settings: Settings, jobs: Jobs, queue: Queue, session: str
+    settings: Settings, jobs: Jobs, queue: CommandQueue, session: str
 ) -> None:
     """It has no entry in the history before it ends, and `--json` has the history alone."""
     queue.put(session, "first", argv=["make", "-j4"])

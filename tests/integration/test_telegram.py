@@ -23,7 +23,7 @@ TOKEN = "123456789:AAF-invented_token_of_a_test_0123456"
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """Short pauses, few attempts."""
+    """Short delays, few attempts."""
     return msgspec.structs.replace(settings, outbox_retry=0.05, outbox_attempts=3, outbox_hold=60.0)
 
 

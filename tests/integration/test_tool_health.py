@@ -337,7 +337,7 @@ def test_an_agent_is_not_held_up_when_redis_is_stopped_or_gone(own_redis: RedisS
         health = tb.context.health
         store = ToolHealth(tb.context.database, tb.context.layout)
         store.note([refusal(tb.context.database.now_ms(), 600)], DEFAULT)
-        own_redis.pause()
+        own_redis.suspend()
         try:
             asked = CountingHealth(tb.context.health._health._db, tb.context.layout)
             for memory in (health, again := FleetHealth(asked), again):

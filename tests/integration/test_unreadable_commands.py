@@ -20,7 +20,7 @@ from tellback.state.records import Records
 from tellback_workers import sweep_jobs as sweeping
 from tellback_workers.runtime import Runtime
 from tellback_workers.sweep_jobs import sweep_jobs
-from tests.support.jobs import Queue
+from tests.support.jobs import CommandQueue
 from tests.support.unreadable import newer, of_another_type, session_of
 
 
@@ -43,7 +43,7 @@ def test_a_lost_command_that_cannot_be_read_keeps_no_other_from_its_record(
     layout: Layout,
     settings: Settings,
     jobs: Jobs,
-    queue: Queue,
+    queue: CommandQueue,
     shard: Shard,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -74,7 +74,7 @@ def test_a_lost_command_that_nobody_can_read_ends_in_a_record_after_an_hour(
     layout: Layout,
     settings: Settings,
     jobs: Jobs,
-    queue: Queue,
+    queue: CommandQueue,
     shard: Shard,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -110,7 +110,7 @@ def test_the_doctor_names_lost_commands_that_cannot_be_read_and_none_of_a_newer_
     layout: Layout,
     settings: Settings,
     jobs: Jobs,
-    queue: Queue,
+    queue: CommandQueue,
     shard: Shard,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -140,7 +140,7 @@ def test_a_lost_command_whose_record_cannot_be_stored_keeps_no_other_from_its_ow
     layout: Layout,
     settings: Settings,
     jobs: Jobs,
-    queue: Queue,
+    queue: CommandQueue,
     shard: Shard,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -157,7 +157,7 @@ def test_a_lost_command_whose_record_cannot_be_stored_keeps_no_other_from_its_ow
 
 
 def test_a_queued_command_that_cannot_be_read_is_passed_over(
-    database: Database, layout: Layout, jobs: Jobs, queue: Queue, shard: Shard
+    database: Database, layout: Layout, jobs: Jobs, queue: CommandQueue, shard: Shard
 ) -> None:
     """Whoever leased it continues with the next one."""
     session = session_of(layout)
@@ -173,7 +173,7 @@ def test_a_command_whose_key_has_another_type_keeps_no_other_from_a_worker_or_it
     database: Database,
     layout: Layout,
     jobs: Jobs,
-    queue: Queue,
+    queue: CommandQueue,
     shard: Shard,
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
@@ -197,7 +197,7 @@ def test_a_command_whose_key_has_another_type_keeps_no_other_from_a_worker_or_it
 
 
 def test_a_command_for_an_absent_host_that_cannot_be_read_has_its_record_as_any_other(
-    database: Database, layout: Layout, queue: Queue, shard: Shard
+    database: Database, layout: Layout, queue: CommandQueue, shard: Shard
 ) -> None:
     session = session_of(layout)
     queue.put(session, "odd", host="gone")
@@ -208,7 +208,9 @@ def test_a_command_for_an_absent_host_that_cannot_be_read_has_its_record_as_any_
     assert (odd.command_id, odd.command, odd.exit_code) == ("odd", ["true"], None)
 
 
-def test_no_host_is_given_up_while_a_worker_cannot_be_read(database: Database, layout: Layout, queue: Queue) -> None:
+def test_no_host_is_given_up_while_a_worker_cannot_be_read(
+    database: Database, layout: Layout, queue: CommandQueue
+) -> None:
     """That worker may serve it. Those that can be read are listed all the same."""
     presence = Presence(database, layout.team)
     presence.announce(Worker(name="a", host="a", pid=1, queues=("events",), version="0"))
@@ -220,7 +222,7 @@ def test_no_host_is_given_up_while_a_worker_cannot_be_read(database: Database, l
 
 
 def test_a_record_that_cannot_be_read_counts_as_gone(
-    database: Database, layout: Layout, queue: Queue, shard: Shard, tb: Tellback
+    database: Database, layout: Layout, queue: CommandQueue, shard: Shard, tb: Tellback
 ) -> None:
     """It is left out of listings, and the gate does not pass without it."""
     session = session_of(layout)
@@ -237,7 +239,7 @@ def test_a_record_that_cannot_be_read_counts_as_gone(
 
 
 def test_a_wait_for_a_record_that_cannot_be_read_ends(
-    database: Database, layout: Layout, queue: Queue, shard: Shard
+    database: Database, layout: Layout, queue: CommandQueue, shard: Shard
 ) -> None:
     session = session_of(layout)
     queue.put(session, "a", refusal="not allowed")

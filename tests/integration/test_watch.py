@@ -24,7 +24,7 @@ from tellback.commands.record import RecordFile
 from tellback.contracts.commands import CommandRecord
 from tellback.state.database import Database
 from tellback.state.team import open_layout
-from tests.support.jobs import Queue
+from tests.support.jobs import CommandQueue
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, environment
@@ -110,17 +110,17 @@ def test_a_session_is_watched_live(tb: Tellback, settings: Settings, start_worke
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("away", ["kill", "pause"])
+@pytest.mark.parametrize("away", ["kill", "suspend"])
 def test_a_redis_that_stops_while_it_is_open_is_shown_and_asked_again(tmp_path: Path, away: str) -> None:
     """It is gone or only silent; the records stay in sight, keys are answered, and what comes afterwards is shown."""
     with RedisServer.start(tmp_path) as server, closing(Database(server.url)) as database:
         settings = Settings(redis_url=server.url, shards=1)
         layout = open_layout(database, settings.team, settings.shards)
-        queue = Queue(database, layout)
+        queue = CommandQueue(database, layout)
         queue.put("s1", refusal="first-reason")
         with terminal(settings, "s1") as seen:
             wait_until(lambda: seen.shows("first-reason"), "the record is shown", timeout=20)
-            server.kill() if away == "kill" else server.pause()
+            server.kill() if away == "kill" else server.suspend()
             wait_until(lambda: seen.shows("Redis is away"), "the outage is shown", timeout=30)
             seen.press("?")
             wait_until(lambda: seen.shows("clears all"), "a key is answered while Redis is away")
@@ -139,10 +139,10 @@ def test_it_ends_while_redis_is_away(tmp_path: Path) -> None:
     with RedisServer.start(tmp_path) as server, closing(Database(server.url)) as database:
         settings = Settings(redis_url=server.url, shards=1)
         layout = open_layout(database, settings.team, settings.shards)
-        Queue(database, layout).put("s1", refusal="first-reason")
+        CommandQueue(database, layout).put("s1", refusal="first-reason")
         with terminal(settings, "s1") as seen:
             wait_until(lambda: seen.shows("first-reason"), "the record is shown", timeout=20)
-            server.pause()
+            server.suspend()
             wait_until(lambda: seen.shows("Redis is away"), "the outage is shown", timeout=30)
             seen.press("q")
             assert seen.ends() == 0

@@ -37,7 +37,7 @@ SECRET = "a secret that both sides know"
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """Short pauses, few attempts; an ambiguous delivery holds its conversation for as long as a test may take."""
+    """Short delays, few attempts; an ambiguous delivery holds its conversation for as long as a test may take."""
     return msgspec.structs.replace(settings, outbox_retry=0.05, outbox_attempts=3, outbox_hold=60.0)
 
 

@@ -37,7 +37,7 @@ CUSTOM_EVERY_CALLS = 2
 
 
 @dataclass(frozen=True)
-class Counts:
+class CountingProvider:
     """A custom provider that says how many calls there were; it raises at every other call for which it is due."""
 
     name = "Counts"
@@ -59,7 +59,9 @@ class GuidanceScenario:
     def __init__(self, world: World) -> None:
         self.custom = world.random.random() < 0.5
         if self.custom:
-            world.settings = msgspec.structs.replace(world.settings, providers=f"{__name__}:{Counts.__name__}")
+            world.settings = msgspec.structs.replace(
+                world.settings, providers=f"{__name__}:{CountingProvider.__name__}"
+            )
         self.world = world
         self.fleet = Fleet(world, lingers=world.random.random() < 0.3)
         self.timed = world.random.random() < 0.5
@@ -114,7 +116,7 @@ class GuidanceScenario:
             providers.append(FeedbackProviderConfig(DeadlineFeedback(), trigger))
         if self.custom:
             trigger = FeedbackTrigger(every_n_calls=CUSTOM_EVERY_CALLS)
-            providers.append(FeedbackProviderConfig(Counts(), trigger))
+            providers.append(FeedbackProviderConfig(CountingProvider(), trigger))
         prompt = tb.prompt(
             id_.session, id_.prompt, evaluation=id_.evaluation, feedback_providers=providers, delivery="all",
             deadline=timedelta(hours=1),
@@ -161,7 +163,7 @@ class GuidanceScenario:
         assert by_calls == due, f"{id_.evaluation}: fired at calls {by_calls} instead of {due}"
         # A custom provider that raises costs its feedback, and so does a process that dies between its call and the
         # commit, or has no Redis there: the next one cannot tell whether the provider killed it.
-        by_custom = [each["call_index"] for each in fired if each["provider_name"] == Counts.name]
+        by_custom = [each["call_index"] for each in fired if each["provider_name"] == CountingProvider.name]
         possible = range(2 * CUSTOM_EVERY_CALLS, self.called[id_] + 1, 2 * CUSTOM_EVERY_CALLS)
         assert set(by_custom) <= set(possible), f"{id_.evaluation}: the custom provider fired at calls {by_custom}"
         assert len(by_custom) == len(set(by_custom)), f"{id_.evaluation}: it fired twice at a call: {by_custom}"

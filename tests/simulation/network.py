@@ -17,7 +17,7 @@ from tests.simulation.scheduler import Process, Scheduler, SimulatedTask
 
 TRIP = 0.000_2  # seconds of a round trip
 MOST_PASSING = 8  # round trips of others that pass while a process pauses between a reply and what it does next
-PAUSE = 0.05  # seconds for which it does so at most
+STALL = 0.05  # seconds for which it does so at most
 
 FAULTS = ("refused", "slow", "reply lost, sent again", "reply lost", "late", "slow reply")
 
@@ -28,7 +28,7 @@ class Network:
 
     scheduler: Scheduler
     fault: float = 0.0
-    pause: float = 0.0
+    stall: float = 0.0
     away: bool = False
     trips: int = 0
     passing: list[tuple[int, SimulatedTask]] = field(default_factory=list[tuple[int, "SimulatedTask"]])
@@ -84,7 +84,7 @@ class Network:
         reply = send()
         self.scheduler.advance(TRIP)
         self._count_trip()
-        if self.scheduler.choices.chance(self.pause, "pause"):
+        if self.scheduler.choices.chance(self.stall, "stall"):
             self._let_pass(1 + self.scheduler.choices.pick(MOST_PASSING, "round trips that pass"))
         else:
             self.scheduler.yield_turn()
@@ -95,7 +95,7 @@ class Network:
         me = self.scheduler.current
         assert me is not None, "only tasks wait"
         self.passing.append((self.trips + trips, me))
-        self.scheduler.park(PAUSE)
+        self.scheduler.park(STALL)
         self.passing = [(trip, task) for trip, task in self.passing if task is not me]
 
     def _count_trip(self) -> None:

@@ -56,7 +56,7 @@ class World:
         self.checks: list[Callable[[float], None]] = []  # called as time passes
         self.scheduler = Scheduler(choices, preempt=self.random.choice((0.02, 0.1, 0.4)), on_time=self._on_time)
         self.network = Network(
-            self.scheduler, fault=self.random.choice((0.0, 0.01, 0.05)), pause=self.random.choice((0.0, 0.1, 0.4))
+            self.scheduler, fault=self.random.choice((0.0, 0.01, 0.05)), stall=self.random.choice((0.0, 0.1, 0.4))
         )
         self.settings = Settings(redis_url=server.url, data_dir=str(folder), **settings)
         self.database = Database(server.url)

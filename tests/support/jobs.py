@@ -21,7 +21,7 @@ from tellback.state.keys import Layout
 AUTHOR = Author("alice@test", "not needed any more")
 
 
-class Queue:
+class CommandQueue:
     """Queues commands in the first shard."""
 
     def __init__(self, database: Database, layout: Layout) -> None:

@@ -38,8 +38,8 @@ def main(one: str, other: str, loss: float, delay_ms: float) -> None:
     sys.stdout.write("begun\n")
     sys.stdout.flush()
     while True:
-        pause = max(0.0, waiting[0][0] - time.monotonic()) if waiting else None
-        ready, _, _ = select.select([*ends, sys.stdin], [], [], pause)
+        timeout = max(0.0, waiting[0][0] - time.monotonic()) if waiting else None
+        ready, _, _ = select.select([*ends, sys.stdin], [], [], timeout)
         if sys.stdin in ready:
             break
         for end in (each for each in ends if each in ready):

@@ -137,7 +137,7 @@ class RedisServer:
         [file] = self.folder.glob("appendonlydir/*.incr.aof")
         return file
 
-    def pause(self) -> None:
+    def suspend(self) -> None:
         """Stop answering without closing anything."""
         os.kill(self.pid, signal.SIGSTOP)
 

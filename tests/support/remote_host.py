@@ -61,11 +61,11 @@ class RemoteHost:
         whole.rename(self._folder / f"{self._who}.json")
 
     def _repeat(self, every: float, make: Callable[[int], None]) -> None:
-        pause, n = threading.Event(), 0
+        never, n = threading.Event(), 0
         while not (self._folder / "enough").exists():
             make(n)
             n += 1
-            pause.wait(every)
+            never.wait(every)
 
     def _call(self, n: int) -> None:
         self._prompt.tool_invoked(f"t-{self._who}", params={"n": n}, result="found")
@@ -86,7 +86,7 @@ class RemoteHost:
 
     def _opened(self, n: int) -> Turn:
         """A transport gives a message again until its turn is open: only then does it acknowledge it."""
-        pause = threading.Event()
+        never = threading.Event()
         while True:
             try:
                 return self._tb.open_turn(
@@ -97,7 +97,7 @@ class RemoteHost:
                     answer_within=ANSWER_WITHIN,
                 )
             except Unavailable:
-                pause.wait(0.3)
+                never.wait(0.3)
 
 
 def main() -> None:

@@ -186,7 +186,7 @@ def places(*, corpus: Path, seed: int = 0) -> Iterator[SamplePlace]:
                         yield SamplePlace(place, form, of_class, wrapping, _wrap(text, wrapping, rng), secrets)
 
 
-def look_alikes(*, corpus: Path, seed: int = 0) -> Iterator[SamplePlace]:
+def lookalikes(*, corpus: Path, seed: int = 0) -> Iterator[SamplePlace]:
     """Yield what must stay, in each wrapping; the half is chosen by the text."""
     for forms in _sections(corpus / "clean.txt").values():
         for form in forms:
@@ -204,6 +204,6 @@ def rates_of_hidden(redact: Callable[[str], str], *, corpus: Path) -> dict[tuple
     return {key: sum(values) / len(values) for key, values in hidden.items()}
 
 
-def touched_look_alikes(redact: Callable[[str], str], *, corpus: Path) -> set[str]:
+def touched_lookalikes(redact: Callable[[str], str], *, corpus: Path) -> set[str]:
     """Return what must stay and does not."""
-    return {sample.form for sample in look_alikes(corpus=corpus) if redact(sample.text) != sample.text}
+    return {sample.form for sample in lookalikes(corpus=corpus) if redact(sample.text) != sample.text}

@@ -1,4 +1,4 @@
-"""The one backoff: its pauses, and when its loop gives up."""
+"""The one backoff: its delays, and when its loop gives up."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ class Flaky:
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses that this thread made, on a clock that moves by them alone; threads of earlier tests may still run."""
-    pauses: list[float] = []
+    """The delays that this thread made, on a clock that moves by them alone; threads of earlier tests may still run."""
+    delays: list[float] = []
     here, sleep, monotonic = threading.get_ident(), clock.sleep, clock.monotonic
 
-    def pause(seconds: float) -> None:
-        (pauses.append if threading.get_ident() == here else sleep)(seconds)
+    def delay(seconds: float) -> None:
+        (delays.append if threading.get_ident() == here else sleep)(seconds)
 
-    monkeypatch.setattr(clock, "sleep", pause)
-    monkeypatch.setattr(clock, "monotonic", lambda: sum(pauses) if threading.get_ident() == here else monotonic())
-    return pauses
+    monkeypatch.setattr(clock, "sleep", delay)
+    monkeypatch.setattr(clock, "monotonic", lambda: sum(delays) if threading.get_ident() == here else monotonic())
+    return delays
 
 
-def test_pauses_grow_to_the_longest_and_stay_there() -> None:
-    assert list(islice(Backoff(first=1, longest=5).pauses(), 5)) == [1, 2, 4, 5, 5]
-    assert list(islice(Backoff(0.2).pauses(), 3)) == [0.2] * 3
-    assert next(islice(Backoff(first=1, longest=5, factor=1.25).pauses(), 10_000, None)) == 5, "no overflow"
+def test_delays_grow_to_the_longest_and_stay_there() -> None:
+    assert list(islice(Backoff(first=1, longest=5).delays(), 5)) == [1, 2, 4, 5, 5]
+    assert list(islice(Backoff(0.2).delays(), 3)) == [0.2] * 3
+    assert next(islice(Backoff(first=1, longest=5, factor=1.25).delays(), 10_000, None)) == 5, "no overflow"
 
 
 def test_a_call_is_repeated_until_it_succeeds(slept: list[float]) -> None:
@@ -69,7 +69,7 @@ def test_the_last_error_is_raised_at_the_end(slept: list[float]) -> None:
     assert slept == [1, 1, 1]
     with pytest.raises(Unavailable, match="call 1"):
         retry(Flaky(99), Backoff(1), end=3)
-    assert slept == [1, 1, 1], "no pause after the end"
+    assert slept == [1, 1, 1], "no delay after the end"
 
 
 def test_no_further_try_than_allowed(slept: list[float]) -> None:
@@ -86,7 +86,7 @@ def test_other_errors_are_not_retried(slept: list[float]) -> None:
     assert not slept
 
 
-def test_a_stop_ends_the_pause_and_the_loop() -> None:
+def test_a_stop_ends_the_delay_and_the_loop() -> None:
     stop = threading.Event()
     with pytest.raises(Unavailable, match="call 2"):
         retry(Flaky(99), Backoff(3600), stop=stop, report=lambda _: stop.set())

@@ -232,9 +232,9 @@ class Server:
         self.running = True
         self.done.append("launch")
 
-    def pause(self) -> None:
+    def suspend(self) -> None:
         assert self.running
-        self.done.append("pause")
+        self.done.append("suspend")
 
     def resume(self) -> None:
         assert self.running
@@ -253,5 +253,5 @@ def test_a_redis_that_is_down_is_neither_killed_nor_stopped_again() -> None:
     injector = Injector(system, [Fault(at, kind, 0, lasts) for kind, at, lasts in faults])
     for elapsed in (3.5, 5.0, 6.0):
         injector.advance(elapsed)
-    assert redis.done == ["pause", "kill", "launch"]
+    assert redis.done == ["suspend", "kill", "launch"]
     assert injector.left_out == {"stop redis": 1, "kill redis": 1}

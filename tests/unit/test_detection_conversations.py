@@ -18,13 +18,13 @@ LONG = 40  # characters; shorter results are mere confirmations
 STRANGE = 4
 
 
-class Answer(NamedTuple):
+class ReplayedAnswer(NamedTuple):
     query: str
     text: str
     facts: dict[str, str]
 
 
-def _answers(source: Conversations) -> Iterator[Answer]:
+def _answers(source: Conversations) -> Iterator[ReplayedAnswer]:
     """Each answer that follows a tool's result, with that and four of other tasks."""
     rows: list[dict[str, Any]] = [json.loads(line) for line in source.raw.splitlines()]
     results: dict[int, list[str]] = defaultdict(list)
@@ -43,7 +43,7 @@ def _answers(source: Conversations) -> Iterator[Answer]:
             said = message["content"] if message["role"] == "assistant" and not message.get("tool_calls") else None
             if said and before["role"] == "tool" and len(before["content"]) > LONG:
                 strange = {f"strange{i}": text for i, text in enumerate(random.sample(others, STRANGE))}
-                yield Answer(query, said, {"own": before["content"], **strange})
+                yield ReplayedAnswer(query, said, {"own": before["content"], **strange})
 
 
 def test_what_it_submits_is_mostly_right(source: Conversations) -> None:

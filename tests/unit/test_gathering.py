@@ -53,7 +53,7 @@ def model() -> Slow:
     return Slow()
 
 
-class Asking:
+class WaitingCallers:
     """Threads that ask while the model computes for somebody else: their texts gather."""
 
     def __init__(self, model: Slow, gathering: BatchedEncoder) -> None:
@@ -80,17 +80,17 @@ class Asking:
 
 
 @pytest.fixture
-def asking(model: Slow) -> Iterator[Asking]:
-    asking = Asking(model, BatchedEncoder(model, delay=0))
-    yield asking
-    asking.answer()
-    asking._threads.shutdown()
+def callers(model: Slow) -> Iterator[WaitingCallers]:
+    callers = WaitingCallers(model, BatchedEncoder(model, delay=0))
+    yield callers
+    callers.answer()
+    callers._threads.shutdown()
 
 
-def test_what_waits_while_the_model_computes_shares_one_call(model: Slow, asking: Asking) -> None:
+def test_what_waits_while_the_model_computes_shares_one_call(model: Slow, callers: WaitingCallers) -> None:
     """Four streams of one process; a text that two of them need is computed once, and each has its own answer."""
-    asked = [asking.ask(f"own {i}", "shared", f"own {i}") for i in range(4)]
-    asking.answer()
+    asked = [callers.ask(f"own {i}", "shared", f"own {i}") for i in range(4)]
+    callers.answer()
     assert [sorted(future.result(10)) for future in asked] == [[f"own {i}", "shared"] for i in range(4)]
     assert model.calls == [["first"], ["own 0", "shared", "own 1", "own 2", "own 3"]]
 
@@ -106,31 +106,31 @@ def test_a_text_waits_the_batching_delay_for_others(model: Slow) -> None:
     assert [len(call) for call in model.calls] == [module.MAX_BATCH]
 
 
-def test_a_call_is_bounded_by_texts_and_by_characters(model: Slow, asking: Asking) -> None:
+def test_a_call_is_bounded_by_texts_and_by_characters(model: Slow, callers: WaitingCallers) -> None:
     many = [f"t{i}" for i in range(module.MAX_BATCH + 88)]
     long = [f"{i:03}" + "x" * 100_000 for i in range(110)]
-    asked = [asking.ask(*many), asking.ask(*long)]
-    asking.answer()
+    asked = [callers.ask(*many), callers.ask(*long)]
+    callers.answer()
     assert [list(future.result(10)) for future in asked] == [many, long]
     assert len(model.calls[1]) == module.MAX_BATCH
     assert max(len([text for text in call if text in long]) for call in model.calls) == 106
     assert sum(map(len, model.calls)) == 1 + len(many) + len(long), "each text once"
 
 
-def test_recalls_come_first_and_make_calls_short(model: Slow, asking: Asking) -> None:
+def test_recalls_come_first_and_make_calls_short(model: Slow, callers: WaitingCallers) -> None:
     """Signals may wait, a recall has a deadline: it is in the next call, and that is a short one."""
-    signals = asking.ask(*(f"s{i}" for i in range(200)))
-    recall = asking.ask("recalled", urgent=True)
-    asking.answer()
+    signals = callers.ask(*(f"s{i}" for i in range(200)))
+    recall = callers.ask("recalled", urgent=True)
+    callers.answer()
     assert list(recall.result(10)) == ["recalled"]
     assert len(signals.result(10)) == 200
     assert model.calls[1][0] == "recalled"
     assert [len(call) for call in model.calls[1:]] == [64, 64, 64, 9]
 
 
-def test_a_suspect_shares_its_call_with_nobody(model: Slow, asking: Asking) -> None:
-    others = [asking.ask("a"), asking.ask("suspect", alone=True), asking.ask("b")]
-    asking.answer()
+def test_a_suspect_shares_its_call_with_nobody(model: Slow, callers: WaitingCallers) -> None:
+    others = [callers.ask("a"), callers.ask("suspect", alone=True), callers.ask("b")]
+    callers.answer()
     assert [list(future.result(10)) for future in others] == [["a"], ["suspect"], ["b"]]
     assert sorted(map(sorted, model.calls[1:])) == [["a", "b"], ["suspect"]]
 
@@ -165,7 +165,7 @@ def test_a_model_that_fails_at_any_text_is_away(model: Slow, monkeypatch: pytest
 
 
 def test_who_waits_keeps_what_he_holds_and_stops_when_he_cannot(
-    asking: Asking, monkeypatch: pytest.MonkeyPatch
+    callers: WaitingCallers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A consumer renews its lease while the model computes for others; fenced, it waits no longer."""
     monkeypatch.setattr(module, "KEEP_SECONDS", 0.001)
@@ -177,18 +177,18 @@ def test_who_waits_keeps_what_he_holds_and_stops_when_he_cannot(
             raise Fenced
 
     with pytest.raises(Fenced):
-        asking.gathering.encode(["a"], keep=keep)
+        callers.gathering.encode(["a"], keep=keep)
     assert len(kept) == 3
-    asking.answer()
-    assert list(asking.first.result(10)) == ["first"]
+    callers.answer()
+    assert list(callers.first.result(10)) == ["first"]
 
 
-def test_nobody_waits_for_ever(model: Slow, asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_waits_for_ever(model: Slow, callers: WaitingCallers, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that hangs holds no lease for ever."""
     monkeypatch.setattr(module, "KEEP_SECONDS", 0.001)
     monkeypatch.setattr(module, "MAX_ENCODE_WAIT", 0.01)
     with pytest.raises(Unavailable, match="has not answered"):
-        asking.gathering.encode(["a"])
+        callers.gathering.encode(["a"])
     assert model.calls == [["first"]]
 
 

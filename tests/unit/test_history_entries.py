@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tellback.cli.history import Entry, new_entries
+from tellback.cli.history import HistoryEntry, new_entries
 
 
-def entry(at: int, kind: str = "turn") -> Entry:
+def entry(at: int, kind: str = "turn") -> HistoryEntry:
     return {"at": at, "kind": kind}
 
 

@@ -81,4 +81,4 @@ def test_a_script_is_refused_keys_of_two_shards() -> None:
     layout = Layout("acme", 2)
     keys = layout.shard(0).key("lease", "x"), layout.shard(1).key("wakeup", "x")
     with pytest.raises(AssertionError, match="is not in the shard of"):
-        scripts.drop_gone(index=keys[0], key=keys[1], member="x")
+        scripts.drop_missing(index=keys[0], key=keys[1], member="x")

@@ -71,7 +71,7 @@ def test_a_value_behind_a_margin_is_hidden_wherever_the_stream_is_cut(text: str)
         "id\tapi_token\n7\t{}",
     ],
 )
-def test_what_looks_like_a_margin_takes_no_name_away(text: str) -> None:
+def test_what_resembles_a_margin_takes_no_name_away(text: str) -> None:
     assert VALUE not in redact_text(f"before\n{text.replace('{}', VALUE)}\nafter")
 
 
@@ -97,7 +97,7 @@ def test_of_a_set_of_layouts_written_apart_nearly_all_are_hidden() -> None:
 
 
 @pytest.mark.bulk
-def test_look_alikes_behind_margins_stay() -> None:
+def test_lookalikes_behind_margins_stay() -> None:
     """Of 207, replaced are those that a fixed pattern matches, ids of clients, and labels of authorities."""
     samples = list(clean(corpus=MARGINS_APART))
     touched = {sample.form for sample in samples if redact_text(sample.text) != sample.text}

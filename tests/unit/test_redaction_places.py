@@ -149,7 +149,7 @@ def test_of_a_set_of_places_written_apart_nearly_all_are_hidden() -> None:
 
 
 @pytest.mark.bulk
-def test_look_alikes_of_the_places_stay() -> None:
+def test_lookalikes_of_the_places_stay() -> None:
     """Replaced are four placeholders that a fixed pattern matches, and of the others a public key and a few ids."""
     touched = [sample.form for sample in clean(corpus=PLACES_APART) if redact_text(sample.text) != sample.text]
     assert len(touched) <= 17

@@ -17,7 +17,7 @@ from tests.support.secret_places import (
     PRINTS_APART,
     PROGRAMS_APART,
     rates_of_hidden,
-    touched_look_alikes,
+    touched_lookalikes,
 )
 
 
@@ -57,6 +57,6 @@ def test_of_a_set_of_places_nearly_all_are_hidden(corpus: Path, floors: Floors) 
 
 @pytest.mark.bulk
 @EACH_SET
-def test_look_alikes_stay(corpus: Path, floors: Floors) -> None:
+def test_lookalikes_stay(corpus: Path, floors: Floors) -> None:
     """Texts that only resemble secrets are not replaced (A-427, A-430, A-436)."""
-    assert len(touched_look_alikes(redact_text, corpus=corpus)) <= floors.touched
+    assert len(touched_lookalikes(redact_text, corpus=corpus)) <= floors.touched

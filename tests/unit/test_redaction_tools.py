@@ -31,7 +31,7 @@ def test_of_a_set_of_tools_written_apart_nearly_all_are_hidden() -> None:
 
 
 @pytest.mark.bulk
-def test_look_alikes_of_them_stay() -> None:
+def test_lookalikes_of_them_stay() -> None:
     """Of 406, replaced are ids of clients, a key's id, a translation of "secret", and by chance marks of pages."""
     redactor = Redactor()
     touched = {

@@ -151,22 +151,22 @@ class TestChild:
         assert reported == [f"{pid}\n", f"-{pid}\n"]
 
     @pytest.mark.programs
-    def test_pauses_double_up_to_a_limit_and_are_short_again_after_health(
+    def test_delays_double_up_to_a_limit_and_are_short_again_after_health(
         self, tmp_path: Path, reported: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         now = [1000.0]
         monkeypatch.setattr(clock, "monotonic", lambda: now[0])
         child = self.child(tmp_path, reported, "")
-        pauses: list[float] = []
+        delays: list[float] = []
         for lived in [0.0] * 8 + [children.HEALTHY_AFTER]:
             child.start()
             assert child.process is not None
             child.process.wait()
             now[0] += lived
             assert child.exit_code() == 0
-            pauses.append(child.pause)
-            assert child.next_start == pytest.approx(now[0] + pauses[-1])
-        assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30, 0.5]
+            delays.append(child.delay)
+            assert child.next_start == pytest.approx(now[0] + delays[-1])
+        assert delays == [0.5, 1, 2, 4, 8, 16, 30, 30, 0.5]
 
     @pytest.mark.programs
     def test_what_it_leaves_in_its_group_is_killed(self, tmp_path: Path, reported: list[str]) -> None:

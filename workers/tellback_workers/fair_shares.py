@@ -36,13 +36,13 @@ KEEP_SECONDS: Final = 10.0  # for which a process keeps what a slice has seen; b
 Position = tuple[int, int]
 
 
-class _Routed(msgspec.Struct):
+class _EventSession(msgspec.Struct):
     """The part of an event that names its session."""
 
     session: str = ""
 
 
-_decode = msgspec.json.Decoder(_Routed).decode
+_decode = msgspec.json.Decoder(_EventSession).decode
 
 
 class FairShares:

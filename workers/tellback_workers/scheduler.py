@@ -348,7 +348,7 @@ class StandIn:
         self._found: list[StreamRef] = []
         self._wake = wake
         self._scheduler = TeamScheduler(app, process, self._found.extend)
-        self._pause = process.settings.beat_period / 2
+        self._delay = process.settings.beat_period / 2
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="tellback-scheduler", daemon=True)
 
@@ -364,16 +364,16 @@ class StandIn:
     def run(self) -> None:
         """Visit until the worker stops."""
         while not self._stopping.is_set():
-            pause = self._pause
+            delay = self._delay
             try:
                 self._run_once()
             except TellbackError as trouble:
                 _log.warning("scheduler.postponed", reason=str(trouble))
-                pause = BACKOFF
+                delay = BACKOFF
             except Exception:  # noqa: BLE001 - the thread must survive every error of Redis
                 _log.exception("scheduler.postponed")
-                pause = BACKOFF
-            self._stopping.wait(pause)
+                delay = BACKOFF
+            self._stopping.wait(delay)
 
     def _run_once(self) -> None:
         try:

@@ -67,7 +67,7 @@ class GuidedTool(BaseTool):
         try:
             result = self._inner.invoke(input, config, **kwargs)
         except Exception as error:
-            if not is_pause(error):
+            if not is_interrupt(error):
                 publish_call(self._guide, self._completed(input, config, start, error=error))
             raise
         call = self._completed(input, config, start, result)
@@ -87,7 +87,7 @@ class GuidedTool(BaseTool):
         try:
             result = await self._inner.ainvoke(input, config, **kwargs)
         except Exception as error:
-            if not is_pause(error):
+            if not is_interrupt(error):
                 await publish_call_async(self._guide, self._completed(input, config, start, error=error))
             raise
         call = self._completed(input, config, start, result)
@@ -132,7 +132,7 @@ def agent_name(config: Mapping[str, Any] | None) -> str:
     return name if isinstance(name, str) else ""
 
 
-def is_pause(error: Exception) -> bool:
+def is_interrupt(error: Exception) -> bool:
     """Check whether LangGraph raised this to pause or redirect a run, as it does to ask a person; no tool failed then.
 
     The class is known by its name, because LangChain's tools work without LangGraph.

@@ -27,7 +27,7 @@ from tellback.adapters.common import (
     publish_call,
     publish_call_async,
 )
-from tellback.adapters.langchain import agent_name, append_to, completed_call, is_pause, takes_text
+from tellback.adapters.langchain import agent_name, append_to, completed_call, is_interrupt, takes_text
 
 Result = ToolMessage | Command[Any]
 
@@ -49,7 +49,7 @@ class GuidanceMiddleware(AgentMiddleware[Any, Any, Any]):
         try:
             result = handler(request)
         except Exception as error:
-            if not is_pause(error):
+            if not is_interrupt(error):
                 publish_call(self._guide, _completed(request, start, error=error))
             raise
         call = _completed(request, start, result)
@@ -67,7 +67,7 @@ class GuidanceMiddleware(AgentMiddleware[Any, Any, Any]):
         try:
             result = await handler(request)
         except Exception as error:
-            if not is_pause(error):
+            if not is_interrupt(error):
                 await publish_call_async(self._guide, _completed(request, start, error=error))
             raise
         call = _completed(request, start, result)

@@ -45,7 +45,7 @@ PUBLISHING: Final = frozenset({(Tellback, "prompt"), (Tellback, "context_changed
 MAX_PUBLISHING: Final = 4  # threads; few are enough, since publishing doesn't wait for Redis
 
 # A waiting call polls. It starts fast for an answer that is nearly there, and slows down so that many waiting tasks
-# don't keep the threads busy; the longest pause is also the most that polling adds to a wait.
+# don't keep the threads busy; the longest delay is also the most that polling adds to a wait.
 
 BACKOFF: Final = Backoff(first=0.001, longest=0.05, factor=1.25)
 
@@ -237,7 +237,7 @@ async def _ask_once(self: AsyncProxy, target: Callable[..., Any], argument: str,
 async def _ask_until(self: AsyncProxy, target: Callable[..., Any], argument: str, given: float | None) -> Any:
     """Poll without waiting until there is an answer or the time is up."""
     end = None if given is None else clock.monotonic() + given
-    pauses = BACKOFF.pauses()
+    delays = BACKOFF.delays()
     ask = functools.partial(target, **{argument: 0.0})
     while True:
         if self._kept:
@@ -253,8 +253,8 @@ async def _ask_until(self: AsyncProxy, target: Callable[..., Any], argument: str
         if left is not None and left <= 0:
             # The client waited 0 s in each poll; report the wait that the caller asked for.
             raise Timeout(str(late).replace("after 0 s", f"after {given:g} s"))
-        pause = next(pauses)
-        await asyncio.sleep(pause if left is None else min(pause, left))
+        delay = next(delays)
+        await asyncio.sleep(delay if left is None else min(delay, left))
 
 
 def _iterator_method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -38,7 +38,7 @@ class AlertWatcher:
         self._read = read
         self._settings = settings
         self._well_since: dict[str, float] = {}
-        self._pauses: Iterator[float] = BACKOFF.pauses()
+        self._delays: Iterator[float] = BACKOFF.delays()
 
     def run(self, stop: threading.Event) -> None:
         """Check every period until `stop` is set; after a failure, wait longer each time."""
@@ -54,17 +54,17 @@ class AlertWatcher:
         try:
             self._check()
         except NotDelivered as error:
-            own = next(self._pauses)
-            pause = own if error.retry_after is None else max(own, min(error.retry_after, MAX_RETRY_AFTER))
-            _log.warning("alerts.not_delivered", receiver=self._sink.name, reason=str(error), retry_in=round(pause, 1))
-            return pause
+            own = next(self._delays)
+            delay = own if error.retry_after is None else max(own, min(error.retry_after, MAX_RETRY_AFTER))
+            _log.warning("alerts.not_delivered", receiver=self._sink.name, reason=str(error), retry_in=round(delay, 1))
+            return delay
         except Unavailable as error:
             _log.warning("alerts.redis_unavailable", receiver=self._sink.name, reason=str(error))
             return self._settings.period
         except Exception:  # noqa: BLE001 - a key that somebody changed by hand, perhaps: no thread may end for good
             _log.exception("alerts.failed", receiver=self._sink.name)
             return self._settings.period
-        self._pauses = BACKOFF.pauses()
+        self._delays = BACKOFF.delays()
         return self._settings.period
 
     def _check(self) -> None:

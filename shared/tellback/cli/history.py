@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tellback.client.connection import Tellback
     from tellback.state.job_listing import ListedJob
 
-Entry = dict[str, Any]
+HistoryEntry = dict[str, Any]
 
 
 def register(app: typer.Typer) -> None:
@@ -55,7 +55,7 @@ def history(
                 print_line(_entry_line(entry))
 
 
-def new_entries(known: Sequence[Entry], polls: Iterable[Sequence[Entry]]) -> Iterator[Entry]:
+def new_entries(known: Sequence[HistoryEntry], polls: Iterable[Sequence[HistoryEntry]]) -> Iterator[HistoryEntry]:
     """Yield the entries of each poll that were not in the one before.
 
     A history is a list in every shard, cut at its beginning. Entries have no ids, and two may be alike, so each is
@@ -73,7 +73,7 @@ def new_entries(known: Sequence[Entry], polls: Iterable[Sequence[Entry]]) -> Ite
         before = now
 
 
-def _polled(tb: Tellback, session: str, *, as_json: bool) -> Iterator[Sequence[Entry]]:
+def _polled(tb: Tellback, session: str, *, as_json: bool) -> Iterator[Sequence[HistoryEntry]]:
     from tellback.errors import Unavailable
 
     for _ in poll_ticks():
@@ -84,7 +84,7 @@ def _polled(tb: Tellback, session: str, *, as_json: bool) -> Iterator[Sequence[E
         yield found
 
 
-def _timeline(tb: Tellback, session: str, *, as_json: bool) -> list[Entry]:
+def _timeline(tb: Tellback, session: str, *, as_json: bool) -> list[HistoryEntry]:
     """Return the session's history and, for people, after it what runs now, which has no entry before it ends."""
     if as_json:
         return tb.history(session)
@@ -93,7 +93,7 @@ def _timeline(tb: Tellback, session: str, *, as_json: bool) -> list[Entry]:
     return [*tb.history(session), *map(_running_entry, running)]
 
 
-def _running_entry(job: ListedJob) -> Entry:
+def _running_entry(job: ListedJob) -> HistoryEntry:
     """Return an entry that stays the same while the command runs, so that it is followed once."""
     return {
         "at": job.since or 0,
@@ -104,13 +104,13 @@ def _running_entry(job: ListedJob) -> Entry:
     }
 
 
-def _content(entry: Entry) -> str:
+def _content(entry: HistoryEntry) -> str:
     import json
 
     return json.dumps(entry, sort_keys=True)
 
 
-def _entry_line(entry: Entry) -> str:
+def _entry_line(entry: HistoryEntry) -> str:
     from datetime import UTC, datetime
 
     row = history_row(entry)
@@ -118,6 +118,6 @@ def _entry_line(entry: Entry) -> str:
     return f"{at} {row['kind']} · {row['what']}"
 
 
-def history_row(entry: Entry) -> Entry:
+def history_row(entry: HistoryEntry) -> HistoryEntry:
     """Return an entry as a row of a listing."""
     return {"at": int(entry["at"]), "kind": entry["kind"], "what": entry_text(entry)}

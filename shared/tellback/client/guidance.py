@@ -254,13 +254,13 @@ class Prompt:
         end = clock.monotonic() + wait
         if wait and not self._context.breaker.is_open:
             self._send_calls()
-        pauses = BACKOFF.pauses()
+        delays = BACKOFF.delays()
         taken: list[Feedback] | None = None
         while not taken and (left := end - clock.monotonic()) > 0:
             taken = self._take_feedback(left)
             if taken is None:  # nothing was waited for
                 taken = self._take_feedback()
-                clock.sleep(0 if taken else max(0, min(next(pauses), end - clock.monotonic())))
+                clock.sleep(0 if taken else max(0, min(next(delays), end - clock.monotonic())))
         return (self._take_feedback() or []) if taken is None else taken
 
     def _send_calls(self) -> None:

@@ -115,7 +115,7 @@ def open_outbox_store(database: Database, layout: Layout, settings: Settings) ->
 
 
 def _deliveries(store: Outbox, channel: str, wait: float, reconcile: Reconcile | None) -> Iterator[OutboxDelivery]:
-    end, pauses, note_at = clock.monotonic() + wait, BACKOFF.pauses(), 0.0
+    end, delays, note_at = clock.monotonic() + wait, BACKOFF.delays(), 0.0
     while True:
         if clock.monotonic() >= note_at:
             store.note_polled(channel)
@@ -130,13 +130,13 @@ def _deliveries(store: Outbox, channel: str, wait: float, reconcile: Reconcile |
             if reconcile is not None and taken.ambiguous and _reconciled(delivery, reconcile, resend=True):
                 continue
             yield delivery
-            end, pauses = clock.monotonic() + wait, BACKOFF.pauses()
+            end, delays = clock.monotonic() + wait, BACKOFF.delays()
         if store.has_ready(channel):
             continue
         left = end - clock.monotonic()
         if left <= 0:
             return
-        clock.sleep(min(next(pauses), left))
+        clock.sleep(min(next(delays), left))
 
 
 def _reconcile(store: Outbox, channel: str, reconcile: Reconcile) -> None:

@@ -161,7 +161,7 @@ class RecallClient:
     def _is_applied(self, event_id: str, end: float) -> bool:
         publisher, backlog = self._context.publisher, FactBacklog(self._context.database, self._shard, self._store.bank)
         publisher.flush()
-        last, pauses = None, BACKOFF.pauses()
+        last, delays = None, BACKOFF.delays()
         while True:
             if not publisher.spooled:  # an event on disk is not in the stream yet, which would look applied
                 # Once this entry has left the stream, so have the events before it; one event of ours may also have
@@ -172,7 +172,7 @@ class RecallClient:
             left = end - clock.monotonic()
             if left <= 0:
                 return False
-            clock.sleep(min(next(pauses), left))
+            clock.sleep(min(next(delays), left))
 
     def _answer_locally_or_ask(self, request: RecallRequested) -> RecallReply | None:
         if not self._context.settings.recall_in_process:
@@ -188,11 +188,11 @@ class RecallClient:
         """Return a worker's reply, asking further workers if one has another model than the bank."""
         end = clock.monotonic() + request.deadline_in
         reply = self._ask(request)
-        for pause in BACKOFFS_BEFORE_RESEND:
-            left = end - clock.monotonic() - pause
+        for delay in BACKOFFS_BEFORE_RESEND:
+            left = end - clock.monotonic() - delay
             if reply is None or not reply.model_mismatch or left <= 0:
                 break
-            clock.sleep(pause)
+            clock.sleep(delay)
             again = msgspec.structs.replace(request, event_id=new_event_id(), deadline_in=left)
             reply = self._ask(again) or reply
         return reply

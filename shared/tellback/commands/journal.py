@@ -152,7 +152,7 @@ class RotatingJournal:
             yield
             return
         try:
-            end, pause = time.monotonic() + self._timeout, 0.0005
+            end, delay = time.monotonic() + self._timeout, 0.0005
             while True:
                 try:
                     fcntl.flock(lock, kind | fcntl.LOCK_NB)
@@ -160,8 +160,8 @@ class RotatingJournal:
                 except BlockingIOError:
                     if time.monotonic() >= end:
                         raise TimeoutError(f"{self.path} has been locked for {self._timeout:g} s") from None
-                time.sleep(pause)
-                pause = min(pause * 2, 0.02)
+                time.sleep(delay)
+                delay = min(delay * 2, 0.02)
             yield
         finally:
             with suppress(OSError):

@@ -62,7 +62,7 @@ _PREFIX: Final = "command"
 # A group can be removed only when its killed processes are gone: two seconds in all.
 _TRIES: Final = 100
 
-_PAUSE: Final = 0.02  # seconds
+_POLL: Final = 0.02  # seconds
 
 _log = logging.getLogger("tellback.cgroups")
 
@@ -126,7 +126,7 @@ def remove_cgroup(group: Path) -> bool:
                 Path(directory).rmdir()
         if not group.exists():
             return True
-        clock.sleep(_PAUSE)
+        clock.sleep(_POLL)
     return False
 
 

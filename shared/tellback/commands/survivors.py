@@ -17,7 +17,7 @@ from tellback.commands.process_tree import LINUX
 
 MARK: Final = "TELLBACK_ATTEMPT_OF"  # in the environment of a command that may be retried
 _ROUNDS: Final = 100  # a process that forks during one round is found by a later one
-_PAUSE: Final = 0.02  # seconds, until killed processes are gone
+_POLL: Final = 0.02  # seconds, until killed processes are gone
 
 
 def end_survivors(mark: str) -> int:
@@ -35,7 +35,7 @@ def end_survivors(mark: str) -> int:
         for process in alive:
             with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
                 process.kill()  # psutil checks that the id is still that process's
-        clock.sleep(_PAUSE)
+        clock.sleep(_POLL)
     raise TimeoutError(f"{len(found)} processes of the attempt before cannot be killed")
 
 

@@ -36,7 +36,7 @@ LARGEST: Final = 32  # texts of a pass: 16 to 64 are equally fast, and small par
 
 SMALLEST: Final = 16  # fewer texts are faster in one pass on all cores
 
-Places = npt.NDArray[np.intp]
+Indices = npt.NDArray[np.intp]
 """The indexes of a part's texts in the given sequence."""
 
 
@@ -68,7 +68,7 @@ def encode_parallel(model: Any, texts: Sequence[str], cores: int) -> Vectors:
     return call.rows()
 
 
-def split_by_length(texts: Sequence[str], cores: int) -> list[Places]:
+def split_by_length(texts: Sequence[str], cores: int) -> list[Indices]:
     """Split texts by length, longest first, into parts of nearly equal size, the same number for each core.
 
     Texts of similar length waste little padding, and with the long parts first the cores finish at about the same time.
@@ -81,7 +81,7 @@ def split_by_length(texts: Sequence[str], cores: int) -> list[Places]:
 class _ParallelCall:
     """The state that the threads of one call share."""
 
-    def __init__(self, model: Any, texts: Sequence[str], parts: Sequence[Places], cores_each: int) -> None:
+    def __init__(self, model: Any, texts: Sequence[str], parts: Sequence[Indices], cores_each: int) -> None:
         self._model = model
         self._texts = texts
         self._parts = parts

@@ -175,10 +175,10 @@ class HookExchange:
         evaluated = ("SISMEMBER", self._key(shard, "seen"), event_id)
         if not self.texts:
             _warm_rendering()
-        for pause in BACKOFF.pauses():
-            if self.texts or clock.monotonic() + pause >= self._end:
+        for delay in BACKOFF.delays():
+            if self.texts or clock.monotonic() + delay >= self._end:
                 return
-            clock.sleep(pause)
+            clock.sleep(delay)
             if self._run_commands(connection, shard, [evaluated]) == [1]:
                 return
 

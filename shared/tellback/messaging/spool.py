@@ -140,11 +140,11 @@ class Spool:
 
     def _append_shared(self, block: bytes) -> bool:
         """Append to the shared file; return False if its lock was not free in time."""
-        end, pauses = clock.monotonic() + LOCK_SECONDS, LOCK_BACKOFF.pauses()
+        end, delays = clock.monotonic() + LOCK_SECONDS, LOCK_BACKOFF.delays()
         while (file := SpoolFile.take(os.path.join(self._folder, SHARED), create=True)) is None:
             if clock.monotonic() >= end:
                 return False
-            clock.sleep(next(pauses))
+            clock.sleep(next(delays))
         with file:
             file.append(block)
         return True

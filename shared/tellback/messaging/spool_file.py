@@ -71,7 +71,7 @@ class SpoolFile:
     def create(cls, folder: str) -> SpoolFile:
         """Create and lock a new file for this process."""
         path = _fresh_path(folder)
-        file = _Opened(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        file = _OpenedFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return cls(path, file)
@@ -87,7 +87,7 @@ class SpoolFile:
             OSError: it cannot be opened, for example because it belongs to another user.
         """
         try:
-            file = _Opened(os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600))
+            file = _OpenedFile(os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600))
         except FileNotFoundError:
             return None
         try:
@@ -207,7 +207,7 @@ class SpoolFile:
         return min(max(HEAD_BYTES, *slots), self.size), True
 
 
-class _Opened(FileIO):
+class _OpenedFile(FileIO):
     """A file open for reading and writing."""
 
     def __init__(self, descriptor: int) -> None:

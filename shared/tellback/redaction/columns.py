@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
 from tellback.redaction.phrases import may_be_password
-from tellback.redaction.substrings import Located, next_match, places_if_rare
+from tellback.redaction.substrings import Located, findable_if_rare, next_match
 from tellback.redaction.values import seems_random
 
 RULE: Final = "named-column"
@@ -79,7 +79,7 @@ def head_places(folded: str, within: Located, begin: int = 0) -> list[int]:
     """
     found: list[int] = []
     for word, pattern in [(word, pattern) for word, pattern in _HEADS.items() if word in within]:
-        places = places_if_rare(word, within, len(folded))
+        places = findable_if_rare(word, within, len(folded))
         parts = [folded[:begin]]
         end = begin
         while match := (

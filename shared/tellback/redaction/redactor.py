@@ -70,7 +70,7 @@ class Redactor:
         `within` the redactor handles only parts of that text (keys of mappings included), and compiles fewer rules.
         """
         self._scans = all_scans if within is None else _scans_within(within)
-        self._marks_secret = _marks_secret if within is None else cache(partial(_gives_away, scans=self._scans))
+        self._marks_secret = _marks_secret if within is None else cache(partial(_names_secret, scans=self._scans))
         self._values = [
             (f"secret {name}", line)
             for name, value in (values or {}).items()
@@ -308,10 +308,10 @@ def _keyed_text(key: str, text: str) -> str:
 @lru_cache(maxsize=4096)
 def _marks_secret(key: str) -> bool:
     """Return whether this key can make the text under it a secret."""
-    return _gives_away(key, all_scans)
+    return _names_secret(key, all_scans)
 
 
-def _gives_away(key: str, scans: Callable[[], ScanSet]) -> bool:
+def _names_secret(key: str, scans: Callable[[], ScanSet]) -> bool:
     return bool(_added) or not _matches_nothing(margins.read(_keyed_text(key, _PROBE)).text, scans)
 
 

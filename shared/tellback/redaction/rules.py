@@ -27,13 +27,13 @@ from tellback.redaction import (
     tokens,
 )
 from tellback.redaction.substrings import (
+    Findable,
     Located,
-    Places,
     Searchable,
+    findable_if_rare,
     fold_ascii,
     located,
     next_match,
-    places_if_rare,
     searchable,
 )
 from tellback.redaction.token_runs import TOKEN, NearDigits, TokenRuns, Window, add_window, lacks_digits
@@ -149,7 +149,7 @@ class Scan:
         return self._compiled.pattern
 
     def find_all(
-        self, folded: str, text: str, windows: Iterable[Window] | None = None, places: Places | None = None
+        self, folded: str, text: str, windows: Iterable[Window] | None = None, places: Findable | None = None
     ) -> Generator[tuple[int, str]]:
         """Yield the position and rule of each match in `folded`; `text` has the capitals, to decide doubtful values.
 
@@ -214,12 +214,12 @@ class ScanSet(NamedTuple):
             return
         within = located(spaced)
         for scan in _present(self.plain, within):
-            yield from scan.find_all(spaced, text, places=places_if_rare(scan.anchor, within, len(text)))
+            yield from scan.find_all(spaced, text, places=findable_if_rare(scan.anchor, within, len(text)))
         within = located(folded)
         present = _present(self.folded, within)
         digits = NearDigits(folded, within) if lacks_digits(folded) else None
         for scan in present:
-            places = places_if_rare(scan.anchor, within, len(text))
+            places = findable_if_rare(scan.anchor, within, len(text))
             if digits is None or scan.anchor not in self.near_digits:
                 yield from scan.find_all(folded, text, places=places)
             else:
@@ -254,7 +254,7 @@ class ScanSet(NamedTuple):
         # Most anchors are in no window: to search all windows at once costs less than a call for each.
         near = searchable("\n".join(folded[start:end] for start, end in values))
         for scan in _present(self.sentences, near):
-            places = places_if_rare(scan.anchor, within, len(text))
+            places = findable_if_rare(scan.anchor, within, len(text))
             yield from scan.find_all(folded, text, values, places)
         if self.issued and (len(folded) < _SHORT or _names_issuer(folded)):
             windows = _issued_windows(folded)

@@ -23,7 +23,7 @@ class Searchable(Protocol):
         ...
 
 
-class Places(Protocol):
+class Findable(Protocol):
     """A text in which the next place of another is found fast."""
 
     def find(self, fixed: str, start: int, end: int, /) -> int:
@@ -31,7 +31,7 @@ class Places(Protocol):
         ...
 
 
-class Located(Places, Searchable, Protocol):
+class Located(Findable, Searchable, Protocol):
     """A text whose places are those of the characters, whatever they are."""
 
     def count(self, fixed: str, /) -> int:
@@ -44,13 +44,13 @@ def located(text: str) -> Located:
     return _library()(text if text.isascii() else text.encode("latin-1", "replace"))
 
 
-def places_if_rare(fixed: str, within: Located, size: int) -> Places | None:
+def findable_if_rare(fixed: str, within: Located, size: int) -> Findable | None:
     """Return the text again if the places in it are so far apart that `re` takes longer to find the next."""
     return within if fixed.isascii() and within.count(fixed) * _APART < size else None
 
 
 def next_match(
-    pattern: re.Pattern[str], fixed: str, text: str, span: tuple[int, int], places: Places
+    pattern: re.Pattern[str], fixed: str, text: str, span: tuple[int, int], places: Findable
 ) -> re.Match[str] | None:
     """Return the next match in this part of the text, of a pattern that begins with the fixed text."""
     start, end = span

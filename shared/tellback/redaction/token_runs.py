@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tellback.redaction.substrings import Places, searchable
+from tellback.redaction.substrings import Findable, searchable
 from tellback.redaction.values import RARE_LETTERS, seems_random
 
 VALUE: Final = 12
@@ -125,7 +125,7 @@ class NearDigits:
 
     __slots__ = ("_digits", "_places")
 
-    def __init__(self, text: str, places: Places) -> None:
+    def __init__(self, text: str, places: Findable) -> None:
         self._digits = _marked_digits(text)
         self._places = places
 

@@ -30,7 +30,7 @@ REPEAT_SECONDS: Final = 2.0  # seconds for which a call is repeated while its sl
 
 BACKOFF: Final = Backoff(0.005, longest=0.1)
 
-AT_ONCE: Final = 4  # redirections without a pause; two nodes that name each other would be asked without one
+AT_ONCE: Final = 4  # redirections without a delay; two nodes that name each other would be asked without one
 
 LOST_RETRIES: Final = 2  # of a call whose connection was lost, as on one server
 
@@ -119,18 +119,18 @@ class ClusterConnections:
             return [self._run_everywhere(command) for command in commands]
         retries, seconds = (LOST_RETRIES, REPEAT_SECONDS) if self._seconds is None else (0, self._seconds)
         call = _ClusterCall(commands, clock.monotonic() + seconds, retries if repeat else 0)
-        for attempt, pause in enumerate(chain((0.0,), BACKOFF.pauses())):
+        for attempt, delay in enumerate(chain((0.0,), BACKOFF.delays())):
             self._attempt(call)
             refused = self._keep_waiting(call)
-            if not call.waiting or clock.monotonic() + pause >= call.end:
+            if not call.waiting or clock.monotonic() + delay >= call.end:
                 # Of a slot that is moving the one node may name the other until the end, which refuses with TRYAGAIN.
                 return [
                     exceptions.TryAgainError("a slot is moving") if isinstance(reply, exceptions.AskError) else reply
                     for reply in call.replies
                 ]
             if refused or attempt > AT_ONCE:
-                clock.sleep(pause)
-        raise AssertionError("pauses have no end")
+                clock.sleep(delay)
+        raise AssertionError("delays have no end")
 
     def run_blocking(self, seconds: float, command: Command, then: Sequence[Command] = ()) -> list[Any]:
         """Run a blocking command for at most `seconds`, and commands of its slot after it, as `RedisConnections` does.

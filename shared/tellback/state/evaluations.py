@@ -161,7 +161,7 @@ class Evaluations:
     def drop_timers(self, ids: Iterable[EvaluationId]) -> None:
         """Remove evaluations from `timers` whose key has expired and was not written again."""
         places = [(_keys(self._shard, id_).eval, timer_member(self._shard, id_)) for id_ in ids]
-        self._db.run_all([common.drop_gone(index=self._due, key=key, member=member) for key, member in places])
+        self._db.run_all([common.drop_missing(index=self._due, key=key, member=member) for key, member in places])
 
     def load_claimed(self, ids: Sequence[EvaluationId]) -> list[LoadedEvaluation]:
         """Load claimed evaluations, without any seen ids."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tellback.state.keys import FAMILIES
-from tellback.state.lua_header import TYPES, Entry, Header, header_of
+from tellback.state.lua_header import TYPES, Header, HeaderEntry, header_of
 from tellback.state.lua_text import FOLDER, read
 
 WIDTH: Final = 120
@@ -77,7 +77,7 @@ def _function(path: str, header: Header) -> str:
     )
 
 
-def _keys(keys: Sequence[Entry], first: str) -> list[str]:
+def _keys(keys: Sequence[HeaderEntry], first: str) -> list[str]:
     """Return the expressions of the keys; `first` is the name of one that is given, if any is."""
     found: list[str] = []
     owner = ""
@@ -114,14 +114,14 @@ def _summary(name: str, header: Header) -> str:
     return summary
 
 
-def _parameter(entry: Entry) -> str:
+def _parameter(entry: HeaderEntry) -> str:
     kind = TYPES[entry.type]
     if entry.repeated:
         return f"{entry.name}: Sequence[{kind}]"
     return f"{entry.name}: {kind} | None = None" if entry.optional else f"{entry.name}: {kind}"
 
 
-def _value(entry: Entry) -> str:
+def _value(entry: HeaderEntry) -> str:
     if entry.repeated:
         return f"*{entry.name}"
     if entry.optional:

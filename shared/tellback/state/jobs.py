@@ -326,7 +326,7 @@ class Jobs:
                 calls = [woken, small_write("ZADD", pools, "XX", "GT", now, raw)]
                 marked, _, queued, _ = self._db.run_all(calls, [("ZCARD", queue), shorten_lifetime(key, life)])
                 if not queued:
-                    self._db.run(common.drop_gone(index=pools, key=queue, member=raw))
+                    self._db.run(common.drop_missing(index=pools, key=queue, member=raw))
                 elif marked is not None:
                     found.append((shard, pool, int(queued)))
         return found

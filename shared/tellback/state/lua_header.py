@@ -39,7 +39,7 @@ end
 """
 
 
-class Entry(NamedTuple):
+class HeaderEntry(NamedTuple):
     """A declared key or argument."""
 
     name: str
@@ -57,8 +57,8 @@ class Header(NamedTuple):
     """The keys and arguments of a script, in the order in which they are sent."""
 
     summary: str
-    keys: tuple[Entry, ...]
-    args: tuple[Entry, ...]
+    keys: tuple[HeaderEntry, ...]
+    args: tuple[HeaderEntry, ...]
 
     @property
     def counted(self) -> list[str]:
@@ -103,30 +103,30 @@ def header_of(text: str) -> Header:
     )
 
 
-def _argument(line: str) -> Entry:
+def _argument(line: str) -> HeaderEntry:
     name, _, rest = line.strip().partition(" ")
     return _entry(name, rest.partition(":")[0])
 
 
-def _entry(text: str, kind: str) -> Entry:
+def _entry(text: str, kind: str) -> HeaderEntry:
     found = _ENTRY.fullmatch(text)
     if found is None or kind not in TYPES:
         raise ValueError(f"{text!r} of type {kind!r} declares nothing: write NAME, NAME? or *NAME")
-    return Entry(found[2], kind, bool(found[3]), found[1])
+    return HeaderEntry(found[2], kind, bool(found[3]), found[1])
 
 
-def _checked(entries: list[Entry]) -> tuple[Entry, ...]:
+def _checked(entries: list[HeaderEntry]) -> tuple[HeaderEntry, ...]:
     ranks = [2 if entry.repeated else int(entry.optional) for entry in entries]
     if ranks != sorted(ranks) or {1, 2} <= set(ranks):
         raise ValueError("absent and repeated entries come last, and a list has one kind of them")
     return tuple(entries)
 
 
-def _repeated(entries: Sequence[Entry]) -> list[Entry]:
+def _repeated(entries: Sequence[HeaderEntry]) -> list[HeaderEntry]:
     return [entry for entry in entries if entry.repeated]
 
 
-def _declarations(prefix: str, table: str, entries: Sequence[Entry], start: int) -> list[str]:
+def _declarations(prefix: str, table: str, entries: Sequence[HeaderEntry], start: int) -> list[str]:
     fixed = [entry.name for entry in entries if not entry.repeated]
     lines = list[str]()
     if fixed:

@@ -37,13 +37,13 @@ from tellback.state.scripts import common
 from tellback.state.scripts import turns as scripts
 from tellback.state.steady import GAP_MS, observe, skews
 
-RETRY_MAX_MS: Final = 300_000  # the cap of the doubling pause after a failed attempt
+RETRY_MAX_MS: Final = 300_000  # the cap of the doubling delay after a failed attempt
 
 WAIT_MAX_MS: Final = 60_000  # the same while the transport is down, which spends no attempt
 
 RECONCILE_MAX_MS: Final = 30_000  # the same between questions to the platform about an ambiguous one
 
-REFUSED_MAX_MS: Final = 3_600_000  # the longest pause granted to a platform that asks for one
+REFUSED_MAX_MS: Final = 3_600_000  # the longest delay granted to a platform that asks for one
 
 MAX_POLLED: Final = FAMILIES["polled"].cap or 0
 
@@ -151,8 +151,8 @@ class OutboxLimits:
     retry_ms: int
     hold_ms: int
 
-    def retry_pause(self, delivery: Delivery, settlement: str, retry_after: float | None = None) -> int:
-        """Return the pause after this settlement; not shorter than the platform asks for, up to an hour."""
+    def retry_delay(self, delivery: Delivery, settlement: str, retry_after: float | None = None) -> int:
+        """Return the delay after this settlement; not shorter than the platform asks for, up to an hour."""
         if settlement == "ambiguous":
             return self.hold_ms
         if settlement == "wait":
@@ -161,8 +161,8 @@ class OutboxLimits:
             own = min(RETRY_MAX_MS, self.retry_ms << min(max(delivery.attempt - 1, 0), 20))
         return max(own, min(REFUSED_MAX_MS, round((retry_after or 0) * 1000)))
 
-    def reconcile_pause(self, delivery: Delivery) -> int:
-        """Return the pause before the platform is asked (again) about an ambiguous delivery."""
+    def reconcile_delay(self, delivery: Delivery) -> int:
+        """Return the delay before the platform is asked (again) about an ambiguous delivery."""
         return min(RECONCILE_MAX_MS, self.retry_ms << min(delivery.reconciles, 20))
 
 
@@ -227,7 +227,7 @@ class Outbox:
             if head is None:  # the queue has expired, or its last delivery was settled a moment ago
                 indexes = (queue.out, queue.ambiguous)
                 key, name = queue.key, queue.conversation
-                calls += [common.drop_gone(index=index, key=key, member=name) for index in indexes]
+                calls += [common.drop_missing(index=index, key=key, member=name) for index in indexes]
                 continue
             try:
                 found.append((queue, decode_delivery(head)))
@@ -260,7 +260,7 @@ class Outbox:
             conversation=queue.conversation,
             expected=expected.key,
             token=secrets.token_hex(12),
-            pause_ms=self._limits.reconcile_pause(expected),
+            delay_ms=self._limits.reconcile_delay(expected),
         )
         return self._taken(call, queue, queue.ambiguous)
 
@@ -287,10 +287,10 @@ class Outbox:
             **queue.parts(delivery),
             token=delivery.token or "",
             settlement=settlement,
-            pause_ms=self._limits.retry_pause(delivery, settlement, outcome.retry_after),
+            delay_ms=self._limits.retry_delay(delivery, settlement, outcome.retry_after),
             attempts=self._limits.attempts,
             outcome=msgspec.json.encode(outcome),
-            reconcile_ms=self._limits.reconcile_pause(delivery),
+            reconcile_ms=self._limits.reconcile_delay(delivery),
         )
         try:
             reply = decide(self._db, queue.shard, decision)

@@ -294,7 +294,7 @@ class Turns:
     def drop_due(self, turns: Iterable[str]) -> None:
         """Remove ids from the due set whose turn has expired."""
         places = [(turn, self.shard(turn)) for turn in turns]
-        drops = [common.drop_gone(index=at.key("due"), key=at.key("turn", turn), member=turn) for turn, at in places]
+        drops = [common.drop_missing(index=at.key("due"), key=at.key("turn", turn), member=turn) for turn, at in places]
         self._db.run_all(drops)
 
     def postpone(self, turn: str, ms: int) -> None:

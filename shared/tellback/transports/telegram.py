@@ -195,11 +195,11 @@ class TelegramTransport:
     def _call_with_retry(self, part: _MessageCall, end: float) -> RoutingOutcome:
         while True:
             outcome = self._call(part, end)
-            pause = max(DEFAULT_RETRY_AFTER, outcome.retry_after or 0)
-            late = clock.monotonic() + pause + self._timeout > end
+            delay = max(DEFAULT_RETRY_AFTER, outcome.retry_after or 0)
+            late = clock.monotonic() + delay + self._timeout > end
             if outcome.settlement != "retry" or late:
                 return outcome
-            clock.sleep(pause)
+            clock.sleep(delay)
 
     def _call(self, part: _MessageCall, end: float) -> RoutingOutcome:
         # Refused here because a path of this host would be sent to Telegram as if it were a file id.

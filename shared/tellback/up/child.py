@@ -45,9 +45,9 @@ class ChildProcess:
     process: subprocess.Popen[bytes] | None = None
     starts: int = 0
     next_start: float = 0.0
-    pause: float = 0.0
+    delay: float = 0.0
     """The backoff before the next start, in seconds."""
-    _pauses: Iterator[float] = field(default_factory=BACKOFF.pauses)
+    _delays: Iterator[float] = field(default_factory=BACKOFF.delays)
     _started: float = field(default=0.0)
 
     @property
@@ -87,14 +87,14 @@ class ChildProcess:
         self.report(f"-{self.process.pid}\n")
         self.process = None
         if clock.monotonic() - self._started >= HEALTHY_AFTER:
-            self._pauses = BACKOFF.pauses()
+            self._delays = BACKOFF.delays()
         self.postpone()
         return code
 
     def postpone(self) -> None:
         """Choose when to start it again: later each time."""
-        self.pause = next(self._pauses)
-        self.next_start = clock.monotonic() + self.pause
+        self.delay = next(self._delays)
+        self.next_start = clock.monotonic() + self.delay
 
     def terminate(self) -> None:
         """Ask the process to end."""

@@ -180,9 +180,9 @@ class SystemSupervisor:
         if code is not None:
             if not self._ready:
                 self._give_up_if_unstartable(child)
-            pause = child.pause
+            delay = child.delay
             name, log = child.program.name, child.program.log
-            self._reporter.trouble(f"{name} {_exit_text(code)}; restarting it in {pause:g} s; see its log {log}")
+            self._reporter.trouble(f"{name} {_exit_text(code)}; restarting it in {delay:g} s; see its log {log}")
         elif child.process is None and clock.monotonic() >= child.next_start:
             self._start_child(child)
 
@@ -199,7 +199,7 @@ class SystemSupervisor:
             if not self._ready:
                 raise Unavailable(said) from error
             child.postpone()
-            self._reporter.trouble(f"{said}; trying again in {child.pause:g} s")
+            self._reporter.trouble(f"{said}; trying again in {child.delay:g} s")
 
     def _give_up_if_unstartable(self, child: ChildProcess) -> None:
         """Raise if a service can't start, with the last line of its log as the reason."""

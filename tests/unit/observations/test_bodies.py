@@ -69,7 +69,7 @@ def test_bodies_of_services(body: dict[str, Any], expected: OutcomeCode) -> None
         {"status": "error rate normal", "cpu": 3},
     ],
 )
-def test_records_that_look_alike(record: dict[str, Any]) -> None:
+def test_records_that_are_alike(record: dict[str, Any]) -> None:
     assert code(record) == "ok"
 
 

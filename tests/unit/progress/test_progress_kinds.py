@@ -121,7 +121,7 @@ def test_refusals_and_cancelled_siblings_are_neither_success_nor_failure() -> No
         "a wanted failure",
     ],
 )
-def test_what_only_looks_alike_is_let_pass(steps: list[Step]) -> None:
+def test_what_is_only_alike_is_let_pass(steps: list[Step]) -> None:
     assert reports(steps) == []
 
 

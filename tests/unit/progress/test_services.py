@@ -77,9 +77,9 @@ def test_a_search_that_is_posted_is_a_search() -> None:
     ],
 )
 def test_a_job_that_is_under_way_is_waited_for(state: str) -> None:
-    asked, pause = made("mcp__ci__get_build", state, id=7), made("sleep", "Slept for 60 seconds.", seconds=60)
+    asked, sleep = made("mcp__ci__get_build", state, id=7), made("sleep", "Slept for 60 seconds.", seconds=60)
     assert nudges_in([asked, asked, asked, asked, asked]) == []
-    assert nudges_in([asked, pause, asked, pause, asked, pause, asked]) == []
+    assert nudges_in([asked, sleep, asked, sleep, asked, sleep, asked]) == []
     assert [call for call, _ in nudges_in([asked] * 6)] == [6]
 
 

@@ -60,7 +60,7 @@ def name_words(tool: str) -> tuple[str, ...]:
 def is_lookup_tool(tool: str, params: Mapping[str, Any]) -> bool:
     """Check whether a tool finds things, by the first known word of its name, otherwise by its parameters."""
     for word in name_words(tool):
-        if word in load_lexicon().looks_up:
+        if word in load_lexicon().lookups:
             return True
         if word in load_lexicon().acts:
             return False

@@ -20,7 +20,7 @@ from tellback.contracts.guidance import OutcomeCode
 
 
 class _ToolWords(msgspec.Struct, frozen=True):
-    look_up: str
+    lookup: str
     act: str
     no_search: str
 
@@ -51,7 +51,7 @@ class Lexicon(msgspec.Struct, frozen=True):
     stop: frozenset[str]
     endings: tuple[str, ...]
     alike: dict[str, tuple[str, ...]]
-    looks_up: frozenset[str]
+    lookups: frozenset[str]
     acts: frozenset[str]
     no_search: frozenset[str]
     lists: frozenset[str]
@@ -75,7 +75,7 @@ def load_lexicon() -> Lexicon:
         stop=frozenset(word for text in file.stop.values() for word in text.split()),
         endings=tuple(sorted(sorted(endings), key=len, reverse=True)),
         alike={word: tuple(text.split()) for word, text in file.alike.items()},
-        looks_up=frozenset(file.tools.look_up.split()),
+        lookups=frozenset(file.tools.lookup.split()),
         acts=frozenset(file.tools.act.split()),
         no_search=frozenset(file.tools.no_search.split()),
         lists=frozenset(file.fields.lists.split()),

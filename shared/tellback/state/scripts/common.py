@@ -47,17 +47,17 @@ def copy_limits(
     return _copy_limits.call(keys, args)
 
 
-_drop_gone = Script("common/drop_gone")
+_drop_missing = Script("common/drop_missing")
 
 
-def drop_gone(
+def drop_missing(
     *,
     index: str, key: str, member: str | bytes,
 ) -> ScriptCall:
     """Remove a member from an index unless its key exists."""
     keys: list[str] = [index, key]
     args: list[Arg] = [member]
-    return _drop_gone.call(keys, args)
+    return _drop_missing.call(keys, args)
 
 
 _drop_not_running = Script("common/drop_not_running")

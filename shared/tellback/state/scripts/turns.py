@@ -30,11 +30,11 @@ _claim_ambiguous = Script("turns/claim_ambiguous")
 
 def claim_ambiguous(
     *,
-    queue: str, ambiguous: str, conversation: str, expected: str, token: str, pause_ms: int,
+    queue: str, ambiguous: str, conversation: str, expected: str, token: str, delay_ms: int,
 ) -> ScriptCall:
     """Claim an ambiguous delivery, the first of its conversation, to ask the platform whether it was sent."""
     keys: list[str] = [queue, ambiguous, *of_shard(queue, "clock")]
-    args: list[Arg] = [conversation, expected, token, pause_ms]
+    args: list[Arg] = [conversation, expected, token, delay_ms]
     return _claim_ambiguous.call(keys, args)
 
 
@@ -252,9 +252,9 @@ _settle_delivery = Script("turns/settle_delivery")
 def settle_delivery(
     *,
     out: str, queue: str, turn: str, hist: str, channel: str, conversation: str, expected: str, token: str,
-    settlement: str, pause_ms: int, attempts: int, outcome: str | bytes, reconcile_ms: int,
+    settlement: str, delay_ms: int, attempts: int, outcome: str | bytes, reconcile_ms: int,
 ) -> DecisionCall:
     """Settle a delivery that was taken, or an ambiguous one after its platform was asked."""
     keys: list[str] = [out, *beside(out, "ambiguous"), queue, turn, hist, *of_shard(out, "turnstats", "clock")]
-    args: list[Arg] = [channel, conversation, expected, token, settlement, pause_ms, attempts, outcome, reconcile_ms]
+    args: list[Arg] = [channel, conversation, expected, token, settlement, delay_ms, attempts, outcome, reconcile_ms]
     return _settle_delivery.decision(keys, args)

@@ -7,7 +7,7 @@
 --   conversation str
 --   expected str: idempotency key
 --   token str: of the caller
---   pause_ms int: before it may be claimed again
+--   delay_ms int: before it may be claimed again
 -- returns: {"status": taken | changed | unobserved, "delivery"}; changed: it was settled or is final, or another caller
 --   has it. unobserved: observe the clock first.
 -- @include steady
@@ -29,6 +29,6 @@ if delivery.token ~= arg_token then
   delivery.token = arg_token
   delivery.reconciles = (delivery.reconciles or 0) + 1
   redis.call('LSET', key_queue, 0, cjson.encode(delivery))
-  redis.call('ZADD', key_ambiguous, clock + tonumber(arg_pause_ms), arg_conversation)
+  redis.call('ZADD', key_ambiguous, clock + tonumber(arg_delay_ms), arg_conversation)
 end
 return cjson.encode({status = 'taken', delivery = delivery})

@@ -1,11 +1,11 @@
 -- flags: allow-oom
 -- List the conversations of a channel whose first delivery may be taken now, longest waiting first. Times further
--- ahead than the longest pause were set while a forward step of the clock counted as time; they are moved to that
--- longest pause. Atomic: a delivery that is claimed or settled meanwhile must not get an outdated time.
+-- ahead than the longest delay were set while a forward step of the clock counted as time; they are moved to that
+-- longest delay. Atomic: a delivery that is claimed or settled meanwhile must not get an outdated time.
 -- keys: out, /clock
 -- args:
 --   limit int: most conversations
---   longest_ms int: longest pause
+--   longest_ms int: longest delay
 -- returns: conversation, time, conversation, ...; nil if the clock must be observed first.
 -- @include steady
 local clock, last = steady(now_ms())

@@ -9,7 +9,7 @@
 --   expected str: idempotency key
 --   token str: of the claim
 --   settlement str: delivered, retry, wait, ambiguous or dead
---   pause_ms int: before it may be taken again or is final
+--   delay_ms int: before it may be taken again or is final
 --   attempts int: how many are allowed
 --   outcome text: JSON
 --   reconcile_ms int: before the platform may be asked about an ambiguous one
@@ -26,7 +26,7 @@ if replayed then
 end
 local keys = {out = key_out, queue = key_queue, turn = key_turn, history = key_hist, ambiguous = key_ambiguous,
   stats = key_turnstats}
-local conversation, settlement, pause = arg_conversation, arg_settlement, tonumber(arg_pause_ms)
+local conversation, settlement, delay = arg_conversation, arg_settlement, tonumber(arg_delay_ms)
 local head = redis.call('LINDEX', keys.queue, 0)
 local delivery = head and cjson.decode(head)
 if not delivery or delivery.key ~= arg_expected or (delivery.token ~= arg_token and settlement ~= 'delivered') then
@@ -36,7 +36,7 @@ if delivery.given_up and settlement == 'ambiguous' then -- the platform could no
   return answer({result = 'ambiguous'})
 end
 local now = now_ms()
-local clock = due_now(now) -- an outcome cannot wait for an observation; without one its pause may be off by seconds
+local clock = due_now(now) -- an outcome cannot wait for an observation; without one its delay may be off by seconds
 local outcome = cjson.decode(arg_outcome)
 local reported = {attempt = delivery.attempt, error = outcome.error ~= cjson.null and outcome.error or nil,
   reconciled = delivery.given_up}
@@ -72,5 +72,5 @@ else
   end
 end
 redis.call('LSET', keys.queue, 0, cjson.encode(delivery))
-schedule(keys.out, keys.queue, conversation, clock + pause)
+schedule(keys.out, keys.queue, conversation, clock + delay)
 return answer({result = settlement == 'wait' and 'retry' or settlement})
