@@ -22,7 +22,7 @@ FOLDER: Final = "diagrams"
 FENCE: Final = re.compile(r"^```mermaid\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
-_log = logging.getLogger("mkdocs.hooks.diagrams")
+_logger = logging.getLogger("mkdocs.hooks.diagrams")
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
@@ -33,7 +33,7 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     def drawn(fence: re.Match[str]) -> str:
         place = f"{FOLDER}/{_name(uri, next(numbers))}"
         if not _is_current(DOCS / place, fence[1]):
-            _log.warning("%s: draw %s again: python docs/hooks/diagrams.py", uri, place)
+            _logger.warning("%s: draw %s again: python docs/hooks/diagrams.py", uri, place)
             return fence[0]
         target = relpath(place, str(Path(uri).parent))
         headings = HEADING.findall(markdown[: fence.start()])

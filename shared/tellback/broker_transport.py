@@ -163,12 +163,14 @@ BROKER_ERRORS: Final[tuple[type[Exception], ...]] = (*_ERRORS, *cast("Any", redi
 on_rejected: Final[list[Callable[[], None]]] = []
 """Called for each rejected message, to count it."""
 
-_log = get_logger("tellback.broker")
+_logger = get_logger("tellback.broker")
 
 
 def rejected(queue: str, reason: object, raw: object) -> None:
     """Log a rejected message with the start of its content, and call `on_rejected`."""
-    _log.error("broker.rejected", queue=queue, reason=str(reason), head=redact_text(readable_prefix(repr(raw)))[:SHOWN])
+    _logger.error(
+        "broker.rejected", queue=queue, reason=str(reason), head=redact_text(readable_prefix(repr(raw)))[:SHOWN]
+    )
     for listener in on_rejected:
         listener()
 

@@ -29,7 +29,7 @@ _RESEMBLES: Final = 0.7  # takes REDIS for REDIS_URL (0.71) and TAEM for TEAM; n
 _OF_A_SERVICE: Final = re.compile(r"\w+_(SERVICE_(HOST|PORT\w*)=|PORT=\w+://|PORT_\d+_(TCP|UDP|SCTP)\w*=)")
 
 
-_log = get_logger("tellback.settings")
+_logger = get_logger("tellback.settings")
 
 
 class UnknownVariable(NamedTuple):
@@ -70,11 +70,11 @@ def mistyped_variables(environ: Mapping[str, str] | None = None) -> list[Unknown
 def log_unknown_variables() -> None:
     """Log each unknown variable of this process."""
     for variable in unknown_variables():
-        _log.warning("setting.unknown", nearest=variable.nearest, variable=variable.name)
+        _logger.warning("setting.unknown", nearest=variable.nearest, variable=variable.name)
 
 
 @cache
 def log_mistyped_variables() -> None:
     """Log those that resemble one of ours, once in a process."""
     for variable in mistyped_variables():
-        _log.warning("setting.unknown", nearest=variable.nearest, variable=variable.name)
+        _logger.warning("setting.unknown", nearest=variable.nearest, variable=variable.name)

@@ -79,7 +79,7 @@ def shutting_down() -> bool:
     return _flag[0] != 0
 
 
-_log = structlog.get_logger("tellback.models")
+_logger = structlog.get_logger("tellback.models")
 
 
 def copies(pool: str, concurrency: int, queues: Collection[str]) -> int:
@@ -99,7 +99,7 @@ def _ready(sender: Any, **_: object) -> None:
     log_unknown_variables()  # not earlier, since Celery sets up the log after it has checked the settings
     expected = copies_of(sender)
     if expected > 1:  # rarely intended: each copy takes MODEL_MB of memory
-        _log.warning(
+        _logger.warning(
             "model.copies",
             copies=expected,
             megabytes=expected * MODEL_MB,

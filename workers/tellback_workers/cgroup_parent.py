@@ -146,7 +146,7 @@ def _write(file: Path, text: str) -> None:
         os.close(descriptor)
 
 
-_log = structlog.get_logger("tellback.limits")
+_logger = structlog.get_logger("tellback.limits")
 
 _claimed: Final[list[Path]] = []
 
@@ -159,7 +159,7 @@ def cgroup_parent() -> Path | None:
     if not _claimed:
         return None
     if swept := sweep_orphaned_cgroups(_claimed[0]):
-        _log.info("limits.swept", parent=str(_claimed[0]), groups=swept)
+        _logger.info("limits.swept", parent=str(_claimed[0]), groups=swept)
     return _claimed[0]
 
 
@@ -182,10 +182,10 @@ def claim_cgroups(settings: Settings) -> None:
         parent = claim_group(settings.command_cgroup)
     except NotDelegated as reason:
         _reason[:] = [str(reason)]
-        _log.warning("limits.watched", reason=str(reason))
+        _logger.warning("limits.watched", reason=str(reason))
     else:
         _claimed[:] = [parent]
-        _log.info("limits.grouped", parent=str(parent))
+        _logger.info("limits.grouped", parent=str(parent))
         cgroup_parent()
 
 

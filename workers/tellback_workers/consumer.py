@@ -42,7 +42,7 @@ SLICE: Final = 0.25
 # Each pass over a stream reads its deferred entries again, one by one, so their number is bounded.
 MAX_DEFERRED: Final = 500
 
-_log = structlog.get_logger("tellback.consumer")
+_logger = structlog.get_logger("tellback.consumer")
 
 
 class Consumer:
@@ -148,7 +148,7 @@ class Consumer:
         try:
             work()
         except Fenced:
-            _log.warning("consumer.fenced", stream=lease.stream, fence=lease.fence)
+            _logger.warning("consumer.fenced", stream=lease.stream, fence=lease.fence)
             held.pop(lease, None)
 
     def _apply_overtaking(self, shares: FairShares, lease: Lease, applied: Sequence[RawEntry], end: float) -> None:
@@ -174,8 +174,8 @@ class Consumer:
             raise
         except ModelMismatch:
             return self.recover_pending(lease, end)
-        except Exception:  # noqa: BLE001 - recovery finds the one entry at fault; the others are applied
-            _log.exception("consumer.batch_failed", stream=lease.stream, entries=len(entries))
+        except Exception:  # recovery finds the one entry at fault; the others are applied
+            _logger.exception("consumer.batch_failed", stream=lease.stream, entries=len(entries))
             return self.recover_pending(lease, end)
         return True
 
@@ -202,8 +202,8 @@ class Consumer:
             rest = self._apply_jointly(self._joint_loop, entries_of, or_release=or_release)
         except Unavailable:
             raise
-        except Exception:  # noqa: BLE001 - as above
-            _log.exception("consumer.batch_failed", streams=[lease.stream for lease in read])
+        except Exception:
+            _logger.exception("consumer.batch_failed", streams=[lease.stream for lease in read])
             return None
         return Deferred(deferred.fenced | rest.fenced, rest.released, rest.separate)
 
@@ -251,7 +251,7 @@ class Consumer:
                 for entry in self._decoded(lease, raws):
                     left += self._apply_one(lease, entry, raws[0], left)
         if left:
-            _log.warning("consumer.deferred", stream=lease.stream, entries=left)
+            _logger.warning("consumer.deferred", stream=lease.stream, entries=left)
         return finished
 
     @contextmanager
@@ -280,8 +280,8 @@ class Consumer:
             raise
         except ModelMismatch as error:
             return self._defer(lease, entry, raw, deferred, error)
-        except Exception as error:  # noqa: BLE001 - kept as the dead letter's reason
-            _log.exception("consumer.entry_failed", stream=lease.stream, entry=entry.id, deliveries=entry.deliveries)
+        except Exception as error:  # kept as the dead letter's reason
+            _logger.exception("consumer.entry_failed", stream=lease.stream, entry=entry.id, deliveries=entry.deliveries)
             if entry.deliveries >= MAX_DELIVERIES:
                 reason = redact_text(f"{type(error).__name__}: {error}")[:2000]
                 self._dead_letter(lease, raw, f"failed {entry.deliveries} times; last: {reason}")
@@ -319,11 +319,11 @@ class Consumer:
                 self._dead_letter(lease, raw, f"{type(error).__name__}: {error.reason}")
 
     def _dead_letter(self, lease: Lease, raw: RawEntry, reason: str) -> None:
-        _log.error("consumer.dead_letter", stream=lease.stream, entry=raw.id, reason=reason)
+        _logger.error("consumer.dead_letter", stream=lease.stream, entry=raw.id, reason=reason)
         try:
             self._dead.add(lease, raw, reason)
         except ResponseError:  # somebody changed their key by hand: the entry stays pending, and the others continue
-            _log.exception("consumer.dead_letter_failed", stream=lease.stream, entry=raw.id)
+            _logger.exception("consumer.dead_letter_failed", stream=lease.stream, entry=raw.id)
 
 
 def _sooner(end: float, most: float | None) -> float:

@@ -23,7 +23,7 @@ from tellback_workers.wakeups import publish
 
 SECONDS: Final = 1.0  # of a run, behind which a fallback may wait
 
-_log = structlog.get_logger("tellback.signals")
+_logger = structlog.get_logger("tellback.signals")
 
 
 def is_decay_due(process: Runtime, layout: Layout) -> bool:
@@ -45,7 +45,7 @@ def decay(team: str, token: str = "") -> None:
         if not run_for(Decay(process.database, process.layout(team)), token, SECONDS):
             publish(current_app, Task.DECAY, (team, token), SWEEPS_QUEUE)
     except Unavailable as away:
-        _log.warning("decay.postponed", team=team, reason=str(away))
+        _logger.warning("decay.postponed", team=team, reason=str(away))
 
 
 def run_for(store: Decay, token: str, seconds: float) -> bool:
@@ -60,11 +60,11 @@ def run_for(store: Decay, token: str, seconds: float) -> bool:
             outcome = store.run(shard, token, lambda: clock.monotonic() >= end)
         except Unavailable:
             raise
-        except Exception:  # noqa: BLE001 - a shard with a damaged key must not hold up the others
-            _log.exception("decay.failed", team=shard.team, shard=shard.index)
+        except Exception:  # a shard with a damaged key must not hold up the others
+            _logger.exception("decay.failed", team=shard.team, shard=shard.index)
             continue
         # Another run has the lease: leave the other shards to it too, or as many runs as shards would fill the queue.
         if outcome != "done":
             return outcome == "held"
-        _log.info("decay.done", team=shard.team, shard=shard.index)
+        _logger.info("decay.done", team=shard.team, shard=shard.index)
     return True

@@ -36,7 +36,7 @@ from tellback_workers.wakeups import NotPublished, publish_wakeups
 
 REFUSED_BACKOFF: Final = 1.0  # seconds after a refusal, since one try may take the broker seconds
 
-_log = structlog.get_logger("tellback.rescue")
+_logger = structlog.get_logger("tellback.rescue")
 
 
 def families_of(pool: str, queues: Collection[str]) -> frozenset[Family]:
@@ -86,7 +86,7 @@ class Rescue:
                 publish_wakeups(self._app, self._process.database, streams, again=again)
             except NotPublished as refusal:
                 self._refused_until = clock.monotonic() + REFUSED_BACKOFF
-                _log.warning("rescue.wakeup_failed", team=streams[0][0].team, reason=str(refusal))
+                _logger.warning("rescue.wakeup_failed", team=streams[0][0].team, reason=str(refusal))
             else:
                 return
         for stream in streams:
@@ -142,9 +142,9 @@ class Dispatcher:
             try:
                 self._listen()
             except TellbackError as trouble:
-                _log.warning("dispatcher.retry", reason=str(trouble))
-            except Exception:  # noqa: BLE001 - the thread must survive every error of the broker and of Redis
-                _log.exception("dispatcher.retry")
+                _logger.warning("dispatcher.retry", reason=str(trouble))
+            except Exception:  # the thread must survive every error of the broker and of Redis
+                _logger.exception("dispatcher.retry")
             self._stopping.wait(BACKOFF)
 
     def _listen(self) -> None:

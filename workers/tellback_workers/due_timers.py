@@ -31,7 +31,7 @@ SECONDS: Final = 1.0  # the length of a run; the next wake-up comes within one p
 BATCH: Final = 100
 CLAIM_SECONDS: Final = 10.0  # longer than a batch takes, so a claim ends only if its run crashed
 
-_log = structlog.get_logger("tellback.timers")
+_logger = structlog.get_logger("tellback.timers")
 
 
 class DueTimers:
@@ -70,8 +70,8 @@ class DueTimers:
                 self._fire_one(id_, found, now, crashed=crashed)
             except Unavailable:
                 raise
-            except Exception:  # noqa: BLE001 - the others continue; this one is due again when the claim ends
-                _log.exception("timers.failed", session=id_.session, prompt=id_.prompt)
+            except Exception:  # the others continue; this one is due again when the claim ends
+                _logger.exception("timers.failed", session=id_.session, prompt=id_.prompt)
         self._store.release_claims(late)
         return len(claimed)
 
@@ -81,10 +81,10 @@ class DueTimers:
             return dict(zip(ids, self._store.load_claimed(ids), strict=True))
         except Unavailable:
             raise
-        except Exception:  # noqa: BLE001 - one that cannot be read must not stop the others
+        except Exception:  # one that cannot be read must not stop the others
             if len(ids) > 1:
                 return {id_: found for alone in ids for id_, found in self._loaded([alone]).items()}
-            _log.exception("timer.unreadable", session=ids[0].session, prompt=ids[0].prompt)
+            _logger.exception("timer.unreadable", session=ids[0].session, prompt=ids[0].prompt)
             return {}
 
     def _fire_one(self, id_: EvaluationId, found: LoadedEvaluation, now: int, *, crashed: bool) -> None:
@@ -121,4 +121,4 @@ def fire_due_timers(team: str, shard_index: int) -> None:
         while timers.fire(end) >= BATCH and clock.monotonic() < end:
             pass
     except Unavailable as away:
-        _log.warning("timers.postponed", shard=f"{team}.{shard_index}", reason=str(away))
+        _logger.warning("timers.postponed", shard=f"{team}.{shard_index}", reason=str(away))

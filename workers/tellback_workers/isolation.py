@@ -47,7 +47,7 @@ _STATM: Final = Path("/proc/self/statm")
 
 T = TypeVar("T")
 
-_log = structlog.get_logger("tellback.providers")
+_logger = structlog.get_logger("tellback.providers")
 
 
 class _TimeUpError(BaseException):
@@ -221,7 +221,7 @@ class IsolatedInvoker:
                 raise ProviderFailure("its worker died, or was stopped, while it was asked")  # noqa: TRY301 - logged below, as all
             return self._ask_custom(spec, context) if self._budget_left > 0 else None
         except ProviderFailure as failure:
-            _log.warning("provider.failed", provider=spec.name, prompt=context.prompt, reason=str(failure))
+            _logger.warning("provider.failed", provider=spec.name, prompt=context.prompt, reason=str(failure))
             raise
 
     def _ask_built_in(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:

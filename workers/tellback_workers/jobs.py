@@ -46,7 +46,7 @@ PERIOD: Final = 0.1  # seconds; output within one period is published together
 
 LAST_SEND_SECONDS: Final = 1.0  # the longest time that a record waits for the last output to be published
 
-_log = structlog.get_logger("tellback.follow")
+_logger = structlog.get_logger("tellback.follow")
 
 
 @contextmanager
@@ -61,14 +61,14 @@ def output_tap(process: Runtime, team: str, lease: JobLease, redactor: Redactor)
     try:
         publishing = _OutputPublisher(tap, output)
     except RuntimeError as error:  # the system gives no more threads; the record has the output's tails
-        _log.warning("follow.no_thread", command_id=submitted.command_id, reason=str(error))
+        _logger.warning("follow.no_thread", command_id=submitted.command_id, reason=str(error))
         yield None
         return
     try:
         yield tap
     finally:
         if not publishing.end():
-            _log.warning("follow.not_ended", command_id=submitted.command_id)
+            _logger.warning("follow.not_ended", command_id=submitted.command_id)
 
 
 class _OutputPublisher:
@@ -93,8 +93,8 @@ class _OutputPublisher:
     def _run(self) -> None:
         try:
             self._publish()
-        except Exception:  # noqa: BLE001 - the command and its record matter more than its live output
-            _log.exception("follow.failed")
+        except Exception:  # the command and its record matter more than its live output
+            _logger.exception("follow.failed")
 
     def _publish(self) -> None:
         while not self._ended.wait(PERIOD):
@@ -111,7 +111,7 @@ class _OutputPublisher:
             self._output.send()
         except Unavailable as away:
             if not self._away:  # log an outage once, not ten times a second
-                _log.warning("follow.postponed", reason=str(away))
+                _logger.warning("follow.postponed", reason=str(away))
             self._away = True
             return False
         self._away = False
@@ -144,7 +144,7 @@ def run_job(self: CeleryTask[[str, int, str], None], team: str, shard_index: int
         if not may_go_on():
             wake_pool(shard, pool, 1)  # for the jobs that are left, of which this task may have queued some
     except Unavailable as away:
-        _log.warning("job.postponed", team=team, pool=pool, reason=str(away))
+        _logger.warning("job.postponed", team=team, pool=pool, reason=str(away))
 
 
 class JobWorker:
@@ -231,12 +231,12 @@ class JobWorker:
             else:
                 stored = self._jobs.finish(lease, record, retry_seconds=FINISH_RETRY_SECONDS)
         except Unavailable as away:
-            _log.exception("job.record_lost", command_id=lease.command_id, reason=str(away))
+            _logger.exception("job.record_lost", command_id=lease.command_id, reason=str(away))
             raise
         if stored is None:  # a later sweep records the loss, once the session's records can be written again
-            _log.error("job.not_recorded", command_id=lease.command_id)
+            _logger.error("job.not_recorded", command_id=lease.command_id)
         elif not stored:
-            _log.warning("job.superseded", command_id=lease.command_id, attempt=lease.attempt)
+            _logger.warning("job.superseded", command_id=lease.command_id, attempt=lease.attempt)
         return following
 
     def _apply_waiting(self, shards: Sequence[Shard]) -> None:
@@ -294,7 +294,7 @@ class JobWorker:
         """
         mark = f"{self._team}/{first_id(lease.submitted, lease.attempt)}"
         if lease.attempt > 1 and (survivors := end_survivors(mark)):
-            _log.warning("job.survivors_killed", command_id=lease.command_id, processes=survivors)
+            _logger.warning("job.survivors_killed", command_id=lease.command_id, processes=survivors)
         return replace(execution, env={**execution.env, MARK: mark})
 
     def _append(self, record: CommandRecord) -> None:
@@ -305,4 +305,6 @@ class JobWorker:
         try:
             RecordFile(path).append(record)
         except OSError as error:
-            _log.exception("job.record_not_appended", command_id=record.command_id, path=str(path), reason=str(error))
+            _logger.exception(
+                "job.record_not_appended", command_id=record.command_id, path=str(path), reason=str(error)
+            )

@@ -87,7 +87,7 @@ NOT_RENEWED: Final = (
 
 DECLARED_LOST: Final = "the lease was lost: this command was declared lost while it ran"
 
-_log = structlog.get_logger("tellback.jobs")
+_logger = structlog.get_logger("tellback.jobs")
 
 
 class LeaseHeartbeat:
@@ -143,9 +143,9 @@ class LeaseHeartbeat:
                 if cancelled is not None:
                     self.control.request_stop(cancelled)
                     self._ended.wait(POLL_SECONDS)  # the request stays in Redis until the record is stored
-            except Exception as trouble:  # noqa: BLE001 - without this thread a healthy command loses its lease
+            except Exception as trouble:  # without this thread a healthy command loses its lease
                 if not isinstance(trouble, Unavailable):
-                    _log.exception("job.heartbeat_failed", command_id=self._lease.command_id)
+                    _logger.exception("job.heartbeat_failed", command_id=self._lease.command_id)
                 self._failed(asked)
                 self._ended.wait(BACKOFF)
 

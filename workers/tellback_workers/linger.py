@@ -33,7 +33,7 @@ PRESSURE_CHECKS: Final = 2
 # took two to five times as much processor time for each.
 MAX_STREAMS: Final = 128
 
-_log = structlog.get_logger("tellback.linger")
+_logger = structlog.get_logger("tellback.linger")
 
 
 class NewStreams:
@@ -227,7 +227,7 @@ class Lingerer:
             self._drop(lease)
 
     def _drop(self, lease: Lease) -> None:
-        _log.warning("linger.fenced", stream=lease.stream, fence=lease.fence)
+        _logger.warning("linger.fenced", stream=lease.stream, fence=lease.fence)
         if lease in self._leases:
             self._leases.remove(lease)
 

@@ -29,7 +29,7 @@ MODEL: Final = frozenset({Family.SIGNALS, Family.RECALLS})
 
 CHECK_SECONDS: Final = 1.0  # between two looks at the byte
 
-_log = structlog.get_logger("tellback.rescue")
+_logger = structlog.get_logger("tellback.rescue")
 
 _asked: Final = mmap.mmap(-1, 1)  # made at import, before the pool forks
 
@@ -67,9 +67,9 @@ class PoolRescue:
                 if not shutting_down():
                     consumer_of(process, shard.team, family).consume(shard, family)
         except TellbackError as trouble:
-            _log.warning("rescue.postponed", reason=str(trouble))
-        except Exception:  # noqa: BLE001 - the thread must survive every error of Redis and of the model
-            _log.exception("rescue.postponed")
+            _logger.warning("rescue.postponed", reason=str(trouble))
+        except Exception:  # the thread must survive every error of Redis and of the model
+            _logger.exception("rescue.postponed")
 
 
 @signals.worker_process_init.connect

@@ -27,7 +27,7 @@ from tellback_workers.celery_signals import copies_of, count_rejections
 from tellback_workers.cgroup_parent import describe_limits
 from tellback_workers.runtime import Runtime
 
-_log = structlog.get_logger("tellback.presence")
+_logger = structlog.get_logger("tellback.presence")
 
 
 class ModelPreload:
@@ -81,7 +81,7 @@ class PresenceHeartbeat:
         try:
             self._presence.withdraw(self._worker.name)
         except TellbackError as trouble:
-            _log.debug("presence.not_withdrawn", reason=str(trouble))  # it expires by itself
+            _logger.debug("presence.not_withdrawn", reason=str(trouble))  # it expires by itself
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -90,9 +90,9 @@ class PresenceHeartbeat:
                 worker = msgspec.structs.replace(self._worker, rejected=count_rejections(), preload=self._preload.state)
                 self._presence.announce(worker)
             except TellbackError as trouble:
-                _log.debug("presence.postponed", reason=str(trouble))
-            except Exception:  # noqa: BLE001 - the thread must survive every error of Redis
-                _log.exception("presence.postponed")
+                _logger.debug("presence.postponed", reason=str(trouble))
+            except Exception:  # the thread must survive every error of Redis
+                _logger.exception("presence.postponed")
             self._due.wait(HEARTBEAT_SECONDS)
             if not self._stopping.is_set():
                 self._due.clear()
@@ -102,7 +102,7 @@ class PresenceHeartbeat:
         try:
             self._runtime.database.load_scripts(all_scripts())
         except (TellbackError, exceptions.RedisError) as trouble:
-            _log.debug("scripts.not_loaded", reason=str(trouble))  # the next heartbeat tries again
+            _logger.debug("scripts.not_loaded", reason=str(trouble))  # the next heartbeat tries again
 
 
 _running: Final[list[PresenceHeartbeat]] = []

@@ -67,7 +67,7 @@ BACKOFF: Final = 0.5
 
 _KEY: Final = re.compile(rb"tb:\{[a-z0-9-]{1,64}\.\d+\}:")
 
-_log = structlog.get_logger("tellback.scheduler")
+_logger = structlog.get_logger("tellback.scheduler")
 
 
 class TeamScheduler:
@@ -123,7 +123,7 @@ class TeamScheduler:
         try:
             self._wake([stream for work in found.values() for stream in work.streams])
         except NotPublished as refusal:
-            _log.warning("scheduler.wakeup_failed", reason=str(refusal))
+            _logger.warning("scheduler.wakeup_failed", reason=str(refusal))
         self._do_duties(layouts, found, active, end)
         works = {place: [found[shard] for shard in some] for place, some in shards.items()}
         # No notification named the streams that a visit of a whole team found: its hosts may use plain XADD.
@@ -182,8 +182,8 @@ class TeamScheduler:
                 quarantine_keys(self._process.database, due)
         except Unavailable:
             raise
-        except Exception:  # noqa: BLE001 - the duties that need no such key continue
-            _log.exception("scheduler.quarantine_failed", teams=len(due))
+        except Exception:  # the duties that need no such key continue
+            _logger.exception("scheduler.quarantine_failed", teams=len(due))
 
     def _check_soon(self, team: str) -> float:
         """Have a team's keys checked before those of others; return since when that is due."""
@@ -216,12 +216,12 @@ class TeamScheduler:
         try:
             return _DUTIES[duty](self._app, self._process, layout)
         except NotPublished as refusal:  # the broker is unavailable; the other duties need Redis alone
-            _log.warning("scheduler.wakeup_failed", team=layout.team, duty=duty, reason=str(refusal))
+            _logger.warning("scheduler.wakeup_failed", team=layout.team, duty=duty, reason=str(refusal))
             return True
         except Unavailable:
             raise
-        except Exception:  # noqa: BLE001 - a duty that fails must cost neither the others nor the other teams
-            _log.exception("scheduler.duty_failed", team=layout.team, duty=duty)
+        except Exception:  # a duty that fails must cost neither the others nor the other teams
+            _logger.exception("scheduler.duty_failed", team=layout.team, duty=duty)
             self._check_soon(layout.team)  # a key that was changed by hand, perhaps
             return True
 
@@ -311,7 +311,7 @@ class TeamSearch:
         try:
             self._process.layout(team)
         except (ResponseError, ValueError) as error:  # its key or number isn't ours: the others are found all the same
-            _log.error("team.unreadable", team=team, reason=str(error))
+            _logger.error("team.unreadable", team=team, reason=str(error))  # noqa: TRY400 - its text says all
 
 
 def _name_in(key: bytes) -> str:
@@ -326,7 +326,7 @@ def visit_teams() -> None:
         Presence(process.database, process.settings.team).note_beat()
         _scheduler_of(process).run()
     except Unavailable as away:
-        _log.warning("scheduler.postponed", reason=str(away))
+        _logger.warning("scheduler.postponed", reason=str(away))
 
 
 @lru_cache(maxsize=1)
@@ -368,10 +368,10 @@ class StandIn:
             try:
                 self._run_once()
             except TellbackError as trouble:
-                _log.warning("scheduler.postponed", reason=str(trouble))
+                _logger.warning("scheduler.postponed", reason=str(trouble))
                 delay = BACKOFF
-            except Exception:  # noqa: BLE001 - the thread must survive every error of Redis
-                _log.exception("scheduler.postponed")
+            except Exception:  # the thread must survive every error of Redis
+                _logger.exception("scheduler.postponed")
                 delay = BACKOFF
             self._stopping.wait(delay)
 

@@ -23,7 +23,7 @@ from tellback_workers.lease_heartbeat import LeaseTimes
 from tellback_workers.runtime import Runtime
 from tellback_workers.wakeups import NotPublished, purge, queue_length, wake_pool
 
-_log = structlog.get_logger("tellback.jobs")
+_logger = structlog.get_logger("tellback.jobs")
 
 # The part of a lease between a sweep's first sight of an expired lease and the loss. When Redis comes back after an
 # outage, all leases look expired, and their holders have to renew first.
@@ -48,11 +48,11 @@ def sweep_jobs(process: Runtime, team: str) -> None:
         try:
             step(process, team)
         except NotPublished as refusal:  # the records are written; only wake-ups wait
-            _log.warning("sweep.postponed", team=team, reason=str(refusal))
+            _logger.warning("sweep.postponed", team=team, reason=str(refusal))
         except Unavailable:
             raise
-        except Exception:  # noqa: BLE001 - a step that fails must not stop the others
-            _log.exception("sweep_jobs.failed", team=team, step=step.__name__)
+        except Exception:  # a step that fails must not stop the others
+            _logger.exception("sweep_jobs.failed", team=team, step=step.__name__)
 
 
 def _lose_overdue(process: Runtime, team: str) -> None:
@@ -66,8 +66,8 @@ def _lose_overdue(process: Runtime, team: str) -> None:
                 queued_again[lost.shard, pool_of(lost.submitted)] += 1
         except Unavailable:
             raise
-        except Exception:  # noqa: BLE001 - the other commands get their records; this one is retried later
-            _log.exception("job.not_recorded", command_id=lost.submitted.command_id)
+        except Exception:  # the other commands get their records; this one is retried later
+            _logger.exception("job.not_recorded", command_id=lost.submitted.command_id)
             jobs.postpone_loss(lost.shard, lost.submitted.command_id)
     # Last, because each refusal may take the broker seconds; so the first ends it; the sweep of idle pools continues.
     for (shard, pool), commands in queued_again.items():
@@ -78,7 +78,7 @@ def _lose_overdue(process: Runtime, team: str) -> None:
 def _lose(jobs: Jobs, lost: Lost, watch: float) -> bool:
     if not jobs.mark_lost(lost, watch):
         return False
-    _log.warning(
+    _logger.warning(
         "job.lost",
         command_id=lost.submitted.command_id,
         worker=lost.attempt.worker,
@@ -91,7 +91,7 @@ def _abandon(process: Runtime, team: str) -> None:
     abandoned = AbsentHosts(process.database, process.layout(team)).abandon(process.settings.host_wait)
     for command_ids in abandoned.values():
         for command_id in command_ids:
-            _log.warning("job.abandoned", command_id=command_id)
+            _logger.warning("job.abandoned", command_id=command_id)
     for host in abandoned:  # last, because the broker may be unavailable, and the records matter more
         purge(current_app, queue_of(host))
 

@@ -32,7 +32,7 @@ UNKNOWN_CHANNEL: Final = RoutingOutcome(
     attempted=False, permanent=True, error="unknown channel: not in TELLBACK_CHANNELS"
 )
 
-_log = structlog.get_logger("tellback.outbox")
+_logger = structlog.get_logger("tellback.outbox")
 
 
 def dead_letter_unknown(database: Database, layout: Layout, settings: Settings) -> int:
@@ -62,8 +62,8 @@ def _end_as_dead(outbox: Outbox, queue: OutboxQueue, expected: Delivery) -> bool
         return _dead_letter(outbox, queue, expected)
     except Unavailable:
         raise
-    except Exception:  # noqa: BLE001 - the others are settled; this one comes again when its lease ends
-        _log.exception("outbox.dead_letter_failed", turn=expected.turn)
+    except Exception:  # the others are settled; this one comes again when its lease ends
+        _logger.exception("outbox.dead_letter_failed", turn=expected.turn)
         return False
 
 
@@ -71,7 +71,7 @@ def _dead_letter(outbox: Outbox, queue: OutboxQueue, expected: Delivery) -> bool
     claimed = outbox.claim(queue, expected)
     if claimed is None or outbox.settle(queue, claimed, UNKNOWN_CHANNEL) != "dead":
         return False
-    _log.warning("outbox.unknown_channel", turn=claimed.turn, channel=queue.channel)
+    _logger.warning("outbox.unknown_channel", turn=claimed.turn, channel=queue.channel)
     return True
 
 
@@ -107,7 +107,7 @@ def _answer_one(turns: Turns, settings: Settings, turn: str) -> int:
 
 def _postpone(turns: Turns, turn: str, error: Exception) -> None:
     """Log a turn that could not get its fallback, and postpone it."""
-    _log.error("sweep_turns.failed", turn=turn, exc_info=error)
+    _logger.error("sweep_turns.failed", turn=turn, exc_info=error)
     turns.postpone(turn, POSTPONE_MS)
 
 
@@ -121,7 +121,7 @@ def _answer(turns: Turns, settings: Settings, due: list[str]) -> int:
         if wrote is True:
             tracing = tracing_of(settings, WORKER) if turn.trace else None
             with turn_span(tracing, "answer turn", turn.ref, answer="fallback", opened=turn.trace):
-                _log.info(
+                _logger.info(
                     "[FeedbackGuarantee] Producing fallback OutgoingResponse ...",
                     turn=turn.id,
                     channel=turn.channel,

@@ -23,7 +23,7 @@ from tellback_workers.pool_locks import pool_locks
 from tellback_workers.runtime import Runtime, runtime
 from tellback_workers.wakeups import has_messages, publish_wakeups
 
-_log = structlog.get_logger("tellback.tasks")
+_logger = structlog.get_logger("tellback.tasks")
 
 
 @shared_task(name=Task.CONSUME)
@@ -52,12 +52,14 @@ def consume(family_name: str, streams: Sequence[tuple[str, int]]) -> None:
             left = _consume(process, some, family, is_all=len(some) == len(shards))
             publish_wakeups(app, process.database, [(shard, family) for shard in left])
         except Unavailable as away:  # includes a wake-up that the broker refused: the scheduler finds what waits
-            _log.warning("consumer.postponed", streams=[f"{one.team}.{one.index}" for one in some], reason=str(away))
+            _logger.warning("consumer.postponed", streams=[f"{one.team}.{one.index}" for one in some], reason=str(away))
         except SoftTimeLimitExceeded:
             raise
-        except Exception as error:  # noqa: BLE001 - raised below: a team that broke its own keys costs no other anything
+        except Exception as error:  # raised below: a team that broke its own keys costs no other anything
             if len(some) == 1:
-                _log.exception("consumer.failed", stream=f"{some[0].team}.{some[0].index}")  # only the first is raised
+                _logger.exception(
+                    "consumer.failed", stream=f"{some[0].team}.{some[0].index}"
+                )  # only the first is raised
                 failures.append(error)
             else:
                 groups.extend([shard] for shard in some)

@@ -38,7 +38,7 @@ _silent_until: Final[dict[str, float]] = {}  # by the broker's URL, monotonic
 
 _RETRIES: Final = {"max_retries": 1, "interval_start": 0, "interval_max": 0.1}  # a pooled connection may be dead
 
-_log = structlog.get_logger("tellback.wakeups")
+_logger = structlog.get_logger("tellback.wakeups")
 
 
 class NotPublished(Unavailable):
@@ -139,7 +139,7 @@ def wake_timers(app: Celery, intake: Intake, database: Database, layout: Layout)
                 publish(app, Task.FIRE_TIMERS, (shard.team, shard.index), Family.EVENTS.value)
             except NotPublished as refusal:
                 intake.clear_timers_pending(shard)
-                _log.debug("timers.wakeup_failed", reason=str(refusal))
+                _logger.debug("timers.wakeup_failed", reason=str(refusal))
 
 
 def queue_length(app: Celery, queue: str) -> int:
@@ -191,6 +191,6 @@ def wake_pool(shard: Shard, pool: str, jobs: int) -> bool:
         for _ in range(min(jobs, room)):
             publish(current_app, Task.RUN_JOB, (shard.team, shard.index, pool), queue)
     except NotPublished as refusal:
-        _log.warning("job.wakeup_failed", team=shard.team, pool=pool, reason=str(refusal))
+        _logger.warning("job.wakeup_failed", team=shard.team, pool=pool, reason=str(refusal))
         return False
     return True

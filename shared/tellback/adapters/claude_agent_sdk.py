@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Kinds of missing items that don't depend on the answer's text, so they can be checked without it.
 _HOOK_EVENTS: Final = frozenset({"todo", "tool", "failed"})
 
-_log = get_logger("tellback.adapters")
+_logger = get_logger("tellback.adapters")
 
 
 def hooks(guide: AnyPrompt, *, wait: float = DEFAULT_WAIT, stop: bool = False) -> dict[HookEvent, list[HookMatcher]]:
@@ -71,8 +71,8 @@ def check_before_stop(guide: AnyPrompt) -> HookCallback:
         answer = cast("dict[str, Any]", given).get("last_assistant_message")
         try:
             found = await call_or_await(guide.check_answer, _run_in_thread, answer or "")
-        except Exception:  # noqa: BLE001 - an agent must be able to stop
-            _log.exception("answer.unchecked")
+        except Exception:  # an agent must be able to stop
+            _logger.exception("answer.unchecked")
             return {}
         if answer is None:  # older Claude Code versions don't send the answer, so its text can't be held against it
             found = AnswerCheck(

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
-_log = get_logger("tellback.adapters")
+_logger = get_logger("tellback.adapters")
 
 
 class PromptLike(Protocol):
@@ -124,8 +124,8 @@ def publish_and_collect(guide: PromptLike, call: CompletedCall, wait: float = DE
         own = _agents_prompt(guide, call)
         seen = own.observe(**call.fields())
         return _join_texts(seen, own.feedback(wait=wait))
-    except Exception:  # noqa: BLE001 - feedback must not fail an agent's tool call
-        _log.exception("advice.failed", tool=call.tool)
+    except Exception:  # feedback must not fail an agent's tool call
+        _logger.exception("advice.failed", tool=call.tool)
         return Guidance()
 
 
@@ -137,8 +137,8 @@ async def publish_and_collect_async(
         own = await _agents_prompt_async(guide, call, in_thread)
         seen = await call_or_await(own.observe, in_thread, **call.fields())
         return _join_texts(seen, await call_or_await(own.feedback, in_thread, wait=wait))
-    except Exception:  # noqa: BLE001 - as above
-        _log.exception("advice.failed", tool=call.tool)
+    except Exception:
+        _logger.exception("advice.failed", tool=call.tool)
         return Guidance()
 
 
@@ -146,8 +146,8 @@ def publish_call(guide: PromptLike, call: CompletedCall) -> None:
     """Publish a call to which no text can be appended; the waiting feedback stays for the next call."""
     try:
         _agents_prompt(guide, call).observe(**call.fields())
-    except Exception:  # noqa: BLE001 - as above
-        _log.exception("advice.failed", tool=call.tool)
+    except Exception:
+        _logger.exception("advice.failed", tool=call.tool)
 
 
 async def publish_call_async(guide: AnyPrompt, call: CompletedCall) -> None:
@@ -155,8 +155,8 @@ async def publish_call_async(guide: AnyPrompt, call: CompletedCall) -> None:
     try:
         own = await _agents_prompt_async(guide, call, asyncio.to_thread)
         await call_or_await(own.observe, asyncio.to_thread, **call.fields())
-    except Exception:  # noqa: BLE001 - as above
-        _log.exception("advice.failed", tool=call.tool)
+    except Exception:
+        _logger.exception("advice.failed", tool=call.tool)
 
 
 async def call_or_await(function: Callable[..., Any], in_thread: InThread, *args: Any, **kwargs: Any) -> Any:
@@ -220,7 +220,7 @@ def accepts_text(message: object) -> bool:
     try:
         _text_slot(message)
     except InvalidInput as error:
-        _log.warning("message.no_text", reason=str(error))
+        _logger.warning("message.no_text", reason=str(error))
         return False
     return True
 

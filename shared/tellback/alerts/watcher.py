@@ -24,7 +24,7 @@ BACKOFF: Final = Backoff(first=1.0, longest=300.0)
 LEASE_PERIODS: Final = 3.0  # checks that a process may miss before another takes over
 MAX_RETRY_AFTER: Final = 3_600.0  # seconds; a receiver that asks for more is asked again after an hour
 
-_log = get_logger("tellback.alerts")
+_logger = get_logger("tellback.alerts")
 
 
 class AlertWatcher:
@@ -56,13 +56,15 @@ class AlertWatcher:
         except NotDelivered as error:
             own = next(self._delays)
             delay = own if error.retry_after is None else max(own, min(error.retry_after, MAX_RETRY_AFTER))
-            _log.warning("alerts.not_delivered", receiver=self._sink.name, reason=str(error), retry_in=round(delay, 1))
+            _logger.warning(
+                "alerts.not_delivered", receiver=self._sink.name, reason=str(error), retry_in=round(delay, 1)
+            )
             return delay
         except Unavailable as error:
-            _log.warning("alerts.redis_unavailable", receiver=self._sink.name, reason=str(error))
+            _logger.warning("alerts.redis_unavailable", receiver=self._sink.name, reason=str(error))
             return self._settings.period
-        except Exception:  # noqa: BLE001 - a key that somebody changed by hand, perhaps: no thread may end for good
-            _log.exception("alerts.failed", receiver=self._sink.name)
+        except Exception:  # a key that somebody changed by hand, perhaps: no thread may end for good
+            _logger.exception("alerts.failed", receiver=self._sink.name)
             return self._settings.period
         self._delays = BACKOFF.delays()
         return self._settings.period

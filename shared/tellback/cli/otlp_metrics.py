@@ -26,7 +26,7 @@ DEFAULT_PERIOD: Final = 60.0  # seconds, as OpenTelemetry has it
 # Smallest and largest value: optional in OTLP, but not by the type of the SDK. Prometheus has neither.
 _UNKNOWN: Final = cast("float", None)
 
-_log = get_logger("tellback.metrics")
+_logger = get_logger("tellback.metrics")
 
 
 def period_of(environ: Mapping[str, str]) -> float:
@@ -44,7 +44,7 @@ def export_until(stopped: Callable[[float], bool], collector: Collector, period:
         ended = stopped(period)
         result = exporter.export(convert(collector.collect(), began, _now()))
         if result is not otel.MetricExportResult.SUCCESS:
-            _log.warning("metrics.not_exported")  # counters are cumulative, so the next export makes up for it
+            _logger.warning("metrics.not_exported")  # counters are cumulative, so the next export makes up for it
     exporter.shutdown()
 
 

@@ -269,7 +269,7 @@ class ClientContext:
         self.activity.send()
 
 
-_log = get_logger("tellback.client")
+_logger = get_logger("tellback.client")
 
 
 def locate_team(database: Database, settings: Settings) -> tuple[Layout, SpoolLocation]:
@@ -284,7 +284,7 @@ def locate_team(database: Database, settings: Settings) -> tuple[Layout, SpoolLo
         layout = _open_team(database, settings)
         id_ = team_id(database, settings.team)
     except Unavailable:
-        _log.warning("connect.redis_unavailable", url=without_secrets(settings.redis_url))
+        _logger.warning("connect.redis_unavailable", url=without_secrets(settings.redis_url))
         return Layout(settings.team, known.shards if known else settings.shards), memory.spool_location(known)
     # The id, not the URL, names the spool's folder: events for one Redis must never reach another (requirement A-34).
     fresh = known.updated(layout.shards, id_) if known else TeamIdentity(layout.shards, id_)
@@ -292,7 +292,7 @@ def locate_team(database: Database, settings: Settings) -> tuple[Layout, SpoolLo
         try:
             memory.write(fresh)
         except OSError as error:  # a host with a read-only disk still works, except while Redis is away
-            _log.debug("connect.team_not_cached", reason=str(error))
+            _logger.debug("connect.team_not_cached", reason=str(error))
     return layout, memory.spool_location(fresh)
 
 

@@ -53,7 +53,7 @@ MAX_CALL_MS: Final = 2**53  # numbers in Lua and in many JSON parsers are double
 # before it, so feedback is taken soon after it is there; a doubled backoff would be as long as the wait before it.
 BACKOFF: Final = Backoff(first=0.001, longest=0.02, factor=1.25)
 
-_log = get_logger("tellback.guidance")
+_logger = get_logger("tellback.guidance")
 
 
 class Prompt:
@@ -185,7 +185,7 @@ class Prompt:
             duration = _whole_milliseconds(duration_ms)
             self._publish_call(build_tool_invoked(self._id, seen, evidence, duration_ms=duration, call_id=named))
         except TellbackError as error_of_ours:
-            _log.warning("observation.not_published", evaluation=self.evaluation, reason=str(error_of_ours))
+            _logger.warning("observation.not_published", evaluation=self.evaluation, reason=str(error_of_ours))
         return seen
 
     def check_answer(self, answer: object, *, todo: Iterable[str] = (), max_refusals: int = 2) -> AnswerCheck:
@@ -292,7 +292,7 @@ class Prompt:
         except Exception as refusal:  # noqa: BLE001 - an access list, or not what we wrote: an agent can do nothing about it
             self._refused.trip()
             reason = f"{type(refusal).__name__}: {refusal}"[:500]
-            _log.warning("feedback.refused", evaluation=self.evaluation, reason=reason)
+            _logger.warning("feedback.refused", evaluation=self.evaluation, reason=reason)
             return None
         if taken is None:
             self._unanswered.append(operation)
@@ -302,7 +302,7 @@ class Prompt:
 
     def _open_circuit(self, away: Unavailable) -> None:
         self._context.breaker.trip()
-        _log.warning("feedback.postponed", evaluation=self.evaluation, reason=str(away))
+        _logger.warning("feedback.postponed", evaluation=self.evaluation, reason=str(away))
 
 
 def begin_prompt(

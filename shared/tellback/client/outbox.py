@@ -32,7 +32,7 @@ READ_AHEAD: Final = 64  # deliveries listed in one call; each one is claimed by 
 BACKOFF: Final = Backoff(first=0.02, longest=0.25)
 POLLED_NOTE_SECONDS: Final = 10.0  # between two notes that the channel is polled; `tellback doctor` reads them
 
-_log = get_logger("tellback.outbox")
+_logger = get_logger("tellback.outbox")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def _reconciled(delivery: OutboxDelivery, reconcile: Reconcile, *, resend: bool 
     try:
         outcome = reconcile(delivery)
     except Exception as error:  # noqa: BLE001 - a user's function: what it raises must not end the transport
-        _log.warning("outbox.reconcile_failed", error=type(error).__name__, channel=delivery.channel)
+        _logger.warning("outbox.reconcile_failed", error=type(error).__name__, channel=delivery.channel)
         return False
     settlement = None if outcome is None else check_struct("reconcile", outcome, RoutingOutcome).settlement
     if outcome is None or settlement == "ambiguous" or (resend and settlement == "retry"):

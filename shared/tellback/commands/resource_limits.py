@@ -64,7 +64,7 @@ _TRIES: Final = 100
 
 _POLL: Final = 0.02  # seconds
 
-_log = logging.getLogger("tellback.cgroups")
+_logger = logging.getLogger("tellback.cgroups")
 
 _numbers: Iterator[int] = count()
 
@@ -81,7 +81,7 @@ def command_cgroup(parent: Path | None, limits: CommandLimits) -> Generator[Path
         yield group
     finally:
         if group is not None and not remove_cgroup(group):
-            _log.warning("group.not_removed path=%s", group)
+            _logger.warning("group.not_removed path=%s", group)
 
 
 def _create(parent: Path, limits: CommandLimits) -> Path | None:
@@ -92,7 +92,7 @@ def _create(parent: Path, limits: CommandLimits) -> Path | None:
         group.mkdir()
         _write_limits(group, limits)
     except OSError as error:  # the parent is gone or full; the supervisor enforces the limits instead
-        _log.warning("group.not_made path=%s reason=%s", group, error.strerror)
+        _logger.warning("group.not_made path=%s reason=%s", group, error.strerror)
         remove_cgroup(group)
         return None
     return group

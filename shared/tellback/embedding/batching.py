@@ -37,7 +37,7 @@ PROBE: Final = "Does the model work?"
 Row = Vectors | Exception
 """A text's vector, or the error why it has none."""
 
-_log = get_logger("tellback.gathering")
+_logger = get_logger("tellback.gathering")
 
 
 class _EmbeddingRequest:
@@ -188,7 +188,7 @@ class BatchedEncoder:
         except Exception as error:  # noqa: BLE001 - whatever a model raises at a text
             if len(texts) == 1:
                 self._check_model_works(error)
-                _log.warning("encoder.text_failed", characters=len(texts[0]), reason=type(error).__name__)
+                _logger.warning("encoder.text_failed", characters=len(texts[0]), reason=type(error).__name__)
                 return {texts[0]: error}
         half = len(texts) // 2
         return self._bisect_failures(texts[:half]) | self._bisect_failures(texts[half:])
@@ -207,10 +207,10 @@ class BatchedEncoder:
         """
         try:
             self._encode_texts([PROBE])
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:
             self._failure = f"the embedding model {self._encoder.model} fails: {type(error).__name__}: {error}"
             self._failed_at = clock.monotonic()
-            _log.exception("encoder.broken", model=self._encoder.model)
+            _logger.exception("encoder.broken", model=self._encoder.model)
             raise Unavailable(self._failure) from cause
 
 

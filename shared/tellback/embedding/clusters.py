@@ -42,7 +42,7 @@ REPORT_SECONDS: Final = 3600.0
 
 FAILURE_SECONDS: Final = 30.0  # a failure is reported again and again: its time shows whether it still lasts
 
-_log = get_logger("tellback.clusters")
+_logger = get_logger("tellback.clusters")
 
 
 class BankClusters:
@@ -123,7 +123,9 @@ class ClusterCache:
         self.database = database
         self.embedder = Embedder(encoder, database, delay=settings.embed_delay)
         self._encoders = Encoders(database, layout)
-        self._banks = BankCache[BankClusters](MAX_MEMORY_BYTES, lambda bank: _log.info("clusters.dropped", bank=bank))
+        self._banks = BankCache[BankClusters](
+            MAX_MEMORY_BYTES, lambda bank: _logger.info("clusters.dropped", bank=bank)
+        )
         self._said = ("", 0.0)
         self._refused_at = -FAILURE_SECONDS
 

@@ -134,7 +134,7 @@ BATCH_SIZE: Final = 64  # texts of a pass on a GPU; on the CPU, `split_by_length
 # A failed load is remembered: otherwise each batch of signals would try to load the model again.
 RETRY_SECONDS: Final = 30.0
 
-_log = get_logger("tellback.encoder")
+_logger = get_logger("tellback.encoder")
 
 
 class Encoder(Protocol):
@@ -227,12 +227,12 @@ class SentenceEncoder:
             self._model, self._failure = loaded.model, ""
             seconds = clock.monotonic() - start
             about = {"model": self.model, "weights": self.weights, "dimension": self.dimension, "device": self.device}
-            _log.info("encoder.loaded", **about, seconds=seconds)
-        except Exception as error:  # noqa: BLE001 - whatever a model's files or libraries raise, the signals wait
+            _logger.info("encoder.loaded", **about, seconds=seconds)
+        except Exception as error:  # whatever a model's files or libraries raise, the signals wait
             ours = isinstance(error, ConfigurationError)  # its message says what is wrong: no traceback needed
             self._failure = str(error) if ours else f"{type(error).__name__}: {error}"
             self._failed_at = clock.monotonic()
-            _log.error("encoder.failed", model=self.model, reason=self._failure, exc_info=not ours)
+            _logger.error("encoder.failed", model=self.model, reason=self._failure, exc_info=not ours)  # noqa: TRY400 - see above
 
 
 @dataclass(frozen=True, slots=True)

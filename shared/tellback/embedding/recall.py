@@ -31,7 +31,7 @@ from tellback.state.stored_facts import FactStore, StoredFactsInfo
 # Bytes of vectors in this process. Beyond that, the least recently used bank is dropped, and loaded again when needed.
 MAX_FACT_BYTES: Final = 256 << 20
 
-_log = structlog.get_logger("tellback.facts")
+_logger = structlog.get_logger("tellback.facts")
 
 
 class FactMatrix:
@@ -103,7 +103,7 @@ class FactSearch:
     def __init__(self, database: Database, encoder: Encoder) -> None:
         self._db = database
         self._encoder = encoder
-        self._banks = BankCache[_BankFacts](MAX_FACT_BYTES, lambda bank: _log.info("facts.dropped", bank=bank))
+        self._banks = BankCache[_BankFacts](MAX_FACT_BYTES, lambda bank: _logger.info("facts.dropped", bank=bank))
 
     def nearest(self, shard: Shard, bank: str, vector: Vectors, count: int) -> list[tuple[str, float]]:
         """Return at most `count` facts of a bank with their cosines, best first, ties by id.

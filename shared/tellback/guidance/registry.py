@@ -44,7 +44,7 @@ BUILT_IN: Final[tuple[type[FeedbackProvider], ...]] = (
     ToolUsageMonitor,
 )
 
-_log = get_logger("tellback.providers")
+_logger = get_logger("tellback.providers")
 
 
 class ProviderRegistry:
@@ -138,13 +138,13 @@ def load_registry(setting: str) -> ProviderRegistry:
     for entry in entry_points(group=GROUP):
         try:
             cls = entry.load()
-        except (Exception, SystemExit):  # noqa: BLE001 - another package's fault must not stop the worker
-            _log.exception("provider.not_loaded", entry_point=entry.value)
+        except (Exception, SystemExit):  # another package's fault must not stop the worker
+            _logger.exception("provider.not_loaded", entry_point=entry.value)
             continue
         if isinstance(cls, type):
             found.append(cls)
         else:
-            _log.error("provider.no_class", entry_point=entry.value)
+            _logger.error("provider.no_class", entry_point=entry.value)
     return ProviderRegistry([*found, *(_import_provider(path.strip()) for path in setting.split(",") if path.strip())])
 
 

@@ -40,7 +40,7 @@ SLICE: Final = 1_000  # orphaned events between two flushes of our own: a whole 
 
 _CONFIRMED: Final = tuple(f":in:{family}" for family in (Family.COMMANDS, Family.TURNS))
 
-_log = get_logger("tellback.publisher")
+_logger = get_logger("tellback.publisher")
 
 
 class BufferedTotal:
@@ -127,7 +127,7 @@ class Lane:
         if self._tried_since is None:
             self._tried_since = clock.since_boot()
         elif events and self._age() > MAX_AGE_SECONDS:
-            _log.error("spool.dropped", stream=self._stream, events=len(events), reason="older than six days")
+            _logger.error("spool.dropped", stream=self._stream, events=len(events), reason="older than six days")
             self._taken = []
             return []
         return events
@@ -158,7 +158,7 @@ class Lane:
         if self._spool.pending:
             self._spool.send_own(send)
             self.left = True  # other processes may have died during the outage
-            _log.info("publisher.recovered")
+            _logger.info("publisher.recovered")
 
     def _send_others(self, send: Send) -> None:
         """Send a slice of what others left, ahead of the events in memory: a small backlog keeps its place in order."""
@@ -185,7 +185,7 @@ class Lane:
                 self._spool.append(events, self._age())
             except SpoolFull as full:
                 raise SpoolFull(f"events can neither be sent ({trouble}) nor kept on disk: {full}") from full
-            _log.warning("publisher.spooled", stream=self._stream, events=len(events), reason=str(trouble))
+            _logger.warning("publisher.spooled", stream=self._stream, events=len(events), reason=str(trouble))
 
     def keep_apart(self) -> None:
         """Write the events in memory, and those of a send that has not ended, to a spool file of their own.

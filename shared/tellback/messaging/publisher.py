@@ -41,7 +41,7 @@ from tellback.state.database import Database
 from tellback.state.keys import Layout, stream_of
 from tellback.tracing import tracing_of, with_context
 
-_log = get_logger("tellback.publisher")
+_logger = get_logger("tellback.publisher")
 BUFFER_MAX: Final = 20_000  # events of a family in memory
 BUFFER_BYTES: Final = 64 << 20
 
@@ -280,7 +280,7 @@ class Publisher:
         try:
             self.flush()
         except SpoolFull:
-            _log.exception("publisher.events_lost", events=sum(map(len, self._all())))
+            _logger.exception("publisher.events_lost", events=sum(map(len, self._all())))
 
     def _wake(self) -> None:
         """Wake the thread, starting it if necessary, to send what is due. Call it holding the buffer lock."""
@@ -291,7 +291,7 @@ class Publisher:
             try:
                 self._thread.start()
             except RuntimeError as error:  # the system gives no more; the event must not cost the agent its call
-                _log.warning("publisher.no_thread", reason=str(error))
+                _logger.warning("publisher.no_thread", reason=str(error))
                 self._fresh = 0  # so the next event tries again
         util = None if self._finalized else sys.modules.get("multiprocessing.util")
         if util is not None:  # children of multiprocessing end by os._exit, which skips atexit handlers

@@ -41,7 +41,7 @@ RESERVED: Final = frozenset({Family.TURNS, Family.COMMANDS})
 
 Send = Callable[[Sequence[SpooledEvent]], None]
 
-_log = get_logger("tellback.spool")
+_logger = get_logger("tellback.spool")
 
 
 class Report(Protocol):
@@ -62,7 +62,7 @@ class Spool:
         max_bytes: int,
         chunk: int,
         shared: bool = False,
-        report: Report = _log.error,
+        report: Report = _logger.error,
     ) -> None:
         """Prepare the spool; files are created by the first `append`.
 

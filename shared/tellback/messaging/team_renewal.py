@@ -16,7 +16,7 @@ from tellback.state.team import existing_layouts, open_layout, team_id
 
 RESTART: Final = "restart this process: workers read none of its shards beyond those that are stored"
 
-_log = get_logger("tellback.team")
+_logger = get_logger("tellback.team")
 
 
 class TeamRenewal:
@@ -41,11 +41,11 @@ class TeamRenewal:
         try:
             stored = existing_layouts(self._db, [team])
             if stored and stored[0] != self._layout:  # it was made again, or another Redis stands at the same address
-                _log.error("team.other_shards", team=team, stored=stored[0].shards, used=shards, advice=RESTART)
+                _logger.error("team.other_shards", team=team, stored=stored[0].shards, used=shards, advice=RESTART)
             elif not stored:
                 open_layout(self._db, team, shards)
                 team_id(self._db, team)
                 self._db.command(*notification(team))  # race: who else stores it again announces it too
-                _log.warning("team.stored_again", team=team, shards=shards)
+                _logger.warning("team.stored_again", team=team, shards=shards)
         except (TellbackError, exceptions.RedisError) as error:
-            _log.debug("team.not_checked", team=team, reason=str(error))
+            _logger.debug("team.not_checked", team=team, reason=str(error))

@@ -20,7 +20,7 @@ from tellback.state.readable import names_of, read_each, readable, reply_of
 from tellback.state.scripts import commands as scripts
 from tellback.state.steady import due_now
 
-_log = get_logger("tellback.jobs")
+_logger = get_logger("tellback.jobs")
 
 
 class AbsentHosts:
@@ -92,7 +92,7 @@ class AbsentHosts:
             try:
                 was_abandoned = self._db.run(abandoned)
             except exceptions.ResponseError as error:  # the session's records have another type: the others go on
-                _log.error("job.not_recorded", command_id=command_id, reason=str(error))
+                _logger.error("job.not_recorded", command_id=command_id, reason=str(error))  # noqa: TRY400 - its text says all
                 continue
             if was_abandoned:
                 yield command_id

@@ -26,7 +26,7 @@ CLUSTERS_READ: Final = 1_024
 
 DecayOutcome = Literal["done", "more", "held"]
 
-_log = get_logger("tellback.signals")
+_logger = get_logger("tellback.signals")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class _DecayPass:
                 else:
                     yield from self._decay_bank(name)
             except UNREADABLE as error:  # corrupt keys: skip this bank until next week
-                _log.error("decay.bank_failed", team=self._shard.team, bank=name, reason=str(error))
+                _logger.error("decay.bank_failed", team=self._shard.team, bank=name, reason=str(error))  # noqa: TRY400 - its text says all
             self._run(scripts.end_decay(**self._held, shard=self._shard, bank=name))
             yield
         self._run(scripts.end_decay(**self._held, shard=self._shard, bank=""))

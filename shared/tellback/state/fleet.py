@@ -39,7 +39,7 @@ _FAMILIES: Final = tuple(Family)
 _STREAMS, _LEASES, _WAKEUPS = ([key_suffix(name, family) for family in Family] for name in ("in", "lease", "wakeup"))
 _PLACE: Final = re.compile(rf"{TEAM_PATTERN.pattern}(\.\d{{1,4}})?", re.ASCII)
 
-_log = get_logger("tellback.scheduler")
+_logger = get_logger("tellback.scheduler")
 
 
 class Visits(NamedTuple):

@@ -28,7 +28,7 @@ UNREADABLE_SECONDS: Final = 3_600.0  # for how long a release that can read the 
 STORED_FIELDS: Final = ("spec", "attempt", "worker", "host", "cwd", "session")
 """The fields of a command's key that `read_lost` needs, in this order."""
 
-_log = get_logger("tellback.jobs")
+_logger = get_logger("tellback.jobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,13 @@ def read_submitted(command_id: str, session: bytes | None, spec: bytes | None) -
     try:
         return msgspec.json.decode(spec or b"", type=CommandSubmitted), True
     except UNREADABLE as error:
-        _log.error("job.unreadable", command_id=command_id, reason=str(error))
+        report_unreadable(error, command_id=command_id)
         return _stand_in(command_id, session, spec), False
+
+
+def report_unreadable(error: Exception, **fields: str) -> None:
+    """Log a command that cannot be read; a traceback would say no more than the error."""
+    _logger.error("job.unreadable", **fields, reason=str(error))
 
 
 def _stand_in(command_id: str, session: bytes | None, spec: bytes | None) -> CommandSubmitted:

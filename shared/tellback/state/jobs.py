@@ -24,12 +24,19 @@ from tellback import clock
 from tellback.backoff import Backoff, retry
 from tellback.commands.record import CommandAttempt, record_without_run
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
-from tellback.log import get_logger
 from tellback.names import Family
 from tellback.state.audit import MAX_PHRASE_CHARS, Author
 from tellback.state.database import Command, Database, decide, shorten_lifetime, small_write
 from tellback.state.job_keys import command_keys, outcome_of, pool_of, stored_record
-from tellback.state.job_losses import STORED_FIELDS, UNREADABLE_SECONDS, Lost, losing, read_lost, text_or_none
+from tellback.state.job_losses import (
+    STORED_FIELDS,
+    UNREADABLE_SECONDS,
+    Lost,
+    losing,
+    read_lost,
+    report_unreadable,
+    text_or_none,
+)
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.readable import UNREADABLE, read_each, reply_of, whole, without_errors
 from tellback.state.script_calls import ScriptCall
@@ -46,8 +53,6 @@ CANDIDATES: Final = 4  # commands of a queue that a claim names, because other w
 BACKOFF: Final = Backoff(0.2)  # while Redis is away
 _EARLIER_STOP: Final = b"1"  # what hosts of earlier releases write there
 _TURNS: Final = 1 << 40
-
-_log = get_logger("tellback.jobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +156,7 @@ class Claim:
         try:
             submitted = msgspec.json.decode(reply[0], type=CommandSubmitted)
         except UNREADABLE as error:  # perhaps a newer release queued it
-            _log.error("job.unreadable", shard=repr(self._shard), reason=str(error))
+            report_unreadable(error, shard=repr(self._shard))
             return None
         return JobLease(self._shard, submitted, int(reply[1]), self._token, int(reply[2]), asked)
 
@@ -271,7 +276,7 @@ class Jobs:
                     continue
                 yield read_lost(shard, name, found)
             except UNREADABLE as error:  # not even its session is known; it must not block the others
-                _log.error("job.unreadable", command_id=name, reason=str(error))
+                report_unreadable(error, command_id=name)
                 self.postpone_loss(shard, name)
 
     def postpone_loss(self, shard: Shard, command_id: str) -> None:

@@ -53,7 +53,7 @@ BACKOFF: Final = Backoff(0.2)
 
 POSTPONE_MS: Final = 10_000  # for an unreadable delivery: a transport of a newer release gets it after this at most
 
-_log = get_logger("tellback.outbox")
+_logger = get_logger("tellback.outbox")
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,7 +232,7 @@ class Outbox:
             try:
                 found.append((queue, decode_delivery(head)))
             except UNREADABLE as error:  # perhaps from a newer release: only its own conversation waits
-                _log.error("delivery.unreadable", conversation=queue.conversation, channel=queue.channel, error=error)
+                _report("delivery.unreadable", queue, error)
                 index = queue.shard.key(family, queue.channel)
                 calls.append(common.postpone(index=index, member=queue.conversation, ms=POSTPONE_MS))
         without_errors(self._db.run_each(calls))
@@ -273,7 +273,7 @@ class Outbox:
                 self._observe([queue.shard])
                 reply = msgspec.json.decode(self._db.run(call))
         except exceptions.ResponseError as error:
-            _log.error("delivery.not_taken", conversation=queue.conversation, channel=queue.channel, error=error)
+            _report("delivery.not_taken", queue, error)
             self._db.run(common.postpone(index=index, member=queue.conversation, ms=POSTPONE_MS))
             return None
         return msgspec.convert(reply["delivery"], Delivery) if reply["status"] == "taken" else None
@@ -295,7 +295,7 @@ class Outbox:
         try:
             reply = decide(self._db, queue.shard, decision)
         except exceptions.ResponseError as error:  # somebody changed the queue by hand: the other deliveries go on
-            _log.error("delivery.not_settled", conversation=queue.conversation, channel=queue.channel, error=error)
+            _report("delivery.not_settled", queue, error)
             return "lost"
         return cast("Settlement | Literal['lost']", reply["result"])
 
@@ -383,3 +383,7 @@ def evict(database: Database, queue: OutboxQueue, found: Any) -> None:
             )
             reply = database.run(call)
             found = reply and msgspec.json.decode(reply)
+
+
+def _report(event: str, queue: OutboxQueue, error: Exception) -> None:
+    _logger.error(event, conversation=queue.conversation, channel=queue.channel, error=error)

@@ -50,7 +50,7 @@ def _shared_key(parts: tuple[str, ...]) -> _SharedKey:
 # Formatted once: workers check these keys of thousands of idle teams.
 _SHARED: Final = [_shared_key(parts) for parts in OF_A_SHARD]
 
-_log = get_logger("tellback.state")
+_logger = get_logger("tellback.state")
 
 
 def quarantine_keys(database: Database, layouts: Sequence[Layout]) -> list[str]:
@@ -101,7 +101,7 @@ def _rename(database: Database, shards: Sequence[Shard], keys: Sequence[Sequence
         for place, kind in found:
             key = some[place - 1]
             renamed.append(shard.prefix + key.suffix)
-            _log.error("key.quarantined", key=renamed[-1], type=kind.decode(), name=shard.prefix + key.quarantined)
+            _logger.error("key.quarantined", key=renamed[-1], type=kind.decode(), name=shard.prefix + key.quarantined)
     return renamed
 
 

@@ -30,7 +30,7 @@ MAX_LOGGED: Final = 10  # of the members removed at once
 Raw = TypeVar("Raw")
 T = TypeVar("T")
 
-_log = get_logger("tellback.state")
+_logger = get_logger("tellback.state")
 
 
 def readable(what: str, raws: Iterable[Raw], decode: Callable[[Raw], T]) -> list[T]:
@@ -43,7 +43,7 @@ def readable(what: str, raws: Iterable[Raw], decode: Callable[[Raw], T]) -> list
         except UNREADABLE as error:
             failures.append(error)
     if failures:
-        _log.error("stored.unreadable", what=what, values=len(failures), first=str(failures[0])[:500])
+        _logger.error("stored.unreadable", what=what, values=len(failures), first=str(failures[0])[:500])
     return found
 
 
@@ -110,7 +110,7 @@ def remove_strays(database: Database, index: str, members: Collection[bytes]) ->
     # race: none; nothing of ours can ever have such a name
     if members and database.command("ZREM", index, *members):  # otherwise another process removed and logged them
         first = [f"{member[:80]!r}" for member in list(members)[:MAX_LOGGED]]
-        _log.error("index.strays_removed", key=index, members=len(members), first=first)
+        _logger.error("index.strays_removed", key=index, members=len(members), first=first)
 
 
 def without_strays(database: Database, index: str, flat: Sequence[bytes]) -> list[tuple[str, float]]:
@@ -150,7 +150,7 @@ def without_errors(replies: Sequence[Any]) -> list[Any]:
     found: list[Any] = []
     for reply in replies:
         if isinstance(reply, exceptions.ResponseError):
-            _log.error("script.failed", reason=str(reply), keys=reply.keys if isinstance(reply, WrongType) else [])
+            _logger.error("script.failed", reason=str(reply), keys=reply.keys if isinstance(reply, WrongType) else [])
         elif isinstance(reply, Exception):
             raise reply
         found.append(None if isinstance(reply, Exception) else reply)

@@ -21,7 +21,7 @@ PAGE: Final = 50  # turns of each shard in one round: twenty rounds check every 
 _PAGES: Final = (FAMILIES["turns"].cap or 0) // PAGE
 _UNSETTLED: Final = frozenset({b"waiting", b"sending", b"ambiguous"})
 
-_log = get_logger("tellback.outbox")
+_logger = get_logger("tellback.outbox")
 
 
 def stranded(database: Database, layout: Layout, first: int = 0, last: int = -1) -> list[OutboxQueue]:
@@ -62,5 +62,5 @@ def reindex(database: Database, layout: Layout, period: float) -> int:
     calls = [scripts.reindex_queue(out=at.out, queue=at.key, conversation=at.conversation) for at in found]
     back = [queue for queue, was in zip(found, database.run_all(calls), strict=True) if was]
     for queue in back:
-        _log.error("outbox.reindexed", channel=queue.channel, conversation=queue.conversation)
+        _logger.error("outbox.reindexed", channel=queue.channel, conversation=queue.conversation)
     return len(back)

@@ -28,7 +28,7 @@ MAX_SIGHTINGS: Final = 500  # in one script call, to keep it short
 CACHED_SECONDS: Final = 1.0
 CACHED_TOOLS: Final = 4_096
 
-_log = get_logger("tellback.guidance")
+_logger = get_logger("tellback.guidance")
 
 
 class ToolSighting(NamedTuple):
@@ -200,7 +200,7 @@ class FleetHealth:
         except Exception as error:  # noqa: BLE001 - forbidden, or not our data: advice must not fail a call
             trouble = self._breaker if isinstance(error, Unavailable) else self._refused
             trouble.trip()  # an agent must not pay the deadline for each call
-            _log.warning("tool_health.unavailable", reason=f"{type(error).__name__}: {error}"[:500])
+            _logger.warning("tool_health.unavailable", reason=f"{type(error).__name__}: {error}"[:500])
             return
         now = clock.monotonic()
         with self._lock:

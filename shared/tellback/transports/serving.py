@@ -27,7 +27,7 @@ BACKOFF: Final = Backoff(first=0.5, longest=5.0)
 
 SETTLE_TIMEOUT: Final = 60.0  # seconds to keep trying to settle while Redis is unavailable
 
-_log = get_logger("tellback.transports")
+_logger = get_logger("tellback.transports")
 
 
 class Transport(Protocol):
@@ -62,7 +62,7 @@ def serve(
         )
 
     def report(away: BaseException) -> None:
-        _log.warning("transport.retry", reason=str(away), channel=channel)
+        _logger.warning("transport.retry", reason=str(away), channel=channel)
 
     while not stop.is_set():
         with suppress(Unavailable):  # it was stopped meanwhile
@@ -87,16 +87,18 @@ def _send_delivery(transport: Transport, delivery: OutboxDelivery) -> RoutingOut
             return outcome
         raise TypeError(f"it returned {type(outcome).__name__}, not RoutingOutcome")  # noqa: TRY301 - handled below like a crash: it may have sent
     except Exception as error:  # noqa: BLE001 - one failing delivery must not stop the channel
-        _log.error("transport.failed", turn=delivery.turn_id, error=type(error).__name__, channel=delivery.channel)
-        return RoutingOutcome(attempted=True, ambiguous=True, error=f"the transport failed: {type(error).__name__}")
+        kind = type(error).__name__  # and no text or traceback, which may quote the message
+        _logger.error("transport.failed", turn=delivery.turn_id, error=kind, channel=delivery.channel)  # noqa: TRY400 - as above
+        return RoutingOutcome(attempted=True, ambiguous=True, error=f"the transport failed: {kind}")
 
 
 def _settle_delivery(delivery: OutboxDelivery, outcome: RoutingOutcome, stop: threading.Event) -> None:
     end = clock.monotonic() + SETTLE_TIMEOUT
     settled = retry(lambda: delivery.settle(outcome), BACKOFF, end=end, stop=stop)
     if settled != "delivered":
-        _log.warning(
-            f"delivery.{settled}",
+        event = f"delivery.{settled}"
+        _logger.warning(
+            event,
             turn=delivery.turn_id,
             attempt=delivery.attempt,
             error=outcome.error,

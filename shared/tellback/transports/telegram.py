@@ -74,7 +74,7 @@ ERROR_CHARS: Final = 200
 
 DEFAULT_RETRY_AFTER: Final = 1.0  # seconds before a retry, unless the API names a time
 
-_log = get_logger("tellback.transports")
+_logger = get_logger("tellback.transports")
 
 _TOKEN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:_-")
 
@@ -189,7 +189,7 @@ class TelegramTransport:
         try:
             return self._speak(words)
         except Exception as error:  # noqa: BLE001 - a user's function; the words are then sent as text
-            _log.warning("telegram.speak_failed", error=type(error).__name__)
+            _logger.warning("telegram.speak_failed", error=type(error).__name__)
             return None
 
     def _call_with_retry(self, part: _MessageCall, end: float) -> RoutingOutcome:

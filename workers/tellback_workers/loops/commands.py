@@ -25,7 +25,7 @@ from tellback.state.job_submissions import enqueue
 from tellback_workers.runtime import Runtime
 from tellback_workers.wakeups import wake_pool
 
-_log = structlog.get_logger("tellback.commands")
+_logger = structlog.get_logger("tellback.commands")
 
 
 class _ServedPool(threading.local):
@@ -84,7 +84,7 @@ class CommandsLoop:
         reason = addressing_error(submitted)
         if reason is None:
             return False
-        _log.warning("command.unaddressable", reason=redact_text(reason))
+        _logger.warning("command.unaddressable", reason=redact_text(reason))
         self._dead.add(lease, RawEntry(entry.id, encode(submitted), entry.deliveries), reason)
         return True
 

@@ -43,7 +43,7 @@ ANSWERED_TOOLS: Final = 4_096  # bounds the memory of a process; when it is full
 
 AT_ONCE_MS: Final = 5_000  # the assumed duration of a call that reports none
 
-_log = structlog.get_logger("tellback.guidance")
+_logger = structlog.get_logger("tellback.guidance")
 
 
 class HealthReport:
@@ -79,7 +79,7 @@ class HealthReport:
         try:
             self._health.note(wanted, self._runtime.settings.tool_cooldown)
         except Exception as error:  # noqa: BLE001 - health is advice
-            _log.warning("tool_health.skipped", tools=len(matter), reason=f"{type(error).__name__}: {error}"[:500])
+            _logger.warning("tool_health.skipped", tools=len(matter), reason=f"{type(error).__name__}: {error}"[:500])
 
     def _without_doubtful(self, sightings: Iterable[ToolSighting]) -> list[ToolSighting]:
         """Drop the doubtful refusals during which this process saw the tool answer another call."""

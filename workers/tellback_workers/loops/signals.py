@@ -33,7 +33,7 @@ TRIES: Final = 5  # another process may change a bank between reading its cluste
 BATCH: Final = 250
 MAX_LOGGED_TEXT: Final = 2_048  # characters of a query or remark in the history and beside a cluster
 
-_log = structlog.get_logger("tellback.signals")
+_logger = structlog.get_logger("tellback.signals")
 
 
 class _LoggedSignal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -93,7 +93,7 @@ class SignalsLoop:
                 except Exception as error:  # noqa: BLE001 - raised below, after the other banks were applied
                     failures.append(error)
                     if len(entries) > 1:
-                        _log.warning("signals.bank_failed", bank=bank, reason=str(error))
+                        _logger.warning("signals.bank_failed", bank=bank, reason=str(error))
         if failures:
             # A mismatch only defers entries to another worker, so any other error is the one to raise.
             raise min(failures, key=lambda failure: isinstance(failure, ModelMismatch))

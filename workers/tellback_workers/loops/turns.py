@@ -43,7 +43,7 @@ CRASHED_SYSTEM: Final = SystemFailure(
     message="a worker died, failed or was stopped while it processed this turn: only built-in systems ran",
 )
 
-_log = structlog.get_logger("tellback.turns")
+_logger = structlog.get_logger("tellback.turns")
 
 
 class TurnsLoop:
@@ -73,7 +73,7 @@ class TurnsLoop:
         for entry, event in finished:
             problem = self._apply(lease, entry, event, turns.get(event.turn), guard)
             if problem:
-                _log.warning("turn.answer_refused", turn=event.turn, reason=problem)
+                _logger.warning("turn.answer_refused", turn=event.turn, reason=problem)
                 self._dead.add(lease, RawEntry(entry.id, encode(event), entry.deliveries), problem)
 
     def _load(self, ids: list[str]) -> dict[str, TurnView]:

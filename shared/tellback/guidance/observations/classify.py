@@ -47,7 +47,7 @@ _SERVER_ERRORS: Final = 500
 # Unlike other 5xx, a gateway's time-out may be due to the work that this one call asked for.
 _GATEWAY_TIMEOUT: Final = 504
 
-_log = get_logger("tellback.guidance")
+_logger = get_logger("tellback.guidance")
 
 
 def classify_host_report(evidence: Evidence) -> Finding | None:
@@ -133,7 +133,7 @@ def classify(evidence: Evidence, tools: Mapping[str, Any], classifiers: Sequence
             found = _as_finding(classifier(evidence), evidence)
         except Exception as error:  # noqa: BLE001 - the code of others, and the objects of others in ours
             name = getattr(classifier, "__name__", type(classifier).__name__)
-            _log.warning("classifier.failed", classifier=name, reason=f"{type(error).__name__}")
+            _logger.warning("classifier.failed", classifier=name, reason=f"{type(error).__name__}")
             continue
         if found is not None:
             said = _with_retry_after(_check_tool_exists(found, evidence, tools), evidence)

@@ -50,7 +50,7 @@ _ALTERNATIVES: Final = frozenset({"rate_limited", "unavailable", "unknown_tool"}
 # The body of such a call, often an HTML page, says no more than the status line.
 _HEADLINE_ONLY: Final = frozenset({"rate_limited", "unavailable", "no_results"})
 
-_log = get_logger("tellback.guidance")
+_logger = get_logger("tellback.guidance")
 
 
 class ToolObserver:
@@ -129,8 +129,8 @@ class ToolObserver:
         with self._lock:
             try:
                 return self._observe(evidence)
-            except Exception:  # noqa: BLE001 - an agent must not fail over it
-                _log.exception("observation.failed", tool=evidence.tool)
+            except Exception:  # an agent must not fail over it
+                _logger.exception("observation.failed", tool=evidence.tool)
                 return self._unclassified(evidence)
 
     def check_answer(self, answer: object, *, todo: Iterable[str] = (), max_refusals: int = 2) -> AnswerCheck:
@@ -236,7 +236,7 @@ class ToolObserver:
             fleet = self._health.cooling(tools)
             return found | {name: max(left, found.get(name, 0.0)) for name, left in fleet.items()}
         except Exception as error:  # noqa: BLE001 - health is advice, and may be another's code
-            _log.warning("health.failed", reason=type(error).__name__)
+            _logger.warning("health.failed", reason=type(error).__name__)
             return found
 
     def _update_memory(self, s: CallSituation, prose: str, evidence: Evidence) -> None:

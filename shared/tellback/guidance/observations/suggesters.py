@@ -28,7 +28,7 @@ LINE_MAX: Final = 400
 FAILURES_MAX: Final = 3  # as of providers: G-39
 DEFAULT_TIMEOUT: Final = 0.25  # seconds that a tool call may be delayed; the default of `TELLBACK_PROVIDER_TIMEOUT`
 
-_log = get_logger("tellback.guidance")
+_logger = get_logger("tellback.guidance")
 
 
 class Suggester(Protocol):
@@ -83,7 +83,7 @@ class PromptSuggesters:
             failures = FAILURES_MAX if hung else self._failures.get(s.tool, 0) + 1
             self._failures[s.tool] = failures
             ended = self._failures[s.tool] >= FAILURES_MAX
-            _log.warning("suggester.failed", tool=s.tool, reason=reason, disabled=ended)
+            _logger.warning("suggester.failed", tool=s.tool, reason=reason, disabled=ended)
             return None
         steps = [step for step in (_checked_step(s, line) for line in found[:LINES_MAX]) if step is not None]
         return steps or None
@@ -128,7 +128,7 @@ def _checked_step(s: CallSituation, line: str) -> Suggestion | None:
     for tool, args in parse_calls(text):
         wrong = _rejection_reason(s, tool, args)
         if wrong:
-            _log.info("suggestion.dropped", tool=s.tool, names=single_line(tool, 100), reason=wrong)
+            _logger.info("suggestion.dropped", tool=s.tool, names=single_line(tool, 100), reason=wrong)
             return None
         if args is not None and s.tool_exists(tool) and not is_final_tool_name(tool):
             call = call or (tool, args)

@@ -51,7 +51,7 @@ class SystemStopped(TellbackError):
 SystemGuardCallable = Callable[[AgentSystem, Callable[[], None]], None]
 """Calls a custom system by calling the second argument; raises if it failed, hung or was not run."""
 
-_log = get_logger("tellback.turns")
+_logger = get_logger("tellback.turns")
 
 
 class TurnPipeline:
@@ -147,7 +147,7 @@ def _record_failures(context: TurnContext, failures: Iterable[SystemFailure]) ->
     for given in failures:
         failure = clean_failure(given)
         context.system_errors.append(failure)
-        _log.warning("turn.system_failed", turn=context.turn.id, system=failure.system, error=failure.error)
+        _logger.warning("turn.system_failed", turn=context.turn.id, system=failure.system, error=failure.error)
 
 
 def check_systems(systems: Iterable[AgentSystem]) -> tuple[AgentSystem, ...]:
@@ -211,8 +211,8 @@ def load_systems(setting: str) -> tuple[AgentSystem, ...]:
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         try:
             found += check_systems([_instantiate(entry.load())])
-        except Exception:  # noqa: BLE001 - another package's bug must not stop the worker
-            _log.exception("system.not_loaded", entry_point=entry.value)
+        except Exception:  # another package's bug must not stop the worker
+            _logger.exception("system.not_loaded", entry_point=entry.value)
     for path in (part.strip() for part in setting.split(",") if part.strip()):
         try:
             module, _, name = path.partition(":")

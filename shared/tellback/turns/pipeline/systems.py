@@ -107,7 +107,7 @@ def _prepare_response(response: LlmResponse, *, speak: bool) -> OutgoingResponse
 
 GUARANTEED: Final = "feedback.guarantee"
 
-_log = get_logger("tellback.turns")
+_logger = get_logger("tellback.turns")
 
 
 class FeedbackGuaranteeSystem:
@@ -135,7 +135,9 @@ class FeedbackGuaranteeSystem:
         text = self._words.feedback(about.language, about.channel)
         context.outgoing_response = OutgoingResponse.text_only(text)
         context.failure_code = GUARANTEED
-        _log.info("[FeedbackGuarantee] Producing fallback OutgoingResponse ...", turn=about.id, channel=about.channel)
+        _logger.info(
+            "[FeedbackGuarantee] Producing fallback OutgoingResponse ...", turn=about.id, channel=about.channel
+        )
 
 
 MAX_SEARCHED_CHARS: Final = 1_000  # of each error; bounds what seven patterns and your own cost on a huge one
