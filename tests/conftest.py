@@ -128,6 +128,11 @@ def database(state_url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
+def _emptied(database: Database) -> None:
+    """An empty Redis, for fixtures that reach it by its URL; it is checked after they have ended."""
+
+
+@pytest.fixture
 def layout(database: Database, settings: Settings) -> Layout:
     """The default team's shards."""
     return open_layout(database, settings.team, settings.shards)
@@ -140,7 +145,7 @@ def shard(layout: Layout) -> Shard:
 
 
 @pytest.fixture
-def tb(database: Database, settings: Settings) -> Iterator[Tellback]:  # noqa: ARG001 - an emptied Redis
+def tb(_emptied: None, settings: Settings) -> Iterator[Tellback]:
     """A client of the default team."""
     with connect(settings=settings) as client:
         yield client
@@ -148,7 +153,7 @@ def tb(database: Database, settings: Settings) -> Iterator[Tellback]:  # noqa: A
 
 @pytest.fixture
 def start_workers(
-    database: Database,  # noqa: ARG001 - checked and emptied after the workers have ended
+    _emptied: None,
     settings: Settings,
     tmp_path: Path,
 ) -> Iterator[StartWorkers]:
@@ -188,7 +193,7 @@ def vector_sets(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def beat(settings: Settings, database: Database, tmp_path: Path) -> Iterator[None]:  # noqa: ARG001 - an emptied Redis
+def beat(settings: Settings, _emptied: None, tmp_path: Path) -> Iterator[None]:
     """A real beat, which sends the sweeps."""
     with running_beat(settings, tmp_path):
         yield

@@ -14,7 +14,6 @@ import pytest
 from tellback import Settings, Tellback, connect
 from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
-from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
 from tellback.state.intake import Intake
@@ -75,7 +74,7 @@ def settings(redis_server: RedisServer, tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def workers(database: Database, settings: Settings, tmp_path: Path) -> Iterator[Workers]:  # noqa: ARG001 - stopped before Redis is emptied
+def workers(_emptied: None, settings: Settings, tmp_path: Path) -> Iterator[Workers]:
     workers = Workers(settings, tmp_path, queues="events,sweeps", concurrency=1)
     yield workers
     workers.stop()

@@ -142,7 +142,7 @@ def break_type(database: Database) -> Iterator[Callable[[str], None]]:
 
 
 @pytest.fixture
-def one(database: Database) -> Layout:  # noqa: ARG001 - emptied
+def one(_emptied: None) -> Layout:
     """One shard, so that there is one index."""
     return Layout("default", 1)
 
@@ -195,7 +195,7 @@ def visits(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sche
 
 
 @pytest.fixture
-def places(settings: Settings, database: Database) -> Iterator[list[BusyShard]]:  # noqa: ARG001 - an emptied Redis
+def places(settings: Settings, _emptied: None) -> Iterator[list[BusyShard]]:
     """Two shards of a team, and one of another; the first is the one in which a key is broken."""
     from tests.support.busy_shards import busy
 

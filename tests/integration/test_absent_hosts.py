@@ -21,7 +21,7 @@ from tests.support.waiting import wait_until
 
 
 @pytest.fixture
-def layout(database: Database) -> Layout:  # noqa: ARG001 - emptied
+def layout(_emptied: None) -> Layout:
     return Layout("default", 1)
 
 

@@ -105,7 +105,8 @@ def test_what_a_method_of_the_client_returns_is_wrapped_or_plain() -> None:
                     assert returned != named or named in {wrapped.__name__ for wrapped in proxy.WRAPPED_CLASSES}
 
 
-def test_guidance(database: Database, settings: Settings, start_workers: StartWorkers) -> None:  # noqa: ARG001 - an emptied Redis
+@pytest.mark.usefixtures("database")
+def test_guidance(settings: Settings, start_workers: StartWorkers) -> None:
     start_workers(1, queues="events")
 
     async def scene(tb: aio.Tellback) -> tuple[list[str], int]:
@@ -119,7 +120,8 @@ def test_guidance(database: Database, settings: Settings, start_workers: StartWo
     assert run(scene, settings) == (["Mind the goal."], 2)
 
 
-def test_turns_and_the_outbox(database: Database, settings: Settings) -> None:  # noqa: ARG001 - an emptied Redis
+@pytest.mark.usefixtures("database")
+def test_turns_and_the_outbox(settings: Settings) -> None:
     async def scene(tb: aio.Tellback) -> tuple[str, list[str | None], str]:
         turn = await tb.open_turn(channel="c", conversation="1", message_id="m", text="hi")
         before = await turn.state
@@ -133,7 +135,8 @@ def test_turns_and_the_outbox(database: Database, settings: Settings) -> None:  
     assert run(scene, settings) == ("open", ["hello"], "responded")
 
 
-def test_the_outbox_reconciles(database: Database, settings: Settings) -> None:  # noqa: ARG001 - an emptied Redis
+@pytest.mark.usefixtures("database")
+def test_the_outbox_reconciles(settings: Settings) -> None:
     """The hook is an ordinary function: it runs in a thread, and the delivery that it is given is not awaited."""
     here = threading.get_ident()
     asked: list[tuple[str | None, bool]] = []
@@ -155,7 +158,8 @@ def test_the_outbox_reconciles(database: Database, settings: Settings) -> None: 
     assert asked == [("hello", False)]
 
 
-def test_turns_that_change_hands(database: Database, settings: Settings) -> None:  # noqa: ARG001 - an emptied Redis
+@pytest.mark.usefixtures("database")
+def test_turns_that_change_hands(settings: Settings) -> None:
     async def scene(tb: aio.Tellback) -> tuple[str, str, list[str], str]:
         one, two = [await tb.open_turn(channel="c", conversation="1", message_id=m, text="hi") for m in ("a", "b")]
         await tb.merge_turns((one,), into=two)
@@ -170,7 +174,8 @@ def test_turns_that_change_hands(database: Database, settings: Settings) -> None
     assert ids[0] == ids[1]
 
 
-def test_errors_are_those_of_the_client(database: Database, settings: Settings) -> None:  # noqa: ARG001 - an emptied Redis
+@pytest.mark.usefixtures("database")
+def test_errors_are_those_of_the_client(settings: Settings) -> None:
     async def scene(tb: aio.Tellback) -> None:
         with pytest.raises(tellback.InvalidInput, match="session"):
             await tb.prompt("", "p")
@@ -189,8 +194,8 @@ def test_errors_are_those_of_the_client(database: Database, settings: Settings) 
         aio.connect(threads=0)
 
 
+@pytest.mark.usefixtures("database")
 def test_a_thousand_tasks_that_wait_hold_up_neither_the_loop_nor_each_other(
-    database: Database,  # noqa: ARG001 - an emptied Redis
     settings: Settings,
 ) -> None:
     async def scene(tb: aio.Tellback) -> tuple[float, int, set[int]]:
@@ -243,8 +248,8 @@ def test_the_loop_goes_on_while_redis_is_stopped(tmp_path: Path) -> None:
         run(scene, settings)
 
 
+@pytest.mark.usefixtures("database")
 def test_calls_that_wait_for_redis_hold_up_neither_a_tool_call_nor_feedback(
-    database: Database,  # noqa: ARG001 - an emptied Redis
     settings: Settings,
 ) -> None:
     """Every thread is in a call that gets no answer; a tool call is reported, and `feedback` gives up."""
@@ -322,7 +327,8 @@ def test_what_a_cancelled_call_had_taken_comes_with_the_next_one(
     assert run(scene, settings) == ["kept", "new"]
 
 
-def test_a_closed_connection_says_so_and_can_be_awaited(database: Database, settings: Settings) -> None:  # noqa: ARG001 - an emptied Redis
+@pytest.mark.usefixtures("database")
+def test_a_closed_connection_says_so_and_can_be_awaited(settings: Settings) -> None:
     async def main() -> None:
         tb = await aio.connect(settings=settings)
         await tb.close()

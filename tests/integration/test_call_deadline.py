@@ -73,7 +73,7 @@ def between(redis_server: RedisServer) -> Iterator[Between]:
 
 
 @pytest.fixture
-def quick(between: Between, database: Database) -> Iterator[Database]:  # noqa: ARG001 - an emptied Redis
+def quick(between: Between, _emptied: None) -> Iterator[Database]:
     client = Database(between.url, call_deadline=DEADLINE)
     yield client
     client.close()

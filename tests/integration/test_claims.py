@@ -24,7 +24,7 @@ from tests.support.jobs import CommandQueue
 
 
 @pytest.fixture
-def layout(database: Database) -> Layout:  # noqa: ARG001 - emptied
+def layout(_emptied: None) -> Layout:
     """One shard, so that the order is that of one queue."""
     return Layout("default", 1)
 

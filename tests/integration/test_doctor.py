@@ -126,7 +126,8 @@ def _answer_as_web_server(server: socket.socket) -> None:
                 connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
-def test_every_finding_that_is_not_well_says_what_to_do(settings: Settings, database: Database) -> None:  # noqa: ARG001 - an empty Redis
+@pytest.mark.usefixtures("database")
+def test_every_finding_that_is_not_well_says_what_to_do(settings: Settings) -> None:
     findings = run_checks(settings, url_given=False)
     assert [finding for finding in findings if finding.state != "ok" and not finding.advice] == []
     assert [finding for finding in findings if not finding.found] == []
@@ -279,7 +280,8 @@ def test_a_queue_or_a_key_of_the_fleet_with_another_type_is_named(settings: Sett
     database.command("DEL", FLEET.key("workers"))
 
 
-def test_a_broker_that_is_away_is_wrong(settings: Settings, database: Database) -> None:  # noqa: ARG001 - an empty Redis
+@pytest.mark.usefixtures("database")
+def test_a_broker_that_is_away_is_wrong(settings: Settings) -> None:
     elsewhere = msgspec.structs.replace(settings, broker_url=f"redis://:geheim@127.0.0.1:{free_port()}/0")
     finding = found(elsewhere)["queues"]
     assert finding.state == "wrong"
@@ -294,7 +296,8 @@ def test_dead_letters_are_noted(settings: Settings, database: Database, layout: 
     assert (found(settings)["dead letters"].state, found(settings)["dead letters"].found) == ("note", "1")
 
 
-def test_a_spool_with_events_is_noted_and_a_full_one_is_wrong(settings: Settings, database: Database) -> None:  # noqa: ARG001 - an empty Redis
+@pytest.mark.usefixtures("database")
+def test_a_spool_with_events_is_noted_and_a_full_one_is_wrong(settings: Settings) -> None:
     assert found(settings)["spool"].state == "ok"
     folder = settings.data_path / "spool" / settings.team
     folder.mkdir(parents=True)

@@ -53,8 +53,8 @@ def config(tmp_path: Path) -> str:
     return f"--config={path}"
 
 
+@pytest.mark.usefixtures("database")
 def test_feedback_comes_as_additional_context_after_the_call_that_earned_it(
-    database: Database,  # noqa: ARG001 - an emptied Redis
     settings: Settings,
     start_workers: StartWorkers,
     config: str,

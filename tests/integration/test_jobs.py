@@ -23,7 +23,7 @@ from tests.support.waiting import wait_until
 
 
 @pytest.fixture
-def layout(database: Database) -> Layout:  # noqa: ARG001 - emptied
+def layout(_emptied: None) -> Layout:
     """One shard, so that the order is that of one queue."""
     return Layout("default", 1)
 

@@ -20,7 +20,6 @@ from tellback import (
 )
 from tellback.guidance.repeats import attempt_fingerprint
 from tellback.settings import Settings
-from tellback.state.database import Database
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
@@ -115,8 +114,8 @@ def test_wrong_declarations_are_refused_before_anything_is_sent(tb: Tellback) ->
         tb.prompt("s1", "p", observations=Observations(language="xx"))
 
 
+@pytest.mark.usefixtures("database")
 def test_language_and_templates_come_from_settings_or_the_prompt(
-    database: Database,  # noqa: ARG001 - an emptied Redis
     settings: Settings,
     tmp_path: Path,
 ) -> None:

@@ -29,7 +29,7 @@ MANY = 1_001_000  # ten times what two generations of ids hold
 
 
 @pytest.fixture
-def link(redis_server: RedisServer, database: Database) -> Iterator[LossyLink]:  # noqa: ARG001 - an emptied Redis
+def link(redis_server: RedisServer, _emptied: None) -> Iterator[LossyLink]:
     with lossy_link(redis_server.port) as link:
         yield link
 

@@ -37,7 +37,7 @@ CALLS = 3  # one after the other, after the silence
 
 
 @pytest.fixture
-def link(database: Database, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Link]:  # noqa: ARG001 - an emptied Redis
+def link(_emptied: None, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Link]:
     """The link of a client that waits half a second for each reply."""
     monkeypatch.setattr("tellback.state.redis_py.SOCKET_TIMEOUT", 0.5)
     with Link(redis_server.port) as link:

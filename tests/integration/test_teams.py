@@ -46,7 +46,7 @@ def waiting(database: Database, layout: Layout) -> int:
 
 
 @pytest.fixture
-def one_shard(database: Database, settings: Settings, tmp_path: Path) -> Settings:  # noqa: ARG001 - emptied
+def one_shard(_emptied: None, settings: Settings, tmp_path: Path) -> Settings:
     """Settings of a team with one shard, whose limits are not divided."""
     return msgspec.structs.replace(settings, team="small", shards=1, data_dir=str(tmp_path / "small"))
 

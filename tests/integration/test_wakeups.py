@@ -42,7 +42,7 @@ FAST = {"TELLBACK_BEAT_PERIOD": "0.1"}
 
 
 @pytest.fixture
-def beat(settings: Settings, database: Database, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:  # noqa: ARG001 - stopped before the keys are checked
+def beat(settings: Settings, _emptied: None, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "celery", "-A", "tellback_beat.app", "beat", "-s", str(tmp_path / "schedule")]
     process = subprocess.Popen(command, env=environment(settings, FAST), stderr=subprocess.DEVNULL, cwd=tmp_path)
     yield process

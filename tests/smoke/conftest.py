@@ -21,7 +21,6 @@ from pytest_celery import (  # type: ignore[import-untyped]  # it has no py.type
 )
 
 from tellback import Settings
-from tellback.state.database import Database
 from tests.smoke import container_nodes
 from tests.smoke.local_nodes import LocalBroker, LocalWorker, Node
 
@@ -101,7 +100,7 @@ def celery_worker_cluster_config(celery_broker_cluster: CeleryBrokerCluster) -> 
 
 @pytest.fixture
 def celery_worker_cluster(
-    database: Database,  # noqa: ARG001 - the worker must be gone before the keys are checked
+    _emptied: None,
     request: pytest.FixtureRequest,
     nodes: str,
 ) -> Iterator[CeleryWorkerCluster]:

@@ -20,6 +20,7 @@ from tellback.hook.options import HookOptions
 from tellback.hook.reading import AgentView, view_of_agent
 from tellback.quoting import QUOTE
 from tellback.sanitize import inert_line
+from tellback.small_files import read_file
 from tellback.truncation import truncate_chars
 
 TABLE: Final = "deny_repeated_failures"
@@ -45,8 +46,7 @@ def read_denial_policy(path: str) -> DenialPolicy | None:
     import tomllib  # noqa: PLC0415 - only who has a policy pays for it
 
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - without pathlib
-            found = tomllib.load(file)
+        found = tomllib.loads(read_file(path).decode())
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path}: {error}") from None
     if unknown := sorted(set(found) - {TABLE}):

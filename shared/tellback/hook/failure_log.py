@@ -10,7 +10,7 @@ from typing import Final
 from tellback import clock
 from tellback.hook.options import data_folder
 
-NAME: Final = os.path.join("hook", "troubles.log")  # noqa: PTH118 - without pathlib, here and below
+NAME: Final = "hook/troubles.log"
 MOST_BYTES: Final = 64 << 10
 LONGEST: Final = 500
 
@@ -21,8 +21,8 @@ def log_failure(environ: Mapping[str, str], reason: str) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    path = os.path.join(data_folder(environ), NAME)  # noqa: PTH118 - as above
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120 - as above
+    path = f"{data_folder(environ)}/{NAME}"
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120 - without pathlib, here and below
     with suppress(FileNotFoundError):
         if os.stat(path).st_size > MOST_BYTES:  # noqa: PTH116 - as above
             os.replace(path, f"{path}.1")  # noqa: PTH105 - as above

@@ -19,7 +19,7 @@ from tellback.hook.unanswered import UnansweredRequests
 from tellback.messaging.team_cache import TeamCache
 from tellback.own_passwords import remember_passwords
 
-NOTES: Final = os.path.join("hook", "subagents")  # noqa: PTH118 - without pathlib; the folder of `SubagentNotes`
+NOTES: Final = "hook/subagents"  # the folder of `SubagentNotes`
 DELIVERING_EVENTS: Final = frozenset({*TOOL_EVENTS, "UserPromptSubmit"})  # events whose answer the agent gets to see
 
 
@@ -114,7 +114,7 @@ def _notes_for(options: HookOptions, event: HookEvent) -> list[str]:
     """Return the notes about subagents for the main agent; the folder exists only once there was one."""
     if event.agent or event.name not in DELIVERING_EVENTS:
         return []
-    if not os.path.exists(os.path.join(options.data, NOTES)):  # noqa: PTH110, PTH118 - without pathlib
+    if not os.path.exists(f"{options.data}/{NOTES}"):  # noqa: PTH110 - without pathlib
         return []
     from tellback.hook.subagents import SubagentNotes  # noqa: PLC0415 - only a session with such a subagent pays for it
 

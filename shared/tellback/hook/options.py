@@ -30,6 +30,7 @@ from typing import Any, Final, NamedTuple, cast
 from tellback.contracts.limits import MAX_NAME_CHARS, SCHEMA_VERSION
 from tellback.errors import ConfigurationError
 from tellback.names import check_data_dir, check_team
+from tellback.small_files import read_file
 
 FLAGS: Final = {
     "--prompt": "prompt",
@@ -128,11 +129,11 @@ def find_file(path: str, folder: object, environ: Mapping[str, str]) -> str:
     """
     if not path or path.startswith("/"):
         return path
-    start = environ.get("CLAUDE_PROJECT_DIR") or (folder if isinstance(folder, str) else "") or os.getcwd()  # noqa: PTH109 - as below
+    start = environ.get("CLAUDE_PROJECT_DIR") or (folder if isinstance(folder, str) else "") or os.getcwd()  # noqa: PTH109 - without pathlib, here and below
     while True:
-        found = os.path.join(start, path)  # noqa: PTH118 - as below
-        above = os.path.dirname(start)  # noqa: PTH120 - as below
-        if above == start or os.path.exists(found):  # noqa: PTH110 - as below
+        found = f"{start}/{path}"
+        above = os.path.dirname(start)  # noqa: PTH120 - as above
+        if above == start or os.path.exists(found):  # noqa: PTH110 - as above
             return found if above != start else path
         start = above
 
@@ -147,8 +148,8 @@ def data_folder(environ: Mapping[str, str]) -> str:
         return check_data_dir(given)
     share = environ.get("XDG_DATA_HOME", "")
     if not share.startswith("/"):
-        share = os.path.join(_home_folder(environ), ".local", "share")  # noqa: PTH118 - a path without pathlib
-    return os.path.join(share, "tellback")  # noqa: PTH118 - as above
+        share = f"{_home_folder(environ)}/.local/share"
+    return f"{share}/tellback"
 
 
 def _home_folder(environ: Mapping[str, str]) -> str:
@@ -226,8 +227,7 @@ def read_config(path: str) -> HookConfig:
     import tomllib  # noqa: PLC0415 - needed when an evaluation begins, not for its other tool calls
 
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - without pathlib
-            found = tomllib.load(file)
+        found = tomllib.loads(read_file(path).decode())
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path}: {error}") from None
     return _parse_config(path, found)

@@ -16,6 +16,7 @@ from tellback.contracts.feedback_text import feedback_text
 from tellback.hook.event import HookEvent
 from tellback.hook.reading import AgentView, progress_of
 from tellback.sanitize import inert_line
+from tellback.small_files import file_names, read_file, remove_file, remove_if_older, write_file
 
 LEAST_FAILURES: Final = 2  # in a row at the end; a single one is often the very finding, such as a test that fails
 LAST_CALLS: Final = 5  # a warning within so many calls of the end was not overcome
@@ -23,7 +24,7 @@ KEPT_SECONDS: Final = 3_600.0  # a note that no call fetched in this time belong
 MOST_AT_ONCE: Final = 5  # notes for one call
 _CHARS: Final = 200
 
-FOLDER: Final = os.path.join("hook", "subagents")  # noqa: PTH118 - without pathlib, here and below
+FOLDER: Final = "hook/subagents"
 
 
 def ending_of(event: HookEvent, view: AgentView) -> str:
@@ -51,7 +52,7 @@ class SubagentNotes:
     """The notes for the main agent of one session, each a file; the process that deletes it delivers the note."""
 
     def __init__(self, data: str, session: str) -> None:
-        self._folder = os.path.join(data, FOLDER)  # noqa: PTH118 - as above
+        self._folder = f"{data}/{FOLDER}"
         self._session = session.encode("utf-8", "replace")
         self._prefix = f"{zlib.crc32(self._session):08x}-"
 
@@ -61,33 +62,24 @@ class SubagentNotes:
         Raises:
             OSError: the disk is full or not writable.
         """
-        os.makedirs(self._folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - as above
-        name = self._prefix + os.urandom(8).hex()
-        draft = os.path.join(self._folder, f".{name}")  # noqa: PTH118 - as above
-        with open(draft, "wb") as file:  # noqa: PTH123 - as above
-            file.write(self._session + b"\n" + text.encode("utf-8", "replace"))
-        os.replace(draft, os.path.join(self._folder, name))  # noqa: PTH105, PTH118 - as above
+        path = f"{self._folder}/{self._prefix}{os.urandom(8).hex()}"
+        write_file(path, self._session + b"\n" + text.encode("utf-8", "replace"))
 
     def claim(self) -> list[str]:
         """Return the notes, and delete them; those of sessions that ended long ago go too."""
-        try:
-            names = os.listdir(self._folder)  # noqa: PTH208 - as above
-        except OSError:
-            return []
         found: list[str] = []
-        for name in names:
-            path = os.path.join(self._folder, name)  # noqa: PTH118 - as above
-            with suppress(OSError):  # another process was faster
-                if name.startswith(self._prefix) and len(found) < MOST_AT_ONCE:
+        for name in file_names(self._folder):
+            path = f"{self._folder}/{name}"
+            if name.startswith(self._prefix) and len(found) < MOST_AT_ONCE:
+                with suppress(OSError):  # another process was faster
                     found += self._take_note(path)
-                elif os.stat(path).st_mtime < clock.wall() - KEPT_SECONDS:  # noqa: PTH116 - as above
-                    os.unlink(path)  # noqa: PTH108 - as above
+            else:
+                remove_if_older(path, clock.wall() - KEPT_SECONDS)
         return found
 
     def _take_note(self, path: str) -> list[str]:
-        with open(path, "rb") as file:  # noqa: PTH123 - as above
-            session, _, text = file.read().partition(b"\n")
+        session, _, text = read_file(path).partition(b"\n")
         if session != self._session:  # CRCs collide
             return []
-        os.unlink(path)  # noqa: PTH108 - as above
+        remove_file(path)
         return [text.decode("utf-8", "replace")]

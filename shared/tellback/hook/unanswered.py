@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import zlib
-from contextlib import suppress
 from typing import Final
 
 from tellback import clock
+from tellback.small_files import file_names, read_file, remove_file, remove_if_older, write_file
 
 MAX_REQUESTS: Final = 4  # unanswered requests that one process repeats
 
@@ -20,7 +20,7 @@ KEPT_SECONDS: Final = 600.0  # as long as the server keeps the reply to an opera
 
 REMOVED: Final = 64  # files that one process checks for their age
 
-_FOLDER: Final = os.path.join("hook", "unanswered")  # noqa: PTH118 - without pathlib, here and below
+_FOLDER: Final = "hook/unanswered"
 
 
 class UnansweredRequests:
@@ -30,16 +30,13 @@ class UnansweredRequests:
     """
 
     def __init__(self, data: str, mailbox: str) -> None:
-        self._folder = os.path.join(data, _FOLDER)  # noqa: PTH118 - as above
+        self._folder = f"{data}/{_FOLDER}"
         self._mailbox = mailbox.encode("utf-8", "replace")
         self._prefix = f"{zlib.crc32(self._mailbox):08x}-"
 
     def claim(self) -> list[str]:
         """Claim unanswered requests by deleting their files; each is claimed by one process only."""
-        try:
-            every = sorted(os.listdir(self._folder))  # noqa: PTH208 - as above
-        except OSError:
-            return []
+        every = sorted(file_names(self._folder))
         found: list[str] = []
         for name in every:
             if len(found) < MAX_REQUESTS and name.startswith(self._prefix) and self._is_request_file(name):
@@ -52,18 +49,14 @@ class UnansweredRequests:
     def _remove_old(self, names: list[str]) -> None:
         oldest = clock.wall() - KEPT_SECONDS
         for name in names:
-            path = os.path.join(self._folder, name)  # noqa: PTH118 - as above
-            with suppress(OSError):  # another process claimed it
-                if os.stat(path).st_mtime < oldest:  # noqa: PTH116 - as above
-                    os.unlink(path)  # noqa: PTH108 - as above
+            remove_if_older(f"{self._folder}/{name}", oldest)
 
     def _is_request_file(self, name: str) -> bool:
-        path = os.path.join(self._folder, name)  # noqa: PTH118 - as above
+        path = f"{self._folder}/{name}"
         try:
-            with open(path, "rb") as file:  # noqa: PTH123 - as above
-                if file.read() != self._mailbox:
-                    return False
-            os.unlink(path)  # noqa: PTH108 - as above
+            if read_file(path) != self._mailbox:
+                return False
+            remove_file(path)
         except OSError:  # another process claimed it
             return False
         return True
@@ -74,15 +67,5 @@ class UnansweredRequests:
         Raises:
             OSError: the disk is full or not writable.
         """
-        os.makedirs(self._folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - as above
         for operation in operations:
-            path = os.path.join(self._folder, self._prefix + operation)  # noqa: PTH118 - as above
-            draft = os.path.join(self._folder, f".{operation}.{os.getpid()}")  # noqa: PTH118 - as above
-            try:
-                with open(draft, "wb") as file:  # noqa: PTH123 - as above
-                    file.write(self._mailbox)
-                os.replace(draft, path)  # noqa: PTH105 - as above
-            except OSError:
-                with suppress(OSError):  # otherwise every process on a full disk would leave an empty draft
-                    os.unlink(draft)  # noqa: PTH108 - as above
-                raise
+            write_file(f"{self._folder}/{self._prefix}{operation}", self._mailbox)

@@ -6,13 +6,12 @@ Standard library only, since `tellback hook` reads it with every tool call.
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from _blake2 import blake2b  # what hashlib gives, without loading OpenSSL
-from contextlib import suppress
 from typing import Any, Final, NamedTuple, cast
 
 from tellback.names import MAX_SHARDS, TEAM_ID_PATTERN
+from tellback.small_files import file_names, read_file, write_file
 from tellback.urls import without_secrets
 
 MAX_FORMER_IDS: Final = 5
@@ -47,12 +46,12 @@ class SpoolLocation(NamedTuple):
 
     def folders(self, name: str) -> tuple[str, ...]:
         """Return the folder of a stream's spool, then those of the other origins."""
-        return tuple(os.path.join(self.team, origin, name) for origin in (self.origin, *self.other_origins))  # noqa: PTH118 - a path without pathlib
+        return tuple(f"{self.team}/{origin}/{name}" for origin in (self.origin, *self.other_origins))
 
     def names(self, family: str) -> list[str]:
         """Return the names of a family's spools that have a folder: one per stream, and one without a shard."""
-        origins = (os.path.join(self.team, origin) for origin in (self.origin, *self.other_origins))  # noqa: PTH118 - as above
-        return sorted({name for origin in origins for name in _listed(origin) if name.partition(".")[0] == family})
+        origins = (f"{self.team}/{origin}" for origin in (self.origin, *self.other_origins))
+        return sorted({name for origin in origins for name in file_names(origin) if name.partition(".")[0] == family})
 
     def left(self, family: str) -> list[str]:
         """Return the names of a family's spools that contain a file of any process."""
@@ -66,14 +65,7 @@ def spool_name(stream: str) -> str:
 
 
 def _has_file(folder: str) -> bool:
-    return any(name.endswith(".spool") for name in _listed(folder))
-
-
-def _listed(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)  # noqa: PTH208 - as above
-    except OSError:
-        return []
+    return any(name.endswith(".spool") for name in file_names(folder))
 
 
 class TeamCache:
@@ -83,14 +75,13 @@ class TeamCache:
         # Without the password: a hash of it would be in the file's name, and a new password would orphan the spool.
         name = blake2b(without_secrets(url).encode("utf-8", "replace"), digest_size=8).hexdigest()
         self._unseen_origin = f"url-{name}"
-        self._path = os.path.join(data, "teams", team, f"{self._unseen_origin}.json")  # noqa: PTH118 - as above
-        self._spool = os.path.join(data, "spool", team)  # noqa: PTH118 - as above
+        self._path = f"{data}/teams/{team}/{self._unseen_origin}.json"
+        self._spool = f"{data}/spool/{team}"
 
     def read(self) -> TeamIdentity | None:
         """Return the cached identity; None if there is none, or if it is damaged."""
         try:
-            with open(self._path, "rb") as file:  # noqa: PTH123 - as above
-                sum_, _, body = file.read().partition(b"\n")
+            sum_, _, body = read_file(self._path).partition(b"\n")
             if sum_ != _sum(body):  # a wrong number of shards would send events astray, and a new Redis would adopt it
                 return None
             found = cast("dict[str, Any]", json.loads(body))
@@ -106,17 +97,8 @@ class TeamCache:
         Raises:
             OSError: the folder cannot be written.
         """
-        os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120 - as above
-        draft = f"{self._path}.{os.getpid()}"
         body = json.dumps(identity._asdict()).encode()
-        try:
-            with open(draft, "wb") as file:  # noqa: PTH123 - as above
-                file.write(_sum(body) + b"\n" + body)
-            os.replace(draft, self._path)  # noqa: PTH105 - as above
-        except OSError:
-            with suppress(OSError):  # otherwise every process on a full disk would leave an empty draft
-                os.unlink(draft)  # noqa: PTH108 - as above
-            raise
+        write_file(self._path, _sum(body) + b"\n" + body)
 
     def spool_location(self, identity: TeamIdentity | None) -> SpoolLocation:
         """Return the location of the spool for this Redis.
