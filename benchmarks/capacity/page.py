@@ -28,7 +28,8 @@ def write_tables(figures: CapacityFigures, page: Path = PAGE) -> None:
     for name, table in tables(figures).items():
         begin, end = f"<!-- {name}: written by `python -m benchmarks capacity` -->", f"<!-- end of {name} -->"
         marks = re.compile(rf"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-        text, count = marks.subn(lambda _, put=f"{begin}\n\n{table}\n\n{end}": put, text)  # type: ignore[misc]  # its own
+        found = marks.findall(text)
+        text, count = text.replace(found[0], f"{begin}\n\n{table}\n\n{end}"), len(found)
         assert count == 1, f"{page} has no place for {name}"
     page.write_text(text, encoding="utf-8")
 

@@ -264,11 +264,19 @@ class TurnNames(Protocol):
     """The names of a turn that its spans carry."""
 
     @property
-    def id(self) -> str: ...  # noqa: D102 - as in TurnRef
+    def id(self) -> str:
+        """The turn's id."""
+        ...
+
     @property
-    def channel(self) -> str: ...  # noqa: D102 - as above
+    def channel(self) -> str:
+        """The turn's channel."""
+        ...
+
     @property
-    def session(self) -> str: ...  # noqa: D102 - as above
+    def session(self) -> str:
+        """The turn's session."""
+        ...
 
 
 @contextmanager

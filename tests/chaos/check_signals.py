@@ -67,7 +67,7 @@ def check_decay(_: Story, end: EndState) -> ChaosVerdict:
     for name, before in end.facts.items():
         after = end.decayed.get(name)
         if after is None:
-            verdict.expect(False, f"{name} is gone after a decay")  # noqa: FBT003 - a violation by itself
+            verdict.fail(f"{name} is gone after a decay")
             continue
         expected = decay_score(before.score, after.at - before.at)
         verdict.expect(abs(after.score - expected) < EXACT, f"{name}: {after.score} after a decay, {expected} before")

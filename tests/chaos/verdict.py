@@ -32,5 +32,9 @@ class ChaosVerdict:
         if not condition:
             self.violations.append(violation)
 
+    def fail(self, violation: str) -> None:
+        """Note what is a violation by itself."""
+        self.expect(condition=False, violation=violation)
+
 
 Check = Callable[[Story, EndState], ChaosVerdict]

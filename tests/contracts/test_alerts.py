@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
-from typer.main import get_command
+from typer.main import get_group
 
 from tellback import Tellback
 from tellback.alerts.settings import AlertSettings
@@ -76,7 +76,7 @@ def test_an_alert_is_whole(alert: str) -> None:
 
 
 def test_what_alerts_advise_exists() -> None:
-    commands = set(get_command(app).commands)  # type: ignore[attr-defined]  # typer's group
+    commands = set(get_group(app).commands)
     advised = re.findall(r"`tellback (\w+)", (FOLDER / "alerts.yml").read_text("utf-8"))
     assert advised
     assert set(advised) <= commands

@@ -311,6 +311,10 @@ class Containers:
             process.wait(30)
 
 
+def _is_ready(containers: Containers, server: str) -> bool:
+    return "Ready to accept" in containers.log(server)
+
+
 @pytest.fixture
 def containers(services: Mapping[str, Any], tmp_path: Path) -> Iterator[Containers]:
     started = Containers(services, tmp_path)
@@ -318,7 +322,7 @@ def containers(services: Mapping[str, Any], tmp_path: Path) -> Iterator[Containe
         for server in SERVERS:
             started.start(server)
         for server in SERVERS:
-            wait_until(lambda each=server: "Ready to accept" in started.log(each), f"{server} is ready")  # type: ignore[misc]  # mypy infers no type for a lambda with a default
+            wait_until(partial(_is_ready, started, server), f"{server} is ready")
         yield started
     finally:
         started.stop()

@@ -18,7 +18,7 @@ from typing import Any, Final
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
-from typer.main import get_command
+from typer.main import get_group
 
 from tellback import Tellback
 from tellback.cli.app import app
@@ -261,5 +261,5 @@ def test_units_start_what_exists() -> None:
         if "-m" in arguments:
             assert arguments[arguments.index("-m") + 1] == "tellback.transports"
         if program.endswith("/tellback"):
-            commands = set(get_command(app).commands)  # type: ignore[attr-defined]  # typer's group
+            commands = set(get_group(app).commands)
             assert arguments[0] in commands

@@ -27,21 +27,21 @@ class Trigger(msgspec.Struct, forbid_unknown_fields=True):
     metadata: dict[Literal["serverAddress", "query", "threshold"], str]
 
 
-class Fallback(msgspec.Struct, forbid_unknown_fields=True):
+class Fallback(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """The behaviour of KEDA while a trigger cannot be read."""
 
-    failureThreshold: int  # noqa: N815 - as Kubernetes names it
+    failure_threshold: int
     replicas: int
 
 
-class ScaledSpec(msgspec.Struct, forbid_unknown_fields=True):
+class ScaledSpec(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """The part of a ScaledObject's spec that is used here."""
 
-    scaleTargetRef: dict[Literal["name"], str]  # noqa: N815 - as above
-    minReplicaCount: int  # noqa: N815 - as above
-    maxReplicaCount: int  # noqa: N815 - as above
-    pollingInterval: int  # noqa: N815 - as above
-    cooldownPeriod: int  # noqa: N815 - as above
+    scale_target_ref: dict[Literal["name"], str]
+    min_replica_count: int
+    max_replica_count: int
+    polling_interval: int
+    cooldown_period: int
     fallback: Fallback
     triggers: list[Trigger]
 
@@ -148,8 +148,8 @@ def test_workers_scale_by_the_lag_of_the_intake() -> None:
     for name, spec in specs.items():
         assert scaled[name]["kind"] == "ScaledObject"
         assert "replicas" not in deployments()[name.removeprefix("tellback-")], "each `kubectl apply` would undo KEDA's"
-        assert spec.scaleTargetRef == {"name": name}
-        assert 1 <= spec.minReplicaCount < spec.maxReplicaCount
+        assert spec.scale_target_ref == {"name": name}
+        assert 1 <= spec.min_replica_count < spec.max_replica_count
         (trigger,) = spec.triggers
         assert trigger.metadata["threshold"].isdecimal()
     queries = " ".join(spec.triggers[0].metadata["query"] for spec in specs.values())

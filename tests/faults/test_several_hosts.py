@@ -58,6 +58,10 @@ CUT: Final = 12.0
 
 
 @dataclass
+def _is_ready(log: Path) -> bool:
+    return "ready." in log.read_text()
+
+
 class Hosts:
     """The processes on their hosts, and the means to make load in a team of the test's own."""
 
@@ -109,7 +113,7 @@ class Hosts:
             self.start(host, host, "celery", "-A", "tellback_beat.app", "beat", "-s", schedule)
         for host in WORKERS:
             log = self.folder / f"{host}.log"
-            wait_until(lambda log=log: "ready." in log.read_text(), f"a worker is ready, see {log}", timeout=120)  # type: ignore[misc]  # its own log
+            wait_until(partial(_is_ready, log), f"a worker is ready, see {log}", timeout=120)
 
 
 def _answers(database: Database) -> bool:

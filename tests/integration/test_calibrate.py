@@ -133,7 +133,7 @@ def test_a_threshold_of_ones_own_is_judged_and_set(tb: Tellback, bench: Bench, p
 
 
 def test_what_was_planned_with_the_former_threshold_is_planned_again(
-    tb: Tellback, bench: Bench, layout: Layout
+    tb: Tellback, bench: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The threshold changes between a worker's look at the bank and its write: nothing is placed by the old one."""
     signal(tb, bench, [item("f", "x@0")])
@@ -146,7 +146,7 @@ def test_what_was_planned_with_the_former_threshold_is_planned_again(
             store.set(threshold, model="angles", dimension=52)
         return apply(*args)
 
-    clusters.store.apply = changed_before  # type: ignore[assignment,method-assign]  # the test comes between
+    monkeypatch.setattr(clusters.store, "apply", changed_before)  # the test comes between
     signal(tb, bench, [item("f", "x@40")])
     assert (tb.bank("b").stats().clusters, tb.bank("b").stats().threshold) == (1, 0.7)
     assert sum(bench.intake.lengths().values()) == 0

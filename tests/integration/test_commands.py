@@ -46,8 +46,8 @@ def workers(start_workers: StartWorkers, tmp_path: Path) -> Workers:
 def run(tb: Tellback, workers: Workers) -> Callable[..., CommandRecord]:  # noqa: ARG001 - the worker runs them
     """Submits a command and waits for its record."""
 
-    def submit_and_wait(*argv: str, **options: object) -> CommandRecord:
-        return tb.submit(list(argv), session="s1", **options).wait(timeout=20)  # type: ignore[arg-type] # as given
+    def submit_and_wait(*argv: str, **options: Any) -> CommandRecord:
+        return tb.submit(list(argv), session="s1", **options).wait(timeout=20)
 
     return submit_and_wait
 

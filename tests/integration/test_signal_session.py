@@ -106,7 +106,9 @@ def test_threads_of_a_host_collect_into_one_session(tb: Tellback, bench: Bench) 
     assert tb.bank("b").fact_stats("f").signal_count == 400
 
 
-def test_what_could_not_be_submitted_stays_and_counts_once(tb: Tellback, bench: Bench) -> None:
+def test_what_could_not_be_submitted_stays_and_counts_once(
+    tb: Tellback, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Part of it may have gone out before it failed: each signal has its id from when it was collected."""
     signals = tb.bank("b").session("s1")
     signals.add(*(item("f", "a") for _ in range(700)))
@@ -118,7 +120,7 @@ def test_what_could_not_be_submitted_stays_and_counts_once(tb: Tellback, bench: 
             raise SpoolFull("no room")
         publish(message, accepted)
 
-    tb.context.publisher.publish = failing  # type: ignore[method-assign]  # the disk is full at the second batch
+    monkeypatch.setattr(tb.context.publisher, "publish", failing)  # the disk is full at the second batch
     with pytest.raises(SpoolFull), signals:
         pass
     assert signals.collected == 700
@@ -128,12 +130,14 @@ def test_what_could_not_be_submitted_stays_and_counts_once(tb: Tellback, bench: 
     assert tb.bank("b").fact_stats("f").signal_count == 700
 
 
-def test_where_both_fail_the_blocks_error_is_raised_with_a_note(tb: Tellback, bench: Bench) -> None:
+def test_where_both_fail_the_blocks_error_is_raised_with_a_note(
+    tb: Tellback, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(message: Any, accepted: Callable[[], None] = lambda: None) -> None:
         del message, accepted
         raise SpoolFull("no room")
 
-    tb.context.publisher.publish = full  # type: ignore[method-assign]  # as above
+    monkeypatch.setattr(tb.context.publisher, "publish", full)
     with pytest.raises(ZeroDivisionError) as raised:
         fail_in(tb.bank("b").session("s1"))
     [noted] = raised.value.__notes__

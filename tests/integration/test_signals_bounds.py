@@ -108,7 +108,9 @@ def script_calls(database: Database) -> int:
     )
 
 
-def test_a_bank_that_changes_under_a_recall_is_matched_again(tb: Tellback, bench: Bench, other: Bench) -> None:
+def test_a_bank_that_changes_under_a_recall_is_matched_again(
+    tb: Tellback, bench: Bench, other: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     signal(tb, bench, [item("f", "a", "helpful")])
     store = bench.clusters.bank_clusters(bench.layout.of("b"), "b").store
     original, calls = store.usefulness, list[int]()
@@ -119,12 +121,14 @@ def test_a_bank_that_changes_under_a_recall_is_matched_again(tb: Tellback, bench
             signal(tb, other, [item("g", "new cluster")])
         return original(*args)
 
-    store.usefulness = meddled  # type: ignore[assignment,method-assign]  # a race, placed where it hurts
+    monkeypatch.setattr(store, "usefulness", meddled)  # a race, placed where it hurts
     [hit] = recall(bench, tb.bank("b"), "a", [("f", 0.5)])
     assert (hit.scope, hit.degraded, len(calls)) == ("cluster", False, 2)
 
 
-def test_the_same_signal_in_two_hands_counts_once(tb: Tellback, bench: Bench, other: Bench) -> None:
+def test_the_same_signal_in_two_hands_counts_once(
+    tb: Tellback, bench: Bench, other: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both workers find it new and plan against the same version; the script lets one of them through."""
     signal(tb, bench, [item("f", "a")])
     lease = bench.lease("b")
@@ -142,7 +146,7 @@ def test_the_same_signal_in_two_hands_counts_once(tb: Tellback, bench: Bench, ot
                 barrier.wait()  # both have planned before either applies
             return bool(original(*args))
 
-        store.apply = held  # type: ignore[assignment,method-assign]  # as above
+        monkeypatch.setattr(store, "apply", held)
     threads = [
         threading.Thread(target=process.loops[Family.SIGNALS].apply, args=(lease, [entry]))
         for process, entry in ((bench, first), (other, second))
@@ -155,7 +159,9 @@ def test_the_same_signal_in_two_hands_counts_once(tb: Tellback, bench: Bench, ot
     assert sum(bench.intake.lengths().values()) == 0
 
 
-def test_what_many_clients_sent_is_applied_in_short_calls_and_a_batch_in_one(tb: Tellback, bench: Bench) -> None:
+def test_what_many_clients_sent_is_applied_in_short_calls_and_a_batch_in_one(
+    tb: Tellback, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Redis serves nobody else meanwhile; what each query needs of the model is asked for once all the same."""
     store = bench.clusters.bank_clusters(bench.layout.of("b"), "b").store
     original, sizes = store.apply, list[tuple[int, int]]()
@@ -164,7 +170,7 @@ def test_what_many_clients_sent_is_applied_in_short_calls_and_a_batch_in_one(tb:
         sizes.append((len(args[1]), len(args[2].items)))
         return original(*args)
 
-    store.apply = measured  # type: ignore[assignment,method-assign]  # the real one, looked at
+    monkeypatch.setattr(store, "apply", measured)  # the real one, looked at
     for clients, count in ((5, 100), (1, 500)):
         for client in range(clients):
             tb.bank("b").signal([item(f"f{i}", f"{chr(97 + i % 20)}@{client}") for i in range(count)])

@@ -20,7 +20,7 @@ from tests.support.signals import Angles, Bench, item, recall, signal
 
 
 def test_concurrent_appliers_make_one_cluster_where_one_would_match(
-    tb: Tellback, bench: Bench, settings: Settings, encoder: Angles
+    tb: Tellback, bench: Bench, settings: Settings, encoder: Angles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two processes plan against the same empty bank; the second has to load again and joins the first's cluster."""
     lease = bench.lease("b")
@@ -41,7 +41,7 @@ def test_concurrent_appliers_make_one_cluster_where_one_would_match(
                 barrier.wait()  # both have planned before either applies
             return bool(original(*args))
 
-        shared.store.apply = apply  # type: ignore[assignment,method-assign]  # the test holds it back
+        monkeypatch.setattr(shared.store, "apply", apply)  # the test holds it back
     threads = [
         threading.Thread(target=process.loops[Family.SIGNALS].apply, args=(lease, [entry]))
         for process, entry in ((bench, first), (other, second))

@@ -12,6 +12,7 @@ from tellback import SignalItem, Tellback
 from tellback.client.client_context import MAX_NAMES
 from tellback.contracts.codec import decode
 from tellback.contracts.limits import MAX_FIELD_BYTES
+from tellback.contracts.signal_types import SignalType
 from tellback.embedding.recall import FactSearch
 from tellback.errors import InvalidInput, Timeout
 from tellback.names import Family
@@ -99,8 +100,14 @@ def test_a_forgotten_fact_is_gone_and_its_scores_stay(tb: Tellback, bench: Bench
 def test_usefulness_boosts_and_filters_what_the_bank_holds(tb: Tellback, bench: Bench) -> None:
     """Requirement S-33, over facts of the bank's own."""
     remembered(tb, bench, {"A": "x@37", "B": "x@26"})  # cosines with x@0 of 0.80 and 0.90
-    kinds = [("A", "helpful"), ("A", "helpful"), ("A", "used"), ("B", "not_helpful"), ("B", "not_helpful")]
-    signal(tb, bench, [SignalItem(fact_id=f, signal_type=kind, query="x@0") for f, kind in kinds])  # type: ignore[arg-type]  # literals in a list
+    kinds: list[tuple[str, SignalType]] = [
+        ("A", "helpful"),
+        ("A", "helpful"),
+        ("A", "used"),
+        ("B", "not_helpful"),
+        ("B", "not_helpful"),
+    ]
+    signal(tb, bench, [SignalItem(fact_id=f, signal_type=kind, query="x@0") for f, kind in kinds])
     assert ids(found(tb, bench, "x@0")) == ["B", "A"]
     hits = found(tb, bench, "x@0", boost_by_usefulness=True)
     assert [(hit.fact_id, hit.scope) for hit in hits] == [("A", "cluster"), ("B", "cluster")]

@@ -325,7 +325,7 @@ def test_limits_that_cannot_be_read_hide_no_other_team(settings: Settings, datab
 
 @pytest.mark.parametrize("value", [3, 2], ids=["another value", "the same value"])
 def test_a_limit_whose_reply_was_lost_is_set_and_audited_once(
-    database: Database, layout: Layout, redis_server: RedisServer, value: int
+    database: Database, layout: Layout, redis_server: RedisServer, value: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with lossy_link(redis_server.port) as link, closing(Database(link.url)) as far:
         store = LimitStore(far, layout)
@@ -338,7 +338,7 @@ def test_a_limit_whose_reply_was_lost_is_set_and_audited_once(
             link.losing = link.once = link.lost == 0  # the reply to the next call
             return found
 
-        store._stored = stored  # type: ignore[method-assign]  # it is called just before
+        monkeypatch.setattr(store, "_stored", stored)  # it is called just before
         assert store.change(open_turns=value).open_turns == value
         assert link.lost == 1
     assert [entry.act for entry in AuditLog(database, layout).newest(10)] == ["limit", "limit", "limit"]

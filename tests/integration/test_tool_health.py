@@ -112,12 +112,13 @@ def test_an_answer_to_a_call_that_began_after_the_refusal_ends_it(health: ToolHe
     assert [each.refusals for each in health.in_force()] == [1], "an answer forgets the refusals before it"
 
 
-def seen_at(at: int, refused: bool, wait: int | None) -> ToolSighting:  # noqa: FBT001 - as hypothesis passes it
+def seen_at(at: int, *, refused: bool, wait: int | None) -> ToolSighting:
     return ToolSighting("t", at, at, refused, wait if refused else None)
 
 
 SIGHTINGS = st.lists(
-    st.builds(seen_at, st.integers(0, 200_000), st.booleans(), st.none() | st.integers(0, 100_000)), max_size=12
+    st.builds(seen_at, st.integers(0, 200_000), refused=st.booleans(), wait=st.none() | st.integers(0, 100_000)),
+    max_size=12,
 )
 
 
@@ -292,9 +293,9 @@ class CountingHealth(ToolHealth):
 
     questions = 0
 
-    def cooling(self, tools: object) -> dict[str, float]:
+    def cooling(self, tools: Any) -> dict[str, float]:
         self.questions += 1
-        return super().cooling(tools)  # type: ignore[arg-type]  # passed on
+        return super().cooling(tools)
 
 
 def test_a_process_asks_once_a_second_whatever_its_threads_do(

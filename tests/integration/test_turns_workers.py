@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -88,7 +89,7 @@ def test_a_host_killed_in_the_middle_of_a_turn_gets_its_user_a_fallback(
         process.stdout.close()
     assert beat.poll() is None
     for _, turn in hosts:
-        wait_until(lambda turn=turn: answered(tb, turn), "the sweep answers", timeout=2.0 + 2 * 0.5 + 5.0)  # type: ignore[misc]  # mypy cannot infer it
+        wait_until(partial(answered, tb, turn), "the sweep answers", timeout=2.0 + 2 * 0.5 + 5.0)
     assert sorted(sent(tb)) == sorted((turn, "fallback", Words().feedback("de")) for _, turn in hosts)
     log = workers.log()
     assert log.count("[FeedbackGuarantee] Producing fallback OutgoingResponse ...") == 4

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tellback import OutboxDelivery, OutgoingResponse, Tellback
 from tellback.state.turn_view import TurnView
 from tellback.transports import Transport
 from tests.support.turns import opened, store
 
 
-def answered(tb: Tellback, text: str | None, *, conversation: str = "c1", **response: object) -> str:
+def answered(tb: Tellback, text: str | None, *, conversation: str = "c1", **response: Any) -> str:
     """A turn that is answered with this, and waits in the outbox."""
     turn = opened(tb, conversation=conversation)
-    turn.respond(OutgoingResponse(text=text, **response))  # type: ignore[arg-type]  # of any kind, for short
+    turn.respond(OutgoingResponse(text=text, **response))
     return turn.id
 
 

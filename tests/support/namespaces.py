@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -168,9 +169,13 @@ def _remove(names: list[str]) -> None:
     names = [name for name in names if name in there]
     for name in names:
         # race: a process that is about to start another may be killed after that one was listed
-        wait_until(lambda name=name: not _killed(name), f"the processes of {name} end", timeout=30)  # type: ignore[misc]  # its own name
+        wait_until(partial(_is_dead, name), f"the processes of {name} end", timeout=30)
     for name in names:
         ip("netns", "delete", name)
+
+
+def _is_dead(name: str) -> bool:
+    return not _killed(name)
 
 
 def _killed(name: str) -> list[int]:

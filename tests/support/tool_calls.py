@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from tellback import Tellback
@@ -28,9 +30,9 @@ def calls(tb: Tellback) -> int:
     return Evaluations(tb.context.database, tb.context.layout.of("s")).counts(EvaluationId("s", "p", "e")).calls
 
 
-def call(tool: str = "search", session: str = "s1", **fields: object) -> ToolInvoked:
+def call(tool: str = "search", session: str = "s1", **fields: Any) -> ToolInvoked:
     """Return an event of a tool call."""
-    return ToolInvoked(event_id=new_event_id(), session=session, evaluation="e1", tool=tool, **fields)  # type: ignore[arg-type]  # each test gives what fits
+    return ToolInvoked(event_id=new_event_id(), session=session, evaluation="e1", tool=tool, **fields)
 
 
 def tools(database: Database, layout: Layout, session: str = "s1") -> list[str]:

@@ -62,7 +62,7 @@ def test_the_most_relevant_new_fact_comes_first_whatever_the_order_of_the_candid
 
 
 @pytest.mark.parametrize(("signals", "explored"), [(FEW_SIGNALS - 1, True), (FEW_SIGNALS, False)])
-def test_a_fact_is_new_below_five_signals(signals: int, explored: bool) -> None:  # noqa: FBT001 - a parameter
+def test_a_fact_is_new_below_five_signals(signals: int, *, explored: bool) -> None:
     candidates = [Candidate("p", 0.9), Candidate("f", 0.1)]
     hits = rank_candidates(ask(candidates, limit=1, exploration=1), [PROVEN, Usefulness(0.2, "cluster", signals)])
     assert ids(hits) == (["f"] if explored else ["p"])

@@ -31,6 +31,7 @@ from tellback.guidance.registry import ProviderRegistry, load_registry
 TRIGGER = FeedbackTrigger(every_n_calls=1)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CONTEXT = FeedbackContext(session="s", prompt="p", now=NOW, began_at=NOW, tool_call_count=3)
+UNTYPED: Any = Feedback  # as hosts without a type checker write it
 
 
 @dataclass(frozen=True)
@@ -221,17 +222,17 @@ def test_a_setting_that_cannot_be_used_is_said_so(path: str) -> None:
         None,
         "text",
         {"summary": "x"},
-        Feedback("X", 5),  # type: ignore[arg-type]  # wrong on purpose
-        Feedback("X", "x", suggestions="abc"),  # type: ignore[arg-type]  # wrong on purpose
-        Feedback("X", "x", severity="fatal"),  # type: ignore[arg-type]  # wrong on purpose
+        UNTYPED("X", 5),
+        UNTYPED("X", "x", suggestions="abc"),
+        UNTYPED("X", "x", severity="fatal"),
         Feedback("X", "\ud800"),
         Feedback("X", " \n"),
-        Feedback("X", b"bytes"),  # type: ignore[arg-type]  # wrong on purpose
-        Feedback(b"X", "x"),  # type: ignore[arg-type]  # wrong on purpose
-        Feedback("X", "x", observations=({"label": "a", "value": "b"},)),  # type: ignore[arg-type]  # wrong on purpose
-        Feedback("X", "x", observations=(Observation("a", 5),)),  # type: ignore[arg-type]  # wrong on purpose
-        Feedback("X", "x", suggestions=(b"y",)),  # type: ignore[arg-type]  # wrong on purpose
-        Feedback("X", "x", severity=[]),  # type: ignore[arg-type]  # wrong on purpose
+        UNTYPED("X", b"bytes"),
+        UNTYPED(b"X", "x"),
+        UNTYPED("X", "x", observations=({"label": "a", "value": "b"},)),
+        UNTYPED("X", "x", observations=(Observation("a", 5),)),
+        UNTYPED("X", "x", suggestions=(b"y",)),
+        UNTYPED("X", "x", severity=[]),
     ],
 )
 def test_nonsense_is_a_failure(answer: Any) -> None:
@@ -243,7 +244,7 @@ def test_nonsense_is_a_failure(answer: Any) -> None:
 
 def test_lists_will_do_for_tuples() -> None:
     provider = Plain()
-    provider.answer = Feedback("X", "x", [Observation("a", "b")], ["y"])  # type: ignore[arg-type]  # as hosts write it
+    provider.answer = UNTYPED("X", "x", [Observation("a", "b")], ["y"])
     assert invoke_provider(provider, CONTEXT) == Feedback("X", "x", (Observation("a", "b"),), ("y",))
 
 

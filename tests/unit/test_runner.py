@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -31,11 +32,11 @@ pytestmark = [
 
 
 def execute(
-    *argv: str, control: CommandControl | None = None, redactor: Redactor | None = None, **options: object
+    *argv: str, control: CommandControl | None = None, redactor: Redactor | None = None, **options: Any
 ) -> CommandResult:
     """Run a command with short limits."""
-    given: dict[str, object] = {"cwd": "/", "env": dict(os.environ), "timeout": 10.0, "grace": 0.5} | options
-    return run(ExecutionSpec(argv=argv, **given), control=control, redactor=redactor)  # type: ignore[arg-type] # as given
+    given: dict[str, Any] = {"cwd": "/", "env": dict(os.environ), "timeout": 10.0, "grace": 0.5} | options
+    return run(ExecutionSpec(argv=argv, **given), control=control, redactor=redactor)
 
 
 def test_a_command_sees_the_end_of_its_input() -> None:

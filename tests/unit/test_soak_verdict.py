@@ -50,7 +50,7 @@ def test_memory_may_be_noisy_and_step_once_but_not_grow(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["hosts.files", "model main.threads", "supervisors.processes"])
 @pytest.mark.parametrize(("after", "leaks"), [(100.0, False), (102.0, False), (103.0, True), (40.0, False)])
-def test_files_and_threads_come_back(name: str, after: float, leaks: bool) -> None:  # noqa: FBT001 - as above
+def test_files_and_threads_come_back(name: str, after: float, *, leaks: bool) -> None:
     """Only the number after the load counts, not the one under load."""
     assert grown(run(name, lambda n: 100.0 + n, after=after)) == ({name} if leaks else set())
 
@@ -65,7 +65,7 @@ def test_files_and_threads_come_back(name: str, after: float, leaks: bool) -> No
         ("redis.aof", 400.0, False),
     ],
 )
-def test_redis_comes_back_to_its_level(name: str, after: float, leaks: bool) -> None:  # noqa: FBT001 - as above
+def test_redis_comes_back_to_its_level(name: str, after: float, *, leaks: bool) -> None:
     assert grown(run(name, lambda _: 200.0, after=after)) == ({name} if leaks else set())
 
 

@@ -7,7 +7,7 @@ import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import example, given
@@ -26,9 +26,9 @@ raws = st.binary(max_size=60).filter(lambda raw: b"\n" not in raw)
 events = st.builds(SpooledEvent, texts, raws, texts, st.integers(0, 2**63))
 
 
-def spool(folder: Path, **fields: object) -> Spool:
+def spool(folder: Path, **fields: Any) -> Spool:
     place = SpoolLocation(str(folder / "team"), "origin", shards=4)
-    return Spool(place, Family.EVENTS, max_bytes=1 << 20, chunk=3, report=lambda *_, **__: None, **fields)  # type: ignore[arg-type]  # each test gives what fits
+    return Spool(place, Family.EVENTS, max_bytes=1 << 20, chunk=3, report=lambda *_, **__: None, **fields)
 
 
 def numbered(count: int) -> list[SpooledEvent]:

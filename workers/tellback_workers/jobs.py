@@ -195,7 +195,7 @@ class JobWorker:
             with LeaseHeartbeat(self._renewing, lease, times) as heartbeat:
                 record = self._run_traced(lease, heartbeat)
                 try:
-                    following = self._store_record(lease, record, further())
+                    following = self._store_record(lease, record, further=further())
                 finally:  # also if storing failed, since the file is then the only copy
                     self._append(record)
             lease = following
@@ -216,7 +216,7 @@ class JobWorker:
                     return replace(lease, asked=asked)
         return lease
 
-    def _store_record(self, lease: JobLease, record: CommandRecord, further: bool) -> JobLease | None:  # noqa: FBT001 - private
+    def _store_record(self, lease: JobLease, record: CommandRecord, *, further: bool) -> JobLease | None:
         """Store the record and lease the next job; retry during an outage, since the record exists nowhere else."""
         if record.error in LOSSES and lease.submitted.on_lost == "retry":
             if self._jobs.give_up(lease, record, retry_seconds=FINISH_RETRY_SECONDS):

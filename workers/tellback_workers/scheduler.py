@@ -145,7 +145,9 @@ class TeamScheduler:
         clocks = [shard for shard, work in found.items() if CLOCK in work.duties and shard.team in noticed]
         skipped = {CLOCK} if self._observe_clocks(clocks) else set[str]()
         due = [
-            (team, duty) for team, some in duties.items() for duty in self._due(team, some - skipped, team in noticed)
+            (team, duty)
+            for team, some in duties.items()
+            for duty in self._due(team, some - skipped, active=team in noticed)
         ]
         due.sort(key=lambda each: _ORDER[each[1]])  # every team's fallbacks come before what may wait for the broker
         while due:
@@ -201,7 +203,7 @@ class TeamScheduler:
             return False
         return True
 
-    def _due(self, team: str, duties: Collection[str], active: bool) -> list[str]:  # noqa: FBT001 - private
+    def _due(self, team: str, duties: Collection[str], *, active: bool) -> list[str]:
         left = set(duties)
         if not active:
             left.discard(CLOCK)
@@ -226,7 +228,7 @@ class TeamScheduler:
             return True
 
 
-def _observe_clock(app: Celery, process: Runtime, layout: Layout) -> bool:  # noqa: ARG001 - a duty
+def _observe_clock(_app: Celery, process: Runtime, layout: Layout) -> bool:
     observe(process.database, layout.all, gap_ms(process.settings.beat_period))
     return True
 
@@ -236,16 +238,16 @@ def _fire_timers(app: Celery, process: Runtime, layout: Layout) -> bool:
     return True
 
 
-def _sweep_turns(app: Celery, process: Runtime, layout: Layout) -> bool:  # noqa: ARG001 - a duty
+def _sweep_turns(_app: Celery, process: Runtime, layout: Layout) -> bool:
     return sweep_turns(process, layout)
 
 
-def _sweep_outbox(app: Celery, process: Runtime, layout: Layout) -> bool:  # noqa: ARG001 - a duty
+def _sweep_outbox(_app: Celery, process: Runtime, layout: Layout) -> bool:
     sweep_outbox(process, layout)
     return True
 
 
-def _sweep_jobs(app: Celery, process: Runtime, layout: Layout) -> bool:  # noqa: ARG001 - a duty
+def _sweep_jobs(_app: Celery, process: Runtime, layout: Layout) -> bool:
     sweep_jobs(process, layout.team)
     return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -135,7 +136,7 @@ def _send_until_stopped(clients: list[Tellback], settings: AlertSettings) -> Non
         AlertWatcher(
             sink,
             NotifiedAlerts(tb.context.database, tb.context.layout, sink.name),
-            lambda tb=tb: team_status(tb.context),  # type: ignore[misc]  # mypy cannot type a lambda's default
+            partial(team_status, tb.context),
             settings,
         )
         for sink in receivers

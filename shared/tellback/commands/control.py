@@ -46,7 +46,7 @@ class CommandControl:
             if self._ends is None:
                 self._ends = socket.socketpair()
                 for end in self._ends:
-                    end.setblocking(False)  # noqa: FBT003 - a socket takes it by position
+                    end.settimeout(0)
             if self._reason is not None or self._alive_until is not None:
                 self._wake_up()
             return self._ends[0].fileno()

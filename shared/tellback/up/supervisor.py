@@ -89,7 +89,7 @@ class SystemSupervisor:
         """
         for number in STOP_SIGNALS:
             signal.signal(number, self._on_signal)
-        self._guard.setblocking(False)  # noqa: FBT003 - its signature
+        self._guard.settimeout(0)
         try:
             self._start()
             while True:
