@@ -7,6 +7,7 @@ import gc
 import itertools
 import os
 import signal
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -29,6 +30,10 @@ from tests.support.workers import StartWorkers, Workers
 # Typer builds the 50 commands from their signatures at each call of the command line, 50 ms, and one process of tests
 # calls it hundreds of times. They are the same each time: the environment is read when arguments are parsed.
 typer.main.get_command = functools.cache(typer.main.get_command)
+
+# jsonschema builds the grammar of IRIs as it is imported, which takes each process of tests over a second; no schema of
+# ours has one.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # as Python marks a module that cannot be imported
 
 CI = os.environ.get("CI") == "true"
 

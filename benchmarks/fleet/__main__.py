@@ -8,13 +8,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, cast
-
-from matplotlib.figure import Figure
+from typing import Final
 
 from benchmarks.capacity.figures import CapacityFigures
 from benchmarks.capacity.page import CALL_EVERY, PAGE
 from benchmarks.fleet.queues import Delays, Stage, fixed, simulate
+from tellback.cli.plots import new_figure
 
 PROCESSES: Final = (2, 8, 32, 128)
 AGENTS: Final = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)
@@ -58,8 +57,8 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def draw(waits: dict[int, list[float]], path: Path) -> None:
     """Draw the wait that 99 % do not exceed, a line for each number of processes."""
-    figure = Figure(figsize=(8, 4.5), layout="constrained")  # no display is needed
-    axes: Any = figure.subplots()  # matplotlib's types leave its keywords unknown
+    figure = new_figure(8, 4.5)
+    axes = figure.subplots()
     for count, seconds in waits.items():
         nodes = max(1, count // NODES_FOR)
         label = f"{count} processes, {nodes} Redis"
@@ -70,8 +69,7 @@ def draw(waits: dict[int, list[float]], path: Path) -> None:
     axes.set_ylabel("ms in queues, 99 %")
     axes.grid(alpha=0.3)
     axes.legend()
-    save = cast("Any", figure.savefig)  # pyright: ignore[reportUnknownMemberType]  # as above
-    save(path, dpi=120)
+    figure.savefig(path, dpi=120)
 
 
 if __name__ == "__main__":

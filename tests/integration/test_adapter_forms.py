@@ -1,20 +1,22 @@
-"""Messages and calls of odd forms in the libraries' own classes; those of plain Python are in `tests/unit`."""
+"""Messages and calls of odd forms in the libraries' own classes; those of plain Python are in `tests/unit`.
+
+Each test imports its library, or every process of tests would load all of them to collect this file.
+"""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
-from langchain_core.tools import tool
-from openai.types.responses import ResponseFunctionToolCallOutputItem
 
 from tellback.adapters.langchain import guided as guided_tool
 from tellback.adapters.openai import append_feedback, guided
-from tellback.adapters.openai_agents import GuidanceHooks
 from tests.unit.test_adapter_messages import GOAL, Guide
 
 
 def test_an_item_of_openai_takes_it_as_a_mapping_does() -> None:
+    from openai.types.responses import ResponseFunctionToolCallOutputItem
+
     item = ResponseFunctionToolCallOutputItem(
         id="i", call_id="c1", output="42", type="function_call_output", status="completed"
     )
@@ -27,6 +29,8 @@ def test_an_item_of_openai_takes_it_as_a_mapping_does() -> None:
 
 
 def test_feedback_that_waits_outlives_a_langchain_tool_that_raises() -> None:
+    from langchain_core.tools import tool
+
     @tool
     def divide(a: int, b: int) -> float:
         """Divide."""
@@ -43,6 +47,8 @@ def test_feedback_that_waits_outlives_a_langchain_tool_that_raises() -> None:
 
 
 def test_feedback_that_waits_outlives_a_call_whose_output_cannot_be_found_again() -> None:
+    from tellback.adapters.openai_agents import GuidanceHooks
+
     class Named:
         name = "search"
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
-from matplotlib.figure import Figure
-
+from tellback.cli.plots import new_figure
 from tests.soak.sampler import SoakSample
 
 REDIS: Final = {"redis.used", "redis.aof", "redis.clients"}
@@ -24,8 +23,8 @@ PANELS: Final[Sequence[tuple[str, Callable[[str], bool]]]] = (
 
 def draw(samples: Sequence[SoakSample], path: Path, title: str) -> None:
     """Write the picture to `path`."""
-    figure = Figure(figsize=(11, 2.4 * len(PANELS)), layout="constrained")  # no display is needed
-    axes: Any = figure.subplots(len(PANELS), sharex=True)  # matplotlib's types leave its keywords unknown
+    figure = new_figure(11, 2.4 * len(PANELS))
+    axes = figure.subplots(len(PANELS), sharex=True)
     minutes = [sample.at / 60 for sample in samples]
     names = {name for sample in samples for name in sample.values}
     for panel, (label, chosen) in zip(axes, PANELS, strict=True):
@@ -38,7 +37,6 @@ def draw(samples: Sequence[SoakSample], path: Path, title: str) -> None:
         panel.set_title(label, fontsize=9, loc="left")
         panel.set_ylim(bottom=0)
         panel.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    figure.suptitle(title, fontsize=10)  # pyright: ignore[reportUnknownMemberType]  # as above
+    figure.suptitle(title, fontsize=10)
     axes[-1].set_xlabel("minutes; dotted: end of the first load, begin of the load, its end")
-    save = cast("Any", figure.savefig)  # pyright: ignore[reportUnknownMemberType]  # as above
-    save(path, dpi=80)
+    figure.savefig(path, dpi=80)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import Any, Final
 
 from hypothesis import strategies as st
@@ -28,10 +29,15 @@ NODE: Final = "Error: {0}\n    at step (/srv/inner/agent.js:17:4)\n    at async 
 FORMS: Final = ("{0}", PYTHON, JAVA, NODE, "boom {0} boom", "line one\n{0}\nline three", "{0}\x1b[31m\x00\r\n{0}")
 MARKS: Final = ("Traceback", 'File "', "/srv/inner", "Agent.java", "agent.js", "at inner.", "... 12 more")
 
-_rng = random.Random(7)
-SECRETS: Final = [
-    text for text in (draw(_rng, template) for template in FORMED.values()) if find_secret(text) and "\\n" not in text
-]
+
+@cache
+def secrets() -> list[str]:
+    """Return a secret of each form of one line."""
+    rng = random.Random(7)
+    drawn = (draw(rng, template) for template in FORMED.values())
+    return [text for text in drawn if find_secret(text) and "\\n" not in text]
+
+
 TEXTS: Final = {Words(default=language).say(key) for language in Words().languages for key in KEYS}
 """All that a user may receive where there is no answer."""
 
@@ -40,7 +46,7 @@ def _leak(form: str, secret: str) -> tuple[str, str]:
     return form.format(secret), secret
 
 
-leaks = st.builds(_leak, st.sampled_from(FORMS), st.sampled_from(SECRETS))
+leaks = st.builds(_leak, st.sampled_from(FORMS), st.deferred(lambda: st.sampled_from(secrets())))
 """A text with a secret in it, and the secret."""
 
 

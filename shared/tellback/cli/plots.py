@@ -36,8 +36,8 @@ TOP: Final = 12
 
 def draw_guidance(stats: GuidanceStats, path: Path) -> None:
     """Draw calls, rates, tools and suggestions into `path`, in the format of its ending."""
-    figure = Figure(figsize=(11, 7.5), layout="constrained")  # no display is needed
-    axes: Any = figure.subplots(2, 2)  # matplotlib's types leave its keywords unknown
+    figure = new_figure(11, 7.5)
+    axes = figure.subplots(2, 2)
     _draw_days(axes[0][0], stats)
     _draw_day_rates(axes[0][1], stats)
     _draw_tools(axes[1][0], stats)
@@ -48,17 +48,20 @@ def draw_guidance(stats: GuidanceStats, path: Path) -> None:
         if stats.since is None
         else f"{format_time(stats.since)} to {format_time(stats.until)} UTC"
     )
-    title = cast("Any", figure.suptitle)  # pyright: ignore[reportUnknownMemberType]  # as above
-    title(f"Guidance, {escape_mathtext(whose)}, {since}")
+    figure.suptitle(f"Guidance, {escape_mathtext(whose)}, {since}")
     save_figure(figure, path)
 
 
-def save_figure(figure: Figure, path: Path) -> None:
+def new_figure(width: float, height: float) -> Any:
+    """Return a figure, which needs no display; matplotlib types its methods only in part."""
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save_figure(figure: Any, path: Path) -> None:
     """Write a picture, and create missing folders."""
-    savefig = cast("Any", figure.savefig)  # pyright: ignore[reportUnknownMemberType]  # matplotlib's are untyped in part
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # a name in a script that the font has not: boxes do
-        savefig(path, dpi=120)
+        figure.savefig(path, dpi=120)
 
 
 def _draw_days(axes: Any, stats: GuidanceStats) -> None:
@@ -131,17 +134,16 @@ def escape_mathtext(text: str) -> str:
 
 def draw_bank(report: BankReport, path: Path) -> None:
     """Draw a bank's scores and signals into `path`, in the format of its ending."""
-    figure = Figure(figsize=(11, 7.5), layout="constrained")  # no display is needed
-    axes: Any = figure.subplots(2, 2)  # matplotlib's types leave its keywords unknown
+    figure = new_figure(11, 7.5)
+    axes = figure.subplots(2, 2)
     _draw_means(axes[0][0], report)
     _draw_histories(axes[0][1], report)
     _draw_distribution(axes[1][0], report)
     _draw_signals(axes[1][1], report)
     stats = report.stats
     last = "" if stats.last_signal_at is None else f", to {format_time(stats.last_signal_at)} UTC"
-    title = cast("Any", figure.suptitle)  # pyright: ignore[reportUnknownMemberType]  # as above
     counts = f"{count_phrase(stats.facts, 'fact')}, {count_phrase(stats.signal_count, 'signal')}"
-    title(f"Bank {escape_mathtext(stats.bank)}, {counts}{last}")
+    figure.suptitle(f"Bank {escape_mathtext(stats.bank)}, {counts}{last}")
     save_figure(figure, path)
 
 
@@ -214,16 +216,12 @@ _GRID: Final = 200  # points of each curve
 
 def draw_calibration(found: CalibrationReport, path: Path) -> None:
     """Draw precision, recall and F1 over the pairs' cosines into `path`, in the format of its ending."""
-    figure = Figure(figsize=(9, 7), layout="constrained")  # no display is needed
-    axes: Any = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))  # matplotlib leaves its keywords unknown
+    figure = new_figure(9, 7)
+    axes = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     _draw_curves(axes[0], found)
     _draw_cosines(axes[1], found)
-    title = cast("Any", figure.suptitle)  # pyright: ignore[reportUnknownMemberType]  # as above
-    title(f"{count_phrase(found.calibration.pairs, 'pair')}, {_escape_mathtext(found.model)}")
-    save = cast("Any", figure.savefig)  # pyright: ignore[reportUnknownMemberType]  # as above
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")  # a name in a script that the font has not: boxes do
-        save(path, dpi=120)
+    figure.suptitle(f"{count_phrase(found.calibration.pairs, 'pair')}, {_escape_mathtext(found.model)}")
+    save_figure(figure, path)
 
 
 def _draw_curves(axes: Any, found: CalibrationReport) -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -169,12 +170,12 @@ def test_ten_megabytes_of_anything_cost_little_more_than_the_part_that_is_kept(p
     assert len(texts[0].encode()) <= LONGEST
 
 
-BIG: dict[str, Any] = {
-    "items": [{"title": f"t{n}", "text": "some words in a row " * 5} for n in range(80_000)],
-    "a list under a field": {"results": [{"title": f"t{n}", "v": n} for n in range(300_000)]},
-    "one long text": {"text": "word " * 2_000_000, "last": "TAIL"},
-    "fields": {f"field {n}": "x" * 50 for n in range(150_000)},
-    "nested": [[[["x" * 100] * 50] * 50] * 40],
+BIG: dict[str, Callable[[], Any]] = {
+    "items": lambda: [{"title": f"t{n}", "text": "some words in a row " * 5} for n in range(80_000)],
+    "a list under a field": lambda: {"results": [{"title": f"t{n}", "v": n} for n in range(300_000)]},
+    "one long text": lambda: {"text": "word " * 2_000_000, "last": "TAIL"},
+    "fields": lambda: {f"field {n}": "x" * 50 for n in range(150_000)},
+    "nested": lambda: [[[["x" * 100] * 50] * 50] * 40],
 }
 
 
@@ -192,7 +193,8 @@ def test_ten_megabytes_of_data_are_trimmed_before_they_are_searched_for_secrets(
 
     monkeypatch.setattr(evidence_builder, "redact_value", counted)
     monkeypatch.setattr(values, "redact_value", counted)
-    text = ToolObserver().observe("read", params={"query": BIG[kind]}, result=BIG[kind]).to_observation()
+    big = BIG[kind]()
+    text = ToolObserver().observe("read", params={"query": big}, result=big).to_observation()
     assert len(text.encode()) <= LONGEST
     assert "left out" in text
     assert len(searched) == 3
