@@ -57,11 +57,11 @@ CUT: Final = 12.0
 """Seconds of a fault: longer than a command's lease and wait for Redis together, so that others take over."""
 
 
-@dataclass
 def _is_ready(log: Path) -> bool:
     return "ready." in log.read_text()
 
 
+@dataclass
 class Hosts:
     """The processes on their hosts, and the means to make load in a team of the test's own."""
 

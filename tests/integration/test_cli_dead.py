@@ -18,18 +18,16 @@ from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake import Intake
 from tellback.state.intake_lease import RawEntry
 from tellback.state.keys import Layout, stream_of
+from tests.support.forked import run_tellback
 from tests.support.intake_entries import read_new
 from tests.support.keyleaks import undeclared
-from tests.support.up import command as tellback_command
 from tests.support.workers import environment
 
 RAW = '{"type":"ToolInvoked","v":2,"note":"ünïcode"}'.encode()
 
 
 def tool(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        tellback_command(*arguments), env=environment(settings), capture_output=True, text=True, timeout=60, check=False
-    )
+    return run_tellback(list(arguments), environment(settings), None)
 
 
 @pytest.fixture

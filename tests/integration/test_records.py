@@ -21,6 +21,7 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.records import Records
+from tests.support.forked import run_tellback
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, environment
 
@@ -41,7 +42,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def tool(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `tellback` as a user does, where no Redis is."""
     env = {**os.environ, "TELLBACK_REDIS_URL": "redis://127.0.0.1:1/0"}
-    return subprocess.run([*TOOL, *arguments], capture_output=True, text=True, timeout=60, env=env, check=False)
+    return run_tellback(list(arguments), env, None)
 
 
 def run(*arguments: str) -> dict[str, Any]:

@@ -35,8 +35,8 @@ class FailingDisk:
         self._first, self._error, self._lasting = 0, 0, False
         for module, name in CALLS:
             monkeypatch.setattr(module, name, self._watched(name, getattr(module, name)))
-        monkeypatch.setattr(spool_file._Opened, "truncate", self._watched("truncate", FileIO.truncate))
-        monkeypatch.setattr(spool_file._Opened, "write", self._watched("write", self._write))
+        monkeypatch.setattr(spool_file._OpenedFile, "truncate", self._watched("truncate", FileIO.truncate))
+        monkeypatch.setattr(spool_file._OpenedFile, "write", self._watched("write", self._write))
 
     def fail(self, first: int, error: int = 0, *, lasting: bool = False) -> None:
         """Refuse the operation of this number, counted from 1; 0 refuses none."""

@@ -26,12 +26,11 @@ from tellback.state.turn_answers import LostTurnOrigin, TurnAnswer
 from tellback.state.turn_view import TurnRef
 from tellback.state.turns import Turns
 from tellback_workers.sweep_turns import sweep
+from tests.support.forked import SERVED
 from tests.support.turns import HELLO, deadline_passes, delivered_now, opened, overdue, sent, state, store, swept
 from tests.support.waiting import wait_until
 
 SPAWN = multiprocessing.get_context("spawn")  # a fork would share the parent's connections
-SERVED = multiprocessing.get_context("forkserver")  # as `spawn`, but fifty start in the time of one
-SERVED.set_forkserver_preload(["tellback_workers.sweep_turns", "tellback.client.connection"])
 SWEEPERS = 50
 DUE = 10_000
 BATCH = 25  # small, so that they meet often

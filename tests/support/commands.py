@@ -14,6 +14,7 @@ import psutil
 from tellback import Job, Tellback
 from tellback.settings import Settings
 from tellback.state.database import Database
+from tests.support.forked import run_tellback
 from tests.support.workers import environment
 
 LEASE = 1.5  # of a job, in seconds
@@ -50,15 +51,7 @@ def running_beat(settings: Settings, folder: Path) -> Generator[None]:
 
 def tool(settings: Settings, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run `tellback` as a user does, in a directory."""
-    return subprocess.run(
-        [*TOOL, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environment(settings, {"COLUMNS": "250"}),
-        cwd=cwd,
-        check=False,
-    )
+    return run_tellback(list(arguments), environment(settings, {"COLUMNS": "250"}), cwd)
 
 
 def everything(database: Database) -> list[bytes]:

@@ -230,7 +230,7 @@ def test_a_setting_that_cannot_be_used_is_said_so(path: str) -> None:
         UNTYPED("X", b"bytes"),
         UNTYPED(b"X", "x"),
         UNTYPED("X", "x", observations=({"label": "a", "value": "b"},)),
-        UNTYPED("X", "x", observations=(Observation("a", 5),)),
+        UNTYPED("X", "x", observations=(Observation("a", cast("Any", 5)),)),
         UNTYPED("X", "x", suggestions=(b"y",)),
         UNTYPED("X", "x", severity=[]),
     ],
