@@ -1,4 +1,7 @@
-"""The site is built without a warning, names all that it promises to name, and loads nothing from elsewhere."""
+"""The site is built without a warning, names all that it promises to name, and loads nothing from elsewhere.
+
+Tests of the built site are slow: building it takes half a minute of a core.
+"""
 
 from __future__ import annotations
 
@@ -48,17 +51,20 @@ def page(site: Path, name: str) -> str:
     return (site / name / "index.html").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_the_configuration_names_every_setting(site: Path) -> None:
     text = page(site, "configuration")
     missing = [name for name in Settings.__struct_fields__ if f"<code>{PREFIX}{name.upper()}</code>" not in text]
     assert not missing
 
 
+@pytest.mark.slow
 def test_the_architecture_names_every_key(site: Path) -> None:
     text = page(site, "architecture")
     assert not [name for name in FAMILIES if f"<code>{name}</code>" not in text]
 
 
+@pytest.mark.slow
 def test_the_reference_describes_every_exported_name(site: Path) -> None:
     texts = [file.read_text("utf-8") for file in (site / "reference").glob("*/index.html")]
     missing = [name for name in tellback._EXPORTS if not any(f'id="tellback.{name}"' in text for text in texts)]
@@ -67,6 +73,7 @@ def test_the_reference_describes_every_exported_name(site: Path) -> None:
     assert not [name for name in tellback._EXPORTS if f'#tellback.{name}"' not in index], "the index leads to each"
 
 
+@pytest.mark.slow
 def test_the_command_line_page_shows_every_command(site: Path) -> None:
     text = page(site, "cli")
     tried = subprocess.run(
@@ -85,6 +92,7 @@ def test_the_command_line_page_shows_every_command(site: Path) -> None:
     assert not [name for name in names if f"<code>tellback {name}</code>" not in text]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
 def test_the_messages_page_shows_every_field_and_offers_the_schema(site: Path, message: Any) -> None:
     text = page(site, "messages").partition(f'id="{message.__name__.lower()}"')[2].partition("<h3")[0]
@@ -118,6 +126,7 @@ class Loads(HTMLParser):
         self.mermaid |= "mermaid" in (values.get("class") or "")
 
 
+@pytest.mark.slow
 def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
     """Material would fetch mermaid from a network at view time, for an element of that class alone."""
     pages = list(site.rglob("*.html"))

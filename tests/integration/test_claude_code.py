@@ -90,6 +90,7 @@ def test_claude_code_does_not_run_a_call_that_a_policy_denies(
     assert troubles(settings) == ""
 
 
+@pytest.mark.slow  # a quicker test plays the program's side; this one runs the program
 def test_the_hooks_of_the_sdk_with_its_own_program(tb: Tellback, start_workers: StartWorkers, tmp_path: Path) -> None:
     start_workers(1, queues="events")
     reminder = FeedbackProviderConfig(StaticFeedback("Mind the goal.", label="Goal"), FeedbackTrigger(every_n_calls=2))

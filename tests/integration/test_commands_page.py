@@ -17,6 +17,7 @@ PAGE = "docs/loops/commands.md"
 REPAIR = "# ... the agent repairs the test ..."
 
 
+@pytest.mark.slow
 def test_the_example_prints_what_the_page_says(
     settings: Settings,
     start_workers: StartWorkers,

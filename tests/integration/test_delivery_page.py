@@ -17,6 +17,7 @@ from tests.support.workers import StartWorkers
 PAGE = "docs/loops/delivery.md"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(examples(PAGE))))
 def test_each_example_prints_what_the_page_says(
     number: int,
@@ -32,6 +33,7 @@ def test_each_example_prints_what_the_page_says(
     assert capsys.readouterr().out == printed
 
 
+@pytest.mark.slow
 def test_the_hook_of_the_page_answers_as_the_page_says(
     settings: Settings, start_workers: StartWorkers, tmp_path: Path
 ) -> None:

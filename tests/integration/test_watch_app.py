@@ -210,7 +210,7 @@ def test_attempts_are_walked_in_the_list() -> None:
     watched(scene, RECORDS)
 
 
-@BOTH
+@pytest.mark.parametrize("size", [SMALL, pytest.param(WIDE, marks=pytest.mark.slow)], ids=["80x24", "140x40"])
 def test_the_mouse_does_it_too(size: tuple[int, int]) -> None:
     async def scene(watch: WatchDriver) -> None:
         await watch.pilot.click("#rows", offset=(10, 1))

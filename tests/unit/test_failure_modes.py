@@ -240,6 +240,7 @@ def test_a_limited_tool_says_so_in_several_ways_and_is_back_in_time() -> None:
 
 
 @pytest.mark.bulk
+@pytest.mark.slow
 def test_the_table_and_the_plot_are_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plot = tmp_path / "plot.png"
     main(["success", "partial", "--seeds", "10", "--plot", str(plot)])

@@ -49,7 +49,13 @@ def is_right(stretch: dict[str, Any]) -> bool:
     return not found if enough is None else bool(found) and -1 <= found[0] - enough <= IN_TIME
 
 
-@pytest.mark.parametrize("name", list(MISJUDGED))
+SLOW = {"blind_stretches_apart.jsonl", "blind_stretches_noisy.jsonl"}
+"""Of the three large files, the two that were written later."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in MISJUDGED]
+)
 def test_a_reader_who_does_not_know_the_rules_is_followed(name: str) -> None:
     stretches = [json.loads(line) for line in (DATA / name).read_text("utf-8").splitlines()]
     assert {each["name"] for each in stretches if not is_right(each)} == MISJUDGED[name]
