@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from redis import exceptions
+from typer.testing import CliRunner
 
-from tellback.access.actions import ACTIONS, KINDS, OWN, SCRIPT, Action
+from tellback.access.actions import ACTIONS, KINDS, OTHER, OWN, SCRIPT, Action
+from tellback.cli.app import app
 from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.state.all_scripts import all_scripts
@@ -101,6 +103,20 @@ def test_nobody_gets_in_without_a_login(deployment: AccessDeployment) -> None:
         for url in (f"redis://127.0.0.1:{server}/0", f"redis://default:@127.0.0.1:{server}/0"):
             with closing(Database(url)) as nobody, pytest.raises(Unavailable, match="refused the call"):
                 nobody.command("PING")
+
+
+@pytest.mark.parametrize(
+    "listing",
+    ["audit", "dead list", "gate s", "history s", "outbox", "ps", "records", "records s", "sessions", "team", "turns"],
+)
+def test_a_listing_of_another_team_is_refused_in_one_line(deployment: AccessDeployment, listing: str) -> None:
+    """Requirement A-490."""
+    url = deployment.url("agent-acme", "state")
+    done = CliRunner().invoke(app, [*listing.split(), "--team", OTHER, "--redis-url", url])
+    assert done.exit_code == 1
+    assert done.stderr.startswith("tellback: Redis at ")
+    assert "refused the call" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_the_servers_keep_no_password(deployment: AccessDeployment) -> None:

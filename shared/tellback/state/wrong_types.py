@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tellback.state.database import Command, Database, WrongType
 from tellback.state.keys import FAMILIES
+from tellback.state.unavailable import as_raised
 
 READS: Final = frozenset(
     {"GET", "HGET", "HGETALL", "HLEN", "HMGET", "LINDEX", "LLEN", "LRANGE", "SISMEMBER", "SMEMBERS", "SMISMEMBER"}
@@ -53,7 +54,7 @@ class ReadingDatabase(Database):
             if isinstance(reply, WrongType) and commands[at][0] in READS:
                 replies[at] = self._read_as_absent(commands[at], reply)
             elif isinstance(reply, Exception) and raise_on_error:
-                raise reply
+                raise as_raised(reply, self.url)
         return replies
 
     def _read_as_absent(self, command: Command, error: WrongType) -> Any:
