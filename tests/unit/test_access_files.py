@@ -109,6 +109,19 @@ def test_a_file_that_cannot_be_written_leaves_all_passwords_as_they_were(tmp_pat
     assert {*tmp_path.iterdir()} == {*names, blocked}, "no draft is left"
 
 
+def test_a_directory_in_the_place_of_a_file_leaves_all_passwords_as_they_were(tmp_path: Path) -> None:
+    """Requirement A-439."""
+    names = {path: path.read_text() for path in write_files(tmp_path, files_of(TWO))}
+    last = [*names][-1]
+    last.unlink()
+    last.mkdir()
+    with pytest.raises(InvalidInput, match=rf"has {last.name}, not a file: remove it"):
+        write_files(tmp_path, files_of(TWO), replace=True)
+    assert {path: path.read_text() for path in names if path != last} == {
+        path: text for path, text in names.items() if path != last
+    }
+
+
 @pytest.mark.parametrize(
     ("option", "url", "why"),
     [
@@ -117,6 +130,7 @@ def test_a_file_that_cannot_be_written_leaves_all_passwords_as_they_were(tmp_pat
         ("--broker-url", "redis+cluster://broker:6379", "Redis Cluster"),
         ("--broker-url", "redis://broker:6379/0\nTELLBACK_TEAMS=other", "control character"),
         ("--broker-url", "redis://bröker:6379/0", "beyond ASCII"),
+        ("--broker-url", "redis://redis/1", "pass --one-redis"),
     ],
 )
 def test_no_file_has_an_address_that_no_process_could_use(tmp_path: Path, option: str, url: str, why: str) -> None:

@@ -104,7 +104,9 @@ def write_files(folder: Path, files: Mapping[str, str], *, replace: bool = False
         InvalidInput: a file exists, or one cannot be written, as on a full disk; nothing was replaced.
     """
     paths = [folder / name for name in files]
-    existing = [] if replace else [path.name for path in paths if path.exists()]
+    existing = [path.name for path in paths if path.exists() and not (replace and path.is_file())]
+    if existing and replace:
+        raise InvalidInput(f"{folder} has {', '.join(existing)}, not a file: remove it, or choose an empty directory")
     if existing:
         raise InvalidInput(
             f"{folder} has {', '.join(existing)}: choose an empty directory, or pass --replace, which gives every user "

@@ -57,7 +57,8 @@ def acl(
     """
     from tellback.access.files import Deployment, files_of, write_files
     from tellback.settings import load
-    from tellback.urls import check_broker
+    from tellback.state.unavailable import where_of
+    from tellback.urls import check_broker, names_several
 
     with report_errors():
         settings = load(redis_url=redis_url, broker_url=broker_url)
@@ -69,6 +70,8 @@ def acl(
         for url in (settings.redis_url, broker):
             _check_address(url)
         check_broker(broker or settings.redis_url, "--broker-url" if broker else "--redis-url")
+        if broker and not names_several(broker) and where_of(broker) == where_of(settings.redis_url):
+            raise InvalidInput("the broker's Redis is that of the state, and a server loads one file: pass --one-redis")
         teams = tuple(team or settings.served_teams or [settings.team])
         deployment = Deployment(teams, settings.redis_url, broker, release=release)
         written = write_files(directory, files_of(deployment), replace=replace)
