@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tellback.commands.gate import build_chains, resolutions
-from tellback.contracts.commands import CommandRecord, StreamFlags
+from tellback.contracts.commands import CommandRecord, StreamFlags, Waiver
 from tellback.tui import record_text, rows
 from tellback.tui.filters import ExitFilter, Kind, RecordFilter, parse_exit_filter
 from tellback.tui.page import latest_failure_line, record_page
@@ -144,6 +145,14 @@ def test_a_retry_that_comes_later_settles_a_failure_in_sight() -> None:
     assert made.rows[0].resolved_by == "b"
     assert made.counts[Kind.OPEN] == 0
     assert "resolved by a retry" in text([latest_failure_line(made)])
+
+
+def test_a_waived_failure_is_not_open() -> None:
+    """As for the gate. Requirement C-68."""
+    waiver = Waiver(by="ada", reason="the licence server was down", at="2026-11-21T12:02:00.000Z")
+    made = review(msgspec.structs.replace(record("a", 1), waiver=waiver))
+    assert made.counts[Kind.OPEN] == 0
+    assert text([latest_failure_line(made)]) == " Latest failure waived · exit 1 · pytest -q"
 
 
 def test_the_latest_non_zero_exit_is_shown_with_its_expectation() -> None:

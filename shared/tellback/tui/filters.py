@@ -39,7 +39,7 @@ class Kind(IntFlag):
     ALL = 1
     FAILED = 2  # an exit that is not 0
     NULL = 4  # no exit
-    OPEN = 8  # a failure or null exit without a later linked success of the same command
+    OPEN = 8  # a failure or null exit that no later linked success of the same command and no waiver resolved
     RETRIES = 16  # linked to another attempt
     SLOW = 32
     CUT = 64  # something was truncated or redacted

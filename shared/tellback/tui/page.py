@@ -59,7 +59,8 @@ def latest_failure_line(review: RecordReview) -> StyledLine:
     if review.latest_failure is None:
         return [("No command has failed.", "dim")]
     row = review.rows[review.latest_failure]
-    resolved: StyledLine = [("resolved by a retry ", "good"), ("·", "dim")] if row.is_resolved else []
+    why = "resolved by a retry" if row.resolved_by else "waived"
+    resolved: StyledLine = [(f"{why} ", "good"), ("·", "dim")] if row.is_resolved else []
     note = row.record.agent_note
     expected = f" · expected: {quote_terminal(note)}" if note else ""
     return [

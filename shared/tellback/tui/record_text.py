@@ -42,7 +42,7 @@ def outcome_text(record: CommandRecord) -> str:
 
 
 def outcome_role(record: CommandRecord, *, resolved: bool) -> Role:
-    """Return the role of an outcome: good, bad, null, or resolved by a linked success."""
+    """Return the role of an outcome: good, bad, null, or resolved by a linked success or a waiver."""
     if record.succeeded:
         return "good"
     if resolved:

@@ -45,8 +45,8 @@ class RecordRow:
 
     @property
     def is_resolved(self) -> bool:
-        """Return True if a linked success of the same command followed."""
-        return self.resolved_by is not None
+        """Return True if a linked success of the same command followed, or somebody waived the failure."""
+        return self.resolved_by is not None or self.record.waiver is not None
 
     @property
     def is_slow(self) -> bool:
