@@ -6,6 +6,7 @@ import io
 import json
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -178,6 +179,20 @@ def test_a_host_that_fails_by_itself_ends_the_replay(tb: Tellback, monkeypatch: 
     monkeypatch.setattr(hosts, "READY", b"something else\n")
     with pytest.raises(HostFailed, match="its host ended unexpectedly"):
         replayed(tb, talk(1), every=1, within=0.5)
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_a_host_that_is_gone_before_its_assignment_is_named(
+    tb: Tellback, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, every: int
+) -> None:
+    """It was a broken pipe, which the command line takes for that of its reader and ends in silence."""
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexit 3\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(hosts, "sys", SimpleNamespace(executable=str(python)))
+    monkeypatch.setattr(HostAssignment, "to_line", lambda _: b"x" * 1_000_000)  # more than a pipe holds
+    with pytest.raises(HostFailed, match="exit code (3|-9)"):
+        replayed(tb, talk(1), every=every, within=0.5)
 
 
 def test_a_host_that_does_not_end_ends_the_replay_with_its_name(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:

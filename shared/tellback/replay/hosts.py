@@ -14,6 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal
@@ -243,8 +244,12 @@ class HostsReplay:
     def _feed_host(self, process: subprocess.Popen[bytes], part: HostAssignment) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(part.to_line())
-        process.stdin.flush()
+        try:
+            process.stdin.write(part.to_line())
+            process.stdin.flush()
+        except BrokenPipeError:  # it is gone already, and its exit code says more
+            with suppress(BrokenPipeError):
+                process.stdin.close()
         if part.fatal:
             said = process.stdout.readline()
             process.kill()
