@@ -10,10 +10,12 @@ import os
 import time
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+_LAST_MS: Final = 253_402_300_799_000  # the last second of 9999; somebody may have changed a stored time by hand
 
 
 def monotonic() -> float:
@@ -47,6 +49,13 @@ def utc_now() -> datetime:
     from datetime import UTC, datetime  # noqa: PLC0415 - who only measures time starts without it
 
     return datetime.now(UTC)
+
+
+def utc_time(at_ms: int) -> datetime:
+    """Return a stored time as an aware datetime in UTC; one before 1970 or after 9999 as the nearest within them."""
+    from datetime import UTC, datetime  # noqa: PLC0415 - as above
+
+    return datetime.fromtimestamp(min(max(0, at_ms), _LAST_MS) / 1000, UTC)
 
 
 def utc_day(day: int) -> str:

@@ -190,6 +190,7 @@ def test_a_bank_that_somebody_changed_by_hand_ends_no_report_with_a_traceback(
     database.command("HSET", days, "x", "", "99999999", "", "20000", struct.pack("<2d", 0.5, math.nan))
     for signal_ in ({"score": 0.5}, {"fact_id": "z", "at": 1, "score": -5}, {"fact_id": ["z"], "at": 1, "score": 0.5}):
         database.command("RPUSH", shard.key("siglog", "b"), json.dumps(signal_))
+    database.command("HSET", shard.key("bank", "b"), "last_signal_at", 10**18)
     for side in ("factabove", "factbelow"):
         database.command("DEL", shard.key(side, "b"))
     done = run(settings, "stats", "--bank", "b", option)

@@ -62,6 +62,12 @@ def test_only_as_many_columns_are_left_out_as_must_be() -> None:
     assert "columns hidden to fit: threshold;" in text([BANK], 106)
 
 
+@pytest.mark.parametrize(("at", "shown"), [(10**18, "9999-12-31 23:59:59"), (-(10**18), "1970-01-01 00:00:00")])
+def test_a_time_that_somebody_changed_by_hand_ends_no_listing(at: int, shown: str) -> None:
+    """Requirement A-348."""
+    assert listing.format_cell("last_signal_at", at) == shown
+
+
 @pytest.mark.parametrize("width", [40, 56, 64])
 def test_a_table_is_given_up_before_an_id_is_broken(width: int) -> None:
     """It is there to be copied; one that has no room beside its name stands below it."""

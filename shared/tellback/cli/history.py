@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tellback import clock
 from tellback.cli.common import (
     GUIDANCE,
     JsonOption,
@@ -111,10 +112,8 @@ def _content(entry: HistoryEntry) -> str:
 
 
 def _entry_line(entry: HistoryEntry) -> str:
-    from datetime import UTC, datetime
-
     row = history_row(entry)
-    at = datetime.fromtimestamp(row["at"] / 1000, UTC).strftime("%H:%M:%S")
+    at = clock.utc_time(row["at"]).strftime("%H:%M:%S")
     return f"{at} {row['kind']} · {row['what']}"
 
 

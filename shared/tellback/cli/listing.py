@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from rich.cells import cell_len
@@ -98,10 +97,9 @@ def format_cell(name: str, value: Any, now: float | None = None) -> str:
     if value is None:
         return ""
     if _is_time(name) and isinstance(value, int):
-        at = value / 1000
-        seconds = -1.0 if now is None else now - at
+        seconds = -1.0 if now is None else now - value / 1000
         # A time ahead of this host's clock (skew, or a time in the future such as `ready_at`) has no age.
-        return _format_age(seconds) if seconds >= 0 else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        return _format_age(seconds) if seconds >= 0 else clock.utc_time(value).strftime("%Y-%m-%d %H:%M:%S")
     text = truncate_chars(value if isinstance(value, str) else str(value), _LONGEST)
     return quote_terminal(text)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
+from tellback import clock
 from tellback.cli.calibrate_report import CalibrationReport
 from tellback.client.statistics import format_time
 from tellback.contracts.signal_types import SIGNAL_TYPES
@@ -157,7 +158,7 @@ def _draw_means(axes: Any, report: BankReport) -> None:
 def _draw_histories(axes: Any, report: BankReport) -> None:
     times: list[datetime] = []
     for fact in report.histories:
-        at = [datetime.fromtimestamp(each / 1000, UTC) for each in fact.at]
+        at = [clock.utc_time(each) for each in fact.at]
         axes.plot(at, fact.scores, ".-", label=escape_mathtext(fact.fact_id))
         times += at
     _set_score_scale(axes)

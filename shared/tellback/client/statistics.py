@@ -6,12 +6,12 @@ cover the newest entries only. All times are milliseconds since the epoch by the
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
 
+from tellback import clock
 from tellback.client.client_context import ClientContext
 from tellback.contracts.signals import BankDay, BankStats
 from tellback.guidance.summary import Summary, Totals, count_history, sum_counters, summarize
@@ -89,7 +89,7 @@ def session_stats(context: ClientContext, session: str) -> GuidanceStats:
 
 def format_time(at_ms: int) -> str:
     """Return a time in milliseconds as `YYYY-MM-DD HH:MM` in UTC."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+    return clock.utc_time(at_ms).strftime("%Y-%m-%d %H:%M")
 
 
 def _day_stats(day: Day) -> DayStats:
