@@ -10,6 +10,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from tellback import clock
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -37,8 +39,11 @@ def find_running_in(folder: str) -> RunningSystem | None:
             status = os.fstat(file.fileno())
             if status.st_uid != os.geteuid() or status.st_mode & 0o077:
                 return None
-            running = _read(json.loads(file.read()))
+            found = json.loads(file.read())
+        running = _read(found)
         os.kill(running.pid, 0)  # raises if the process is gone: a killed `tellback up` leaves its file
+        if found.get("started", "") not in ("", clock.process_start(running.pid)):
+            return None  # another process has its id now
     except (OSError, OverflowError, ValueError, TypeError, KeyError, RecursionError):
         return None
     return running
@@ -65,7 +70,7 @@ def write_connection_file(folder: Path, running: RunningSystem) -> None:
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         os.fchmod(descriptor, 0o600)  # a draft left by a killed process may have another mode
-        file.write(json.dumps(running._asdict()).encode())
+        file.write(json.dumps({**running._asdict(), "started": clock.process_start(running.pid)}).encode())
     draft.replace(folder / NAME)
 
 

@@ -39,6 +39,14 @@ class TestConnectionFile:
         write_connection_file(tmp_path, running_system(dead.pid))
         assert find_running(tmp_path) is None
 
+    @pytest.mark.skipif(sys.platform != "linux", reason="other systems don't say when a process started")
+    def test_another_process_with_its_id_is_not(self, tmp_path: Path) -> None:
+        """As after a restart of the machine. Requirement A-491."""
+        write_connection_file(tmp_path, running_system(os.getpid()))
+        path = tmp_path / NAME
+        path.write_text(path.read_text().replace(f'"started": "{clock.process_start(os.getpid())}"', '"started": "1"'))
+        assert find_running(tmp_path) is None
+
     @pytest.mark.parametrize("mode", [0o644, 0o620])
     def test_a_file_that_others_can_read_or_write_is_not_believed(self, tmp_path: Path, mode: int) -> None:
         write_connection_file(tmp_path, running_system(os.getpid()))

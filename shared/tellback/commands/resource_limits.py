@@ -152,12 +152,7 @@ def _is_orphan(name: str) -> bool:
 
 def _owner_id(pid: int) -> str:
     """Return a process's namespace, id and start time; a dead process has no start time."""
-    # The kernel reuses process ids, but not together with the start time. It is read in ticks since boot: psutil gives
-    # it by the wall clock, and after a step of that a living owner would seem dead.
-    started = ""
-    with suppress(OSError):
-        started = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19]
-    return f"{_namespace()}-{pid}-{started}"
+    return f"{_namespace()}-{pid}-{clock.process_start(pid)}"
 
 
 def _namespace() -> str:
