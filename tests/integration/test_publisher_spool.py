@@ -67,6 +67,19 @@ def test_a_full_spool_refuses_the_event_and_keeps_what_it_took(
     publisher.close()
 
 
+def test_events_that_a_process_loses_at_its_end_are_one_line_of_its_log(
+    database: Database, layout: Layout, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A person at the command line got two tracebacks before the error. Requirement A-492."""
+    away = Settings(redis_url="redis://127.0.0.1:1/0", data_dir=str(tmp_path / "data"), spool_max_bytes=4096)
+    publisher = Publisher(Database(away.redis_url), layout, away)
+    publisher.publish(call("too much", result="x" * 5000))
+    publisher.close()
+    lost = [line for line in caplog.records if "publisher.events_lost" in line.getMessage()]
+    assert [line.exc_info for line in lost] == [None]
+    assert "TELLBACK_SPOOL_MAX_BYTES" in lost[0].getMessage()
+
+
 def test_an_intake_at_its_bound_sends_hosts_to_their_disks(database: Database, layout: Layout, tmp_path: Path) -> None:
     settings = Settings(data_dir=str(tmp_path / "data"), intake_max=10, publish_batch=5)
     publisher = Publisher(database, layout, settings)

@@ -345,6 +345,14 @@ def test_an_old_report_stays_where_the_new_one_cannot_be_written(talks: str, tmp
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.md", "talks.jsonl"]
 
 
+def test_a_report_whose_name_is_too_long_is_refused(talks: str, tmp_path: Path) -> None:
+    """Its draft can't be removed either, as on a read-only file system. Requirement A-392."""
+    done = invoke(talks, "--report", str(tmp_path / f"{'r' * 250}.md"))
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1].startswith("tellback: can't write")
+    assert done.stderr.endswith(".md: File name too long\n")
+
+
 def test_a_file_without_conversations_writes_no_report(tmp_path: Path) -> None:
     done = invoke("-", "--report", str(tmp_path / "r.md"), stdin=b"[]\n")
     assert done.exit_code == 2

@@ -101,7 +101,8 @@ def _write_atomically(path: Path, pieces: Iterator[str]) -> None:
     except OSError as error:
         raise InvalidInput(f"can't write {path}: {error.strerror}") from error
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):  # it is not there, as on a read-only file system
+            draft.unlink()
 
 
 def digest_dict(digest: AnalysisDigest, reports: Sequence[str]) -> dict[str, Any]:

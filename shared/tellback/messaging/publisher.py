@@ -279,8 +279,8 @@ class Publisher:
     def _flush_at_last(self) -> None:
         try:
             self.flush()
-        except SpoolFull:
-            _logger.exception("publisher.events_lost", events=sum(map(len, self._all())))
+        except SpoolFull as error:
+            _logger.error("publisher.events_lost", events=sum(map(len, self._all())), reason=str(error))  # noqa: TRY400 - its text says all
 
     def _wake(self) -> None:
         """Wake the thread, starting it if necessary, to send what is due. Call it holding the buffer lock."""
