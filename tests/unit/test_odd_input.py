@@ -89,6 +89,14 @@ def test_a_name_that_is_too_long_is_one_short_line(tmp_path: Path) -> None:
     assert len(done.stderr) < 400
 
 
+@pytest.mark.programs
+@pytest.mark.parametrize("given", ["hook install", "up --data-dir d"])
+def test_a_current_directory_that_is_gone_is_one_line(given: str, tmp_path: Path) -> None:
+    done = shell(f"mkdir gone; cd gone; rmdir ../gone; {TELLBACK} {given}", tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == b"tellback: can't use the current directory: No such file or directory\n"
+
+
 @pytest.mark.parametrize("given", ["audit", "dead list", "outbox", "sessions", "turns", "bank show b", "records s"])
 def test_a_number_that_redis_could_not_take_is_refused(given: str) -> None:
     option = "--last" if given.startswith(("bank", "records")) else "--limit"

@@ -6,14 +6,14 @@ import os
 import pwd
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from tellback import connect
-from tellback.cli.app import app
+from tellback.cli.app import app, main
 from tellback.doctor.examination import _url_source
 from tellback.doctor.infrastructure import check_data_dir, check_spool
 from tellback.errors import ConfigurationError
@@ -56,6 +56,22 @@ def test_the_doctor_names_a_directory_that_belongs_to_another_user(closed: str, 
     assert directory.state == "wrong"
     assert directory.found.startswith(str(data))
     assert directory.found.endswith("is another user's")
+
+
+@as_root
+def test_a_path_in_a_directory_of_another_user_is_one_line(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Requirement A-493."""
+    data.mkdir(mode=0o700)
+    monkeypatch.setattr("sys.argv", ["tellback", "acl", "--one-redis", f"{data}/x"])
+    with suppress(SystemExit):
+        main()  # nobody may not be able to read the modules that it imports
+    capsys.readouterr()
+    with being_somebody_else(), pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"tellback: {data}/x/redis.acl: Permission denied\n"
 
 
 @as_root

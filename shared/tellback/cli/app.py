@@ -44,9 +44,11 @@ from tellback.cli import (
 from tellback.cli.common import PANELS, echo
 from tellback.cli.usage_hints import add_hint
 from tellback.sanitize import UNENCODABLE
+from tellback.truncation import truncate_chars
 
 HELP_OPTIONS: Final = ["-h", "--help"]
 _UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+_UNUSABLE: Final = frozenset({errno.ENAMETOOLONG, errno.EACCES, errno.ENOTDIR, errno.EROFS})
 _SHOWN: Final = 200  # characters of a file's name that is too long
 
 
@@ -164,8 +166,11 @@ def main() -> None:
         finally:
             sys.stdout.flush()  # here, since Python prints a traceback if it fails at the interpreter's end
     except OSError as error:
-        if error.errno == errno.ENAMETOOLONG and error.filename:
-            echo(f"tellback: {str(error.filename)[:_SHOWN]}...: {error.strerror}", err=True)
+        if error.errno in _UNUSABLE and error.filename:
+            echo(f"tellback: {truncate_chars(str(error.filename), _SHOWN)}: {error.strerror}", err=True)
+            raise SystemExit(2) from None
+        if error.errno == errno.ENOENT and not error.filename:  # of `os.getcwd`
+            echo(f"tellback: can't use the current directory: {error.strerror}", err=True)
             raise SystemExit(2) from None
         if error.errno not in _UNWRITABLE:
             raise
