@@ -68,7 +68,7 @@ def test_a_full_spool_refuses_the_event_and_keeps_what_it_took(
 
 
 def test_events_that_a_process_loses_at_its_end_are_one_line_of_its_log(
-    database: Database, layout: Layout, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    layout: Layout, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A person at the command line got two tracebacks before the error. Requirement A-492."""
     away = Settings(redis_url="redis://127.0.0.1:1/0", data_dir=str(tmp_path / "data"), spool_max_bytes=4096)

@@ -191,7 +191,7 @@ def test_a_host_that_is_gone_before_its_assignment_is_named(
     python.chmod(0o755)
     monkeypatch.setattr(hosts, "sys", SimpleNamespace(executable=str(python)))
     monkeypatch.setattr(HostAssignment, "to_line", lambda _: b"x" * 1_000_000)  # more than a pipe holds
-    with pytest.raises(HostFailed, match="exit code (3|-9)"):
+    with pytest.raises(HostFailed, match=r"exit code (3|-9)"):
         replayed(tb, talk(1), every=every, within=0.5)
 
 
