@@ -77,7 +77,8 @@ def stored_shards(team: str, stored: bytes) -> int:
     """
     shards = int(stored) if stored.isdigit() and len(stored) <= len(str(MAX_SHARDS)) else 0
     if not 1 <= shards <= MAX_SHARDS:
-        raise InvalidInput(f"team {team} is stored with {stored[:20]!r} shards; a team has 1 to {MAX_SHARDS}")
+        found = stored[:20].decode("ascii", "replace")
+        raise InvalidInput(f"team {team} is stored with {found!r} shards; a team has 1 to {MAX_SHARDS}")
     return shards
 
 

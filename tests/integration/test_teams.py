@@ -57,6 +57,8 @@ def test_a_team_is_created_listed_and_removed_with_all_its_keys(settings: Settin
     code, refusal = run(settings, "create", "acme", "--shards", "3")
     assert (code, "team acme exists and has 2 shards" in refusal) == (1, True)
     assert run(settings, "create", "acme") == (0, "acme: 2 shards\n")
+    assert run(settings, "create", "acme-3", "--shards", "1025")[0] == 2
+    assert not list(database.scan_step("tb:{acme-3.*", 1000)), "no command could use or remove it"
     for team in ("acme", "acme-2"):
         with connect(settings=msgspec.structs.replace(settings, team=team)) as tb:
             tb.prompt("s", "p").tool_invoked("search")

@@ -10,6 +10,7 @@ import typer
 
 from tellback.cli.common import OPERATE, JsonOption, UrlOption, echo, plain_text, report_errors, show_rows
 from tellback.cli.steering import ByOption, WhyOption
+from tellback.names import MAX_SHARDS
 from tellback.wording import count_phrase
 
 if TYPE_CHECKING:
@@ -72,7 +73,10 @@ def create(
     team: NameArgument,
     *,
     shards: Annotated[
-        int | None, typer.Option(help="Number of shards; it can't be changed later. Default: TELLBACK_SHARDS.", min=1)
+        int | None,
+        typer.Option(
+            min=1, max=MAX_SHARDS, help="Number of shards; it can't be changed later. Default: TELLBACK_SHARDS."
+        ),
     ] = None,
     redis_url: UrlOption = None,
 ) -> None:
