@@ -96,7 +96,12 @@ COULD_NOT_RUN: list[tuple[list[str], dict[str, Any], str]] = [
     ),
     (["true"], {"cwd": "link-out"}, "refused by this host's policy, rule directories: /"),
     (["sleep", "30"], {"timeout": 0.3}, "timed out after 0.3 s"),
-    (["true"], {"secret_env": ["OTHER_SECRET"]}, "refused by this host's policy, rule secret_env: OTHER_SECRET"),
+    (
+        ["true"],
+        {"secret_env": ["OTHER_SECRET"]},
+        "refused by this host's policy, rule secret_env: OTHER_SECRET is not among the names in "
+        "TELLBACK_COMMAND_SECRET_ENV",
+    ),
     (["true"], {"secret_env": ["UNSET"]}, "refused by this host's policy, rule secret_env: UNSET is not set"),
     (["true"], {"secret_env": ["SHORT"]}, "refused by this host's policy, rule secret_env: SHORT is not set here, or"),
     (["true"], {"env": {"PATH": "/nowhere"}}, "program not found: true"),

@@ -58,7 +58,7 @@ class Policy:
         found: dict[str, str] = {}
         for name in submitted.secret_env:
             if name not in self._secret_names:
-                raise Refused("secret_env", f"{name} is not among the names that commands may use here")
+                raise Refused("secret_env", f"{name} is not among the names in TELLBACK_COMMAND_SECRET_ENV")
             value = self._environ.get(name, "")
             if len(value) < MIN_VALUE_CHARS:
                 raise Refused("secret_env", f"{name} is not set here, or shorter than {MIN_VALUE_CHARS} characters")

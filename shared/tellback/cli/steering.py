@@ -92,7 +92,7 @@ def cancel(
         now = tb.context.database.now_ms()
         rows = [job_row(job, now) for job in found if Job(job.submitted, tb.context).cancel(reason=why, by=by)]
         if not rows:  # it ended between our look and the cancellation
-            raise NotFound(f"nothing to cancel: {f'session {session} has' if session else 'there is'} no such command")
+            raise NotFound(f"nothing to cancel: no unfinished command{f' of session {session}' if session else ''}")
     show_rows(rows, as_json=as_json, columns=("command_id", "state", "session", "command"), title="Cancelled")
 
 
