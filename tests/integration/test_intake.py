@@ -274,6 +274,25 @@ def test_a_wait_that_redis_refuses_is_an_error(layout: Layout, intake: Intake) -
         intake.read_next({lease: b"no id"}, 10, 10)
 
 
+@pytest.mark.usefixtures("number_of_streams")
+def test_clocks_are_read_in_the_round_trip_of_the_entries(
+    database: Database, layout: Layout, intake: Intake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consumer that lingers asked for a shard's clock when the first call after a second had come."""
+    shard = layout.shard(1)
+    lease = lease_of(intake, shard)
+    database.command("HSET", shard.key("clock"), "most", 5_000)  # set back by five seconds
+    database.command("XADD", lease.stream, "*", "m", "x")
+    reader = Intake(database, layout)  # knows no clock yet
+    assert list(reader.read_next({lease: b"0-0"}, 10, 10, "0-0").entries) == [lease]
+    monkeypatch.setattr(module, "set_back", asked_again)
+    assert reader.read_at(shard) > 1_000 * (database.now_ms() + 4_000)
+
+
+def asked_again(_: Database, shards: Sequence[Shard]) -> list[int]:
+    pytest.fail(f"a round trip for {shards}")
+
+
 def no_steps(_: Database, shards: Sequence[Shard]) -> list[int]:
     return [0] * len(shards)
 

@@ -132,7 +132,6 @@ class Consumer:
     def _apply_each(self, held: dict[Lease, None], read: Mapping[Lease, Sequence[RawEntry]], end: float) -> None:
         if not read:
             return
-        self._intake.note_clocks([lease.shard for lease in read])
         deferred = self.apply_together(read, or_release=True)
         if deferred is None:
             for lease in read:

@@ -51,14 +51,10 @@ class Intake:
 
     def read_at(self, shard: Shard) -> int:
         """Return the `read_at` of entries read now, in microseconds; 0 if stream ids show when they arrived."""
-        self.note_clocks([shard])
+        if self._unknown([shard]):
+            self._note_behind([shard], set_back(self._db, [shard]))
         late, _ = self._behind.get(shard, (0, 0.0))
         return 1000 * (self._db.now_ms() + late) if late > STEP_MS else 0
-
-    def note_clocks(self, shards: Sequence[Shard]) -> None:
-        """Prepare `read_at` for these shards, in one round trip for those that it does not know."""
-        if missing := self._unknown(shards):
-            self._note_behind(missing, set_back(self._db, missing))
 
     def _unknown(self, shards: Sequence[Shard]) -> list[Shard]:
         now = clock.monotonic()
@@ -197,10 +193,13 @@ class Intake:
             )
             for lease in leases
         ]
+        unknown = self._unknown([lease.shard for lease in leases])
+        # The clocks too, as in `take_each`: who lingers reads every 25 ms, and so knows them when an event comes.
         # Not repeated: if the reply is lost, its entries are pending, and a second read would get later ones.
-        replies = self._db.run_each(calls, also, first=first, repeat=False)
-        read = Read(notified=reply_of(replies.pop()) if also else None)
-        for lease, reply in zip(leases, without_errors(replies), strict=True):
+        replies = self._db.run_each(calls, [*also, *map(clock_read, unknown)], first=first, repeat=False)
+        self._note_behind(unknown, map(behind, replies[len(calls) + len(also) :]))
+        read = Read(notified=reply_of(replies[len(calls)]) if also else None)
+        for lease, reply in zip(leases, without_errors(replies[: len(calls)]), strict=True):
             # None: the stream has another type. As if its lease had passed on: the others' entries have been read.
             if reply is None or reply == b"fenced":
                 read.fenced.append(lease)
