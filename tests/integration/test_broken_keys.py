@@ -26,11 +26,10 @@ from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.fleet import TeamVisits
-from tellback.state.guidance_stats import bucket
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_listing import JobListing
 from tellback.state.jobs import CANDIDATES, JobClaimant, Jobs
-from tellback.state.keys import FAMILIES, FLEET, NOTIFICATIONS, Layout, stream_of
+from tellback.state.keys import FAMILIES, FLEET, NOTIFICATIONS, Layout, guidestats_of, stream_of
 from tellback.state.limits import LimitStore
 from tellback.state.quarantine import OF_A_SHARD
 from tellback.state.sessions import Sessions
@@ -207,7 +206,7 @@ def test_a_call_counts_once_whatever_a_shared_key_holds(
     tb: Tellback, consume: Callable[[], None], database: Database, name: str
 ) -> None:
     shard = tb.context.layout.of("s")
-    key = bucket(shard, database.now_ms()) if name == "guidestats" else shard.key(name)
+    key = guidestats_of(shard, database.now_ms()) if name == "guidestats" else shard.key(name)
     overwrite(database, key, FAMILIES[name].type)
     publish(tb, 1)
     consume()

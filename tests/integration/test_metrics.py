@@ -18,7 +18,8 @@ from tellback import OutgoingResponse, RoutingOutcome, Tellback, connect
 from tellback.cli.app import app
 from tellback.cli.metrics_collector import render_metrics
 from tellback.settings import Settings
-from tellback.state.guidance_stats import bucket, read_stats
+from tellback.state.guidance_stats import read_stats
+from tellback.state.keys import guidestats_of
 from tests.support.deliveries import answered, first
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.turns import HELLO, SENT, deadline_passes, delivered_now, opened, overdue, store, swept, view
@@ -68,7 +69,7 @@ def test_nothing_yet_is_zero_everywhere(tb: Tellback) -> None:
 @pytest.mark.parametrize("stored", [b"by hand", b"1.5", b"\xff"])
 def test_a_counter_that_is_no_number_hides_no_other(tb: Tellback, stored: bytes) -> None:
     database, shards = tb.context.database, tb.context.layout.all
-    today = bucket(shards[0], database.now_ms())
+    today = guidestats_of(shards[0], database.now_ms())
     for key, name in ((shards[0].key("cmdstats"), "failed"), (shards[0].key("sigstats"), "positive"), (today, "lines")):
         database.command("HSET", key, name, stored)
     database.command("HSET", today, b"\xff", 1, "since", stored)

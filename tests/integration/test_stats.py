@@ -17,8 +17,8 @@ from tellback.cli.app import app
 from tellback.guidance.summary import count_history
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.guidance_stats import bucket, read_stats
-from tellback.state.keys import FAMILIES, Layout
+from tellback.state.guidance_stats import read_stats
+from tellback.state.keys import FAMILIES, Layout, guidestats_of
 from tests.support import providers
 from tests.support.hooks import context_of, run_hook, tool_event
 from tests.support.measures import CALLS, call, counted, play, script, times
@@ -52,7 +52,7 @@ def test_counters_of_many_sessions_add_up_over_the_shards(
         play(tb, f"s{n}")
     consume()
     assert counted(database, layout) == times(12)
-    keys = [bucket(shard, database.now_ms()) for shard in layout.all]
+    keys = [guidestats_of(shard, database.now_ms()) for shard in layout.all]
     assert sum(database.command("EXISTS", key) for key in keys) == len(layout.all), "every shard has its part"
 
 
@@ -181,7 +181,7 @@ def test_days_are_kept_apart_added_up_and_left_out(
     consume()
     now, shard = database.now_ms(), layout.of("s")
     for ago, calls in ((1, 10), (20, 5), (34, 1), (35, 1_000)):
-        key = bucket(shard, now - ago * DAY_MS)
+        key = guidestats_of(shard, now - ago * DAY_MS)
         database.command("HSET", key, "tool:old:calls", calls, "since", now - ago * DAY_MS)
         database.command("EXPIRE", key, 3_600)
     found = answer(settings)
@@ -199,7 +199,7 @@ def test_a_bucket_lives_35_days_from_its_first_count_and_no_longer(
 ) -> None:
     play(tb, "s")
     consume()
-    key = bucket(layout.of("s"), database.now_ms())
+    key = guidestats_of(layout.of("s"), database.now_ms())
     first = int(database.command("PEXPIRETIME", key))
     assert 0 < int(database.command("PTTL", key)) <= 35 * DAY_MS
     play(tb, "s")
@@ -222,7 +222,7 @@ def test_a_flood_of_names_is_capped_and_what_is_left_over_is_one(
         tb.context.publisher.publish(event)
     consume()
     for shard in layout.all:
-        assert database.command("HLEN", bucket(shard, database.now_ms())) <= (FAMILIES["guidestats"].cap or 0)
+        assert database.command("HLEN", guidestats_of(shard, database.now_ms())) <= (FAMILIES["guidestats"].cap or 0)
     found = answer(settings)["summary"]
     assert found["totals"]["calls"] == 10_000 + 2 * CALLS
     assert found["totals"]["offered"] == 10_000 + 8
@@ -383,6 +383,6 @@ def test_counts_of_before_a_step_of_the_servers_clock_back_over_midnight_are_rea
 ) -> None:
     """A stream's ids stay at the later day, so its counts do too."""
     tomorrow = database.now_ms() + 86_400_000
-    key = bucket(layout.all[0], tomorrow)
+    key = guidestats_of(layout.all[0], tomorrow)
     database.pipeline([("HSET", key, "since", tomorrow, "tool:t:calls", 3), ("EXPIRE", key, 60)])
     assert [day.counters for day in read_stats(database, layout, 1)] == [{"tool:t:calls": 3}]

@@ -47,7 +47,7 @@ class Runtime:
         self.intake = lru_cache(TEAMS)(self._intake)
         self.dead = lru_cache(TEAMS)(self._dead)
 
-    @property
+    @cached_property
     def tracing(self) -> Tracing | None:
         """The tracing of this process, if it is set."""
         return tracing_of(self.settings, WORKER)

@@ -233,11 +233,8 @@ class ClientContext:
     """Asks whether the team may have one more session or bank."""
     local_recall: LocalRecall = field(init=False)
     """Answers recalls in this process if `recall_in_process` is set."""
-
-    @property
-    def tracing(self) -> Tracing | None:
-        """The tracing of this process, if it is set."""
-        return tracing_of(self.settings)
+    tracing: Tracing | None = field(init=False)
+    """The tracing of this process, if it is set."""
 
     def __post_init__(self) -> None:
         """Make the parts that depend on others; `object.__setattr__`, since the class is frozen."""
@@ -246,6 +243,7 @@ class ClientContext:
         object.__setattr__(self, "activity", ActivityNotice(self.database, self.layout))
         object.__setattr__(self, "admission", Admission(self.quick_database, self.layout, self.breaker))
         object.__setattr__(self, "local_recall", LocalRecall(self.settings, self.database, self.layout))
+        object.__setattr__(self, "tracing", tracing_of(self.settings))
 
     def flush(self) -> None:
         """Send the buffered events, for a call that must come after them.

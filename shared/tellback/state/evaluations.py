@@ -37,9 +37,8 @@ from tellback.state.evaluation_codec import (
     newest_fields,
     state_size,
 )
-from tellback.state.guidance_stats import DAY_MS, bucket
 from tellback.state.intake_lease import Fenced, IntakeEntry, Lease, committed
-from tellback.state.keys import FAMILIES, Layout, Shard
+from tellback.state.keys import DAY_MS, FAMILIES, Layout, Shard, guidestats_of
 from tellback.state.list_waiter import ListWaiter
 from tellback.state.readable import readable
 from tellback.state.script_calls import Arg, ScriptCall
@@ -205,7 +204,7 @@ class Evaluations:
         day = int(clock.wall() * 1000) // DAY_MS if day is None else day
         decision = scripts.take_feedback(
             evaluation=_keys(self._shard, id_).eval,
-            guidestats=bucket(self._shard, day * DAY_MS),
+            guidestats=guidestats_of(self._shard, day * DAY_MS),
             member=timer_member(self._shard, id_),
             day=day,
         )
@@ -225,7 +224,7 @@ class Evaluations:
             **lease.commit_of(change.entries),
             evaluation=keys.eval,
             hist=keys.hist,
-            guidestats=bucket(self._shard, change.entries[-1].at_ms),
+            guidestats=guidestats_of(self._shard, change.entries[-1].at_ms),
             version=loaded.version,
             new_version=committed_as.version,
             state=written,
@@ -253,7 +252,7 @@ class Evaluations:
         return scripts.commit_timer(
             evaluation=keys.eval,
             hist=keys.hist,
-            guidestats=bucket(self._shard, evaluation.at_ms),
+            guidestats=guidestats_of(self._shard, evaluation.at_ms),
             version=evaluation.loaded.version,
             new_version=new_version(),
             generation=evaluation.loaded.generation,

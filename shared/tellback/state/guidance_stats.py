@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
 from typing import Final
 
-from tellback import clock
 from tellback.state.database import Database
-from tellback.state.keys import Layout, Shard
+from tellback.state.keys import Layout
 from tellback.state.readable import counts_of
 
 DAYS: Final = 35
-DAY_MS: Final = 86_400_000
 _NAMES: Final = (b"names:", b"name:")
 
 
@@ -29,17 +26,6 @@ class Day:
     day: date
     since: int
     counters: Mapping[str, int]
-
-
-def bucket(shard: Shard, at_ms: int) -> str:
-    """Return the key of the counters for this moment."""
-    return _bucket(shard, at_ms // DAY_MS)
-
-
-@lru_cache(maxsize=1024)
-def _bucket(shard: Shard, day: int) -> str:
-    """Build the key once a day: every commit needs it."""
-    return shard.key("guidestats", clock.utc_day(day))
 
 
 def read_stats(database: Database, layout: Layout, days: int = DAYS) -> list[Day]:

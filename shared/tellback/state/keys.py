@@ -7,14 +7,17 @@ imitate another.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, Self
 
+from tellback import clock
 from tellback.errors import InvalidInput
 from tellback.names import Family, check_team, shard_of, turn_routing
 
 MINUTE: Final = 60
 HOUR: Final = 3_600
 DAY: Final = 86_400
+DAY_MS: Final = DAY * 1_000
 
 
 class KeyFamily(NamedTuple):  # no dataclass here: `tellback hook` builds keys and must not pay for that import
@@ -306,3 +309,14 @@ def stream_of(shard: Shard, family: Family) -> str:
 def mark_of(stream: str, writer: str) -> str:
     """Return the key of a writer's mark in an intake stream: the number of its last event there."""
     return f"{stream.replace('}:in:', '}:writer:', 1)}:{_quote(writer)}"
+
+
+def guidestats_of(shard: Shard, at_ms: int) -> str:
+    """Return the key of guidance's counters for this moment."""
+    return _guidestats_of_day(shard, at_ms // DAY_MS)
+
+
+@lru_cache(maxsize=1024)
+def _guidestats_of_day(shard: Shard, day: int) -> str:
+    """Build the key once a day: every commit needs it."""
+    return shard.key("guidestats", clock.utc_day(day))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tellback.contracts.signal_types import DECAY_PER_WEEK, KINDS, NEUTRAL, WEEK_MS
-from tellback.state.keys import DAY, FAMILIES, HOUR, MINUTE
+from tellback.state.keys import DAY_MS, FAMILIES, HOUR, MINUTE
 from tellback.state.lua_header import header_of
 
 FOLDER: Final = f"{__file__.rpartition('/')[0]}/lua"  # for the loader, and without pathlib to start fast
@@ -24,7 +24,7 @@ _CONSTANTS: Final = re.compile(r"^-- constants: (.+)$", re.MULTILINE)
 CONSTANTS: Final[Mapping[str, float | str | tuple[str, ...]]] = {
     "MINUTE_MS": MINUTE * 1_000,
     "HOUR_MS": HOUR * 1_000,
-    "DAY_MS": DAY * 1_000,
+    "DAY_MS": DAY_MS,
     "WEEK_MS": WEEK_MS,
     "NEUTRAL": NEUTRAL,
     "DECAY_PER_WEEK": DECAY_PER_WEEK,
