@@ -74,7 +74,7 @@ class Prompt:
         self._agents = AgentPrompts(begin_agent or (lambda name: Prompt(context, id_._replace(evaluation=name))))
         self._id = id_
         self._observer = observer or build_observer(context, id_.evaluation, (), None, Observations())
-        self._files = files or FileWatch(id_, ())
+        self._files = files
         self._mailbox = Evaluations(context.quick_database, context.layout.of(id_.session))
         self._refused = CircuitBreaker()  # for this mailbox alone: other prompts of the client continue
         self._unanswered: list[str] = []  # operations whose reply was lost; repeating one returns the same feedback
@@ -235,7 +235,8 @@ class Prompt:
 
     def _publish_call(self, event: ToolInvoked) -> None:
         """Publish a tool call, after the files that exist by now: this call is the one that fires their triggers."""
-        self._files.publish_new_files(self._context.publisher.publish)
+        if self._files is not None:
+            self._files.publish_new_files(self._context.publisher.publish)
         self._context.publisher.publish(event)
 
     def feedback(self, wait: float = 0.0) -> list[Feedback]:
@@ -353,7 +354,8 @@ def begin_prompt(
             evaluation=agent, delivery=delivery, observations=own,
         )  # fmt: skip
 
-    return Prompt(context, id_, FileWatch(id_, asked), observer, begin_agent)
+    files = FileWatch(id_, asked) if any(spec.trigger.file_created for spec in asked) else None
+    return Prompt(context, id_, files, observer, begin_agent)
 
 
 def check_session(session: object) -> str:

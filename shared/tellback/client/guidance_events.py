@@ -255,7 +255,7 @@ class FileWatch:
         self._missing = {spec.trigger.file_created for spec in specs} - {None}
 
     def publish_new_files(self, publish: Callable[[FileSeen], None]) -> None:
-        """Publish the files that exist by now. This costs nothing if no trigger waits for a file."""
+        """Publish the files that exist by now."""
         for name in tuple(self._missing):
             if name is None or not os.path.exists(name):  # noqa: PTH110 - never raises, whatever the name is
                 continue
