@@ -99,8 +99,10 @@ COULD_NOT_RUN: list[tuple[list[str], dict[str, Any], str]] = [
     (
         ["true"],
         {"secret_env": ["OTHER_SECRET"]},
-        "refused by this host's policy, rule secret_env: OTHER_SECRET is not among the names in "
-        "TELLBACK_COMMAND_SECRET_ENV",
+        (
+            "refused by this host's policy, rule secret_env: OTHER_SECRET is not among the names in "
+            "TELLBACK_COMMAND_SECRET_ENV"
+        ),
     ),
     (["true"], {"secret_env": ["UNSET"]}, "refused by this host's policy, rule secret_env: UNSET is not set"),
     (["true"], {"secret_env": ["SHORT"]}, "refused by this host's policy, rule secret_env: SHORT is not set here, or"),
