@@ -190,7 +190,11 @@ def test_a_host_that_is_gone_before_its_assignment_is_named(
     python.write_text("#!/bin/sh\nexit 3\n")
     python.chmod(0o755)
     monkeypatch.setattr(hosts, "sys", SimpleNamespace(executable=str(python)))
-    monkeypatch.setattr(HostAssignment, "to_line", lambda _: b"x" * 1_000_000)  # more than a pipe holds
+
+    def long_line(_: HostAssignment) -> bytes:
+        return b"x" * 1_000_000  # more than a pipe holds
+
+    monkeypatch.setattr(HostAssignment, "to_line", long_line)
     with pytest.raises(HostFailed, match=r"exit code (3|-9)"):
         replayed(tb, talk(1), every=every, within=0.5)
 
