@@ -6,7 +6,7 @@ installed. What starts with each tool call or must not stall uses `Backoff.delay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -82,6 +82,15 @@ def retry(
         before_sleep=announce,
         reraise=True,
     )(attempt)
+
+
+def sleep_between(steps: Iterable[T | float]) -> Iterator[T]:
+    """Yield the items among the steps of a poll; each other step is a number of seconds to sleep."""
+    for step in steps:
+        if isinstance(step, float | int):
+            clock.sleep(step)
+        else:
+            yield step
 
 
 def _wait(stop: threading.Event | None, seconds: float) -> None:

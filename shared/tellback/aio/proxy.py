@@ -1,33 +1,35 @@
 """The classes of `tellback.aio`, built from the client's: each method runs in a thread and you await its result.
 
 Nothing in the client is written twice. A method that would wait is instead polled without waiting, so a thousand
-waiting tasks hold no thread. A new class of the client belongs in `WRAPPED_CLASSES`; a method that waits, in `WAITING`.
+waiting tasks hold no thread. A new class of the client belongs in `WRAPPED_CLASSES`; a method that waits, in `WAITING`;
+an iterator that waits, in `POLLED`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import functools
 import inspect
+import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, NamedTuple, cast
 
 from tellback import clock
+from tellback.aio.call_threads import CallThreads
 from tellback.backoff import Backoff
 from tellback.client.banks import Bank
 from tellback.client.commands import Job
 from tellback.client.connection import Tellback
 from tellback.client.connection import connect as connect_now
 from tellback.client.guidance import Prompt
-from tellback.client.outbox import OutboxDelivery
+from tellback.client.outbox import OutboxDelivery, poll_outbox
 from tellback.client.signal_session import SignalSession
 from tellback.client.turns import Turn
-from tellback.errors import InvalidInput, StateConflict, Timeout
-from tellback.forks import run_in_child
+from tellback.contracts.turns import RoutingOutcome
+from tellback.errors import InvalidInput, Timeout, Unavailable
 from tellback.settings import Settings
 from tellback.state.dead_letters import DeadLetters
 
@@ -41,8 +43,6 @@ NONBLOCKING: Final = frozenset({(Bank, "session")})  # these neither call Redis 
 
 # These publish an event, as every method of a prompt does, so they run in the publishing threads.
 PUBLISHING: Final = frozenset({(Tellback, "prompt"), (Tellback, "context_changed")})
-
-MAX_PUBLISHING: Final = 4  # threads; few are enough, since publishing doesn't wait for Redis
 
 # A waiting call polls. It starts fast for an answer that is nearly there, and slows down so that many waiting tasks
 # don't keep the threads busy; the longest delay is also the most that polling adds to a wait.
@@ -74,62 +74,15 @@ WAITING: Final[Mapping[tuple[type[Any], str], WaitingMethod]] = {
 }
 
 
-class CallThreads:
-    """The bounded thread pools of one connection; further calls queue without blocking the event loop.
-
-    Calls that only publish have threads of their own, so reporting a tool call never queues behind calls that wait for
-    Redis.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._closed = False
-        self._begin()
-        run_in_child(self._begin)
-
-    def _begin(self) -> None:
-        """Start with no threads, also in a forked child: its pools would count the parent's, and start none."""
-        self._pool = ThreadPoolExecutor(self._most, thread_name_prefix="tellback-aio")
-        self._publishers = ThreadPoolExecutor(
-            min(self._most, MAX_PUBLISHING), thread_name_prefix="tellback-aio-publish"
-        )
-        if self._closed:
-            self.close()
-
-    async def run(
-        self, call: Callable[[], Any], unclaimed: Callable[[Any], None] | None = None, *, publishes: bool = False
-    ) -> Any:
-        """Return the result of `call`, run in a thread.
-
-        A call that is cancelled before it starts never runs. One that is cancelled later still finishes, and its result
-        goes to `unclaimed`. Set `publishes` for a call that only publishes an event and doesn't wait for Redis.
-
-        Raises:
-            StateConflict: the connection is closed.
-        """
-        context = contextvars.copy_context()
-        try:
-            future: Future[Any] = (self._publishers if publishes else self._pool).submit(context.run, call)
-        except RuntimeError:
-            raise StateConflict("this client is closed: connect again") from None
-        try:
-            return await asyncio.wrap_future(future)
-        except asyncio.CancelledError:
-            # A running thread can't be stopped. Without this the feedback that it takes from a mailbox would be lost.
-            if unclaimed is not None and not future.cancelled():
-                future.add_done_callback(functools.partial(_deliver_result, unclaimed))
-            raise
-
-    def close(self) -> None:
-        """Refuse further calls; running ones finish by themselves."""
-        self._closed = True
-        self._pool.shutdown(wait=False)
-        self._publishers.shutdown(wait=False)
+def _poll_outbox(client: Tellback, *args: Any, **kwargs: Any) -> Iterator[OutboxDelivery | float]:
+    return poll_outbox(client.context, *args, **kwargs)
 
 
-def _deliver_result(unclaimed: Callable[[Any], None], future: Future[Any]) -> None:
-    if not future.cancelled() and future.exception() is None:
-        unclaimed(future.result())
+POLLED: Final[Mapping[tuple[type[Any], str], Callable[..., Iterator[Any]]]] = {
+    (Tellback, "outbox"): _poll_outbox,
+    (Job, "follow"): Job._poll_output,  # noqa: SLF001 - as above
+}
+"""The steps of iterators that wait: items, and the seconds until the next poll, during which no thread is held."""
 
 
 class AsyncProxy:
@@ -167,9 +120,9 @@ def wrap_result(value: Any, threads: CallThreads) -> Any:
     return value if cls is None else cls(value, threads)
 
 
-def _bound_call(self: AsyncProxy, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], Any]:
+def _bound_call(call: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], Any]:
     given = {key: _unwrap_argument(value) for key, value in kwargs.items()}
-    return functools.partial(getattr(self._target, name), *map(_unwrap_argument, args), **given)
+    return functools.partial(call, *map(_unwrap_argument, args), **given)
 
 
 def _unwrap_argument(value: Any) -> Any:
@@ -184,7 +137,7 @@ def _unwrap_argument(value: Any) -> Any:
 def _threaded_method(name: str, function: Callable[..., Any], *, publishes: bool = False) -> Callable[..., Any]:
     @functools.wraps(function)
     async def method(self: AsyncProxy, *args: Any, **kwargs: Any) -> Any:
-        call = _bound_call(self, name, args, kwargs)
+        call = _bound_call(getattr(self._target, name), args, kwargs)
         return wrap_result(await self._threads.run(call, publishes=publishes), self._threads)
 
     return method
@@ -193,7 +146,7 @@ def _threaded_method(name: str, function: Callable[..., Any], *, publishes: bool
 def _direct_method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def method(self: AsyncProxy, *args: Any, **kwargs: Any) -> Any:
-        return wrap_result(_bound_call(self, name, args, kwargs)(), self._threads)
+        return wrap_result(_bound_call(getattr(self._target, name), args, kwargs)(), self._threads)
 
     return method
 
@@ -257,16 +210,29 @@ async def _ask_until(self: AsyncProxy, target: Callable[..., Any], argument: str
         await asyncio.sleep(delay if left is None else min(delay, left))
 
 
-def _iterator_method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _iterator_method(begin: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     async def method(self: AsyncProxy, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
-        call = _bound_call(self, name, args, kwargs)
-        items: Iterator[Any] = await self._threads.run(call)
+        items: Iterator[Any] = await self._threads.run(_bound_call(begin, (self._target, *args), kwargs))
         step = functools.partial(next, items, _END)
-        while (item := await self._threads.run(step)) is not _END:
-            yield wrap_result(item, self._threads)
+        while (item := await self._threads.run(step, _give_back)) is not _END:
+            if isinstance(item, float):
+                await asyncio.sleep(item)
+            else:
+                yield wrap_result(item, self._threads)
 
     return method
+
+
+def _give_back(item: Any) -> None:
+    """Give back the delivery that a cancelled task had claimed: unsettled, it would wait until its lease ends."""
+    if isinstance(item, OutboxDelivery):
+        threading.Thread(target=_settle_unsent, args=(item,), name="tellback-aio-give-back").start()
+
+
+def _settle_unsent(delivery: OutboxDelivery) -> None:
+    with suppress(Unavailable):  # then the lease ends
+        delivery.settle(RoutingOutcome(attempted=False, error="the task that waited for it was cancelled"))
 
 
 def _plain_property(name: str) -> property:
@@ -316,7 +282,7 @@ def _build_member(cls: type[Any], name: str, function: Callable[..., Any]) -> Ca
     if (cls, name) in NONBLOCKING:
         return _direct_method(name, function)
     if is_iterator(function):
-        return _iterator_method(name, function)
+        return _iterator_method(POLLED.get((cls, name), function), function)
     return _threaded_method(name, function, publishes=cls is Prompt or (cls, name) in PUBLISHING)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from tellback import clock
-from tellback.backoff import retry
+from tellback.backoff import Backoff, retry, sleep_between
 from tellback.client.client_context import ClientContext
 from tellback.commands.checks import addressing_error, submission_error
 from tellback.commands.gate import evaluate_gate
@@ -39,6 +39,7 @@ from tellback.state.jobs import Jobs
 from tellback.state.records import BACKOFF, CAP, RETRY_SECONDS, Records
 
 POLL_SECONDS: Final = 0.5  # one blocking read of output; a command that never prints shows only in its record
+IDLE: Final = Backoff(first=0.01, longest=0.25)  # between two reads that do not block
 
 _FollowReply = list[tuple[int, FollowedPiece]]
 
@@ -48,12 +49,16 @@ def follow_output(
     submitted: CommandSubmitted,
     next_attempt: Callable[[str], str | None],
     timeout: float | None,
-) -> Iterator[OutputPiece]:
-    """Yield the output of a command and of its further attempts. See `tellback.Job.follow`."""
+    block: float,
+) -> Iterator[OutputPiece | float]:
+    """Yield the output of a command and of its further attempts, and the seconds to wait until the next poll.
+
+    One poll waits at most `block` seconds. See `tellback.Job.follow`.
+    """
     end = clock.monotonic() + (math.inf if timeout is None else timeout)
     command_id: str | None = submitted.command_id
     while command_id is not None:
-        record = yield from _FollowedAttempt(context, submitted.session, command_id, end).pieces()
+        record = yield from _FollowedAttempt(context, submitted.session, command_id, end).steps(block)
         command_id = None if record.may_advance else next_attempt(command_id)
 
 
@@ -71,31 +76,31 @@ class _FollowedAttempt:
         self._ended = False  # the worker has published its last piece
         self._record: CommandRecord | None = None
 
-    def pieces(self) -> Generator[OutputPiece, None, CommandRecord]:
-        """Yield pieces until there is a record, and return the record.
+    def steps(self, block: float) -> Generator[OutputPiece | float, None, CommandRecord]:
+        """Yield pieces, and delays between polls, until there is a record, and return the record.
 
         Raises:
             Timeout: there is no record in time.
             NotFound: newer records of the session have replaced it.
             Unavailable: Redis has been away for `RETRY_SECONDS` seconds.
         """
-        wait = 0.0
-        while not self._ended:
+        wait, delays = 0.0, IDLE.delays()
+        while True:
             found = self._poll_with_retry(wait)
             for number, piece in found:
                 yield from self._new_pieces(number, piece)
             if not found and self._record is not None:
-                yield from self._final_pieces(self._record)
+                if not self._ended:
+                    yield from self._final_pieces(self._record)
                 return self._record
             left = self._end - clock.monotonic()
             if not found and left <= 0:
-                raise self._timeout_error()
-            wait = 0.0 if self._record else max(0.0, min(POLL_SECONDS, left))
-        left = self._end - clock.monotonic()
-        record = self._record or self._records.wait(self._session, self._command_id, left)
-        if record is None:
-            raise self._timeout_error()
-        return record
+                raise Timeout(f"command {self._command_id} has no record in the time that was given; it may still run")
+            wait = 0.0 if self._record else max(0.0, min(block, left))
+            if found:
+                delays = IDLE.delays()
+            elif not wait:
+                yield max(0.0, min(next(delays), left))
 
     def _poll_with_retry(self, wait: float) -> _FollowReply:
         """Poll once for `wait` seconds, and retry while Redis is away, so that its restart doesn't end the output."""
@@ -103,6 +108,9 @@ class _FollowedAttempt:
         return retry(lambda: self._poll(wait), BACKOFF, end=min(self._end, away_until))
 
     def _poll(self, wait: float) -> _FollowReply:
+        if self._ended:
+            self._record = self._record or self._records.wait(self._session, self._command_id, wait)
+            return []
         found = self._read_output(wait)
         if not found and self._record is None:
             self._record = self._records.wait(self._session, self._command_id, 0.0)
@@ -125,9 +133,6 @@ class _FollowedAttempt:
         for stream, tail in tails:
             if tail:
                 yield OutputPiece(command_id=self._command_id, stream=stream, text=f"{tail}\n", recorded=True)
-
-    def _timeout_error(self) -> Timeout:
-        return Timeout(f"command {self._command_id} has no record in the time that was given; it may still run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +182,11 @@ class Job:
             NotFound: the command ended long ago, and newer records of its session have replaced its record.
             Unavailable: Redis has not answered for 30 seconds. Start again later.
         """
+        return sleep_between(self._poll_output(timeout, POLL_SECONDS))
+
+    def _poll_output(self, timeout: float | None = None, block: float = 0.0) -> Iterator[OutputPiece | float]:
         self._context.publisher.flush()
-        return follow_output(self._context, self.submitted, self._next_attempt, timeout)
+        return follow_output(self._context, self.submitted, self._next_attempt, timeout, block)
 
     def cancel(self, *, reason: str = "", by: str = "") -> bool:
         """Cancel the command, queued or running; return False if it already has a record. Requirements C-21 to C-24.

@@ -14,7 +14,7 @@ from typing import Final, Literal
 import msgspec
 
 from tellback import clock
-from tellback.backoff import Backoff
+from tellback.backoff import Backoff, sleep_between
 from tellback.client.client_context import ClientContext
 from tellback.client.turn_checks import check_name, check_struct, check_wait, to_milliseconds
 from tellback.contracts.limits import MAX_ERROR_CHARS
@@ -96,6 +96,18 @@ def outbox(
         InvalidInput: an argument is wrong; the message names it.
         Unavailable: Redis does not answer. Start again later; nothing is lost.
     """
+    return sleep_between(poll_outbox(context, channel, wait=wait, reconcile=reconcile))
+
+
+def poll_outbox(
+    context: ClientContext, channel: str, *, wait: float = 0.0, reconcile: Reconcile | None = None
+) -> Iterator[OutboxDelivery | float]:
+    """Yield deliveries as `outbox` does, and the seconds to wait until the next poll, for who must not block.
+
+    Raises:
+        InvalidInput: as there.
+        Unavailable: as there.
+    """
     # Checked here and not in the generator, where a mistake would raise only at the first delivery.
     check_name("channel", channel)
     wait = check_wait(wait)
@@ -114,7 +126,9 @@ def open_outbox_store(database: Database, layout: Layout, settings: Settings) ->
     return Outbox(database, layout, _outbox_limits(settings), gap_ms(settings.beat_period))
 
 
-def _deliveries(store: Outbox, channel: str, wait: float, reconcile: Reconcile | None) -> Iterator[OutboxDelivery]:
+def _deliveries(
+    store: Outbox, channel: str, wait: float, reconcile: Reconcile | None
+) -> Iterator[OutboxDelivery | float]:
     end, delays, note_at = clock.monotonic() + wait, BACKOFF.delays(), 0.0
     while True:
         if clock.monotonic() >= note_at:
@@ -136,7 +150,7 @@ def _deliveries(store: Outbox, channel: str, wait: float, reconcile: Reconcile |
         left = end - clock.monotonic()
         if left <= 0:
             return
-        clock.sleep(min(next(delays), left))
+        yield min(next(delays), left)
 
 
 def _reconcile(store: Outbox, channel: str, reconcile: Reconcile) -> None:
