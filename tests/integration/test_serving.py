@@ -15,8 +15,10 @@ import msgspec
 import pytest
 
 from tellback import OutboxDelivery, RoutingOutcome, Tellback, connect
+from tellback.client import outbox
 from tellback.errors import ConfigurationError
 from tellback.settings import Settings
+from tellback.state.outbox import Outbox
 from tellback.transports import PrintTransport, WebhookTransport, serve, verify
 from tests.support.deliveries import answered, first, round_of, seen
 from tests.support.http_server import http_server, reply, silent
@@ -75,6 +77,26 @@ def test_what_is_returned_and_no_outcome_counts_as_ambiguous(tb: Tellback) -> No
     serve(tb, "chat", Forgets(), stop=stop)
     assert len(taken) == 1
     assert seen(tb, turn).delivery == "ambiguous"
+
+
+def test_an_idle_transport_notes_its_polls_at_times_only(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It noted one in each half a second: three more writes to Redis, beside two reads."""
+    stop, polls, notes = threading.Event(), list[str](), list[str]()
+
+    def has_ready(_store: Outbox, channel: str) -> bool:
+        polls.append(channel)
+        if len(polls) == 20:
+            stop.set()
+        return False
+
+    def note_polled(_store: Outbox, channel: str) -> None:
+        notes.append(channel)
+
+    monkeypatch.setattr(outbox, "POLLED_NOTE_SECONDS", 1e9)
+    monkeypatch.setattr(Outbox, "note_polled", note_polled)
+    monkeypatch.setattr(Outbox, "has_ready", has_ready)
+    serve(tb, "chat", PrintTransport(), stop=stop)
+    assert (len(polls), notes) == (20, ["chat"])
 
 
 def test_what_one_thread_cannot_go_on_from_ends_the_process(settings: Settings) -> None:

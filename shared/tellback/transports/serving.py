@@ -6,6 +6,7 @@ settle an outcome, the lease expires and the outbox decides.
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from contextlib import suppress
@@ -15,13 +16,11 @@ from typing import Final, Protocol, TextIO, cast
 from tellback import clock
 from tellback.backoff import Backoff, retry
 from tellback.client.connection import Tellback
-from tellback.client.outbox import OutboxDelivery, Reconcile
+from tellback.client.outbox import OutboxDelivery, Reconcile, poll_outbox
 from tellback.contracts.turns import RoutingOutcome
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.log import get_logger
 from tellback.sanitize import terminal_text
-
-IDLE_WAIT: Final = 0.5  # seconds; bounds how long an idle loop takes to notice `stop`
 
 BACKOFF: Final = Backoff(first=0.5, longest=5.0)
 
@@ -72,12 +71,13 @@ def serve(
 def _send_due(
     tb: Tellback, channel: str, transport: Transport, stop: threading.Event, reconcile: Reconcile | None
 ) -> None:
-    deliveries = tb.outbox(channel, wait=IDLE_WAIT, reconcile=reconcile)
+    steps = poll_outbox(tb.context, channel, wait=math.inf, reconcile=reconcile)
     while not stop.is_set():  # checked before taking the next one, which would wait for its lease to expire
-        delivery = next(deliveries, None)
-        if delivery is None:
-            return
-        _settle_delivery(delivery, _send_delivery(transport, delivery), stop)
+        step = next(steps)
+        if isinstance(step, OutboxDelivery):
+            _settle_delivery(step, _send_delivery(transport, step), stop)
+        else:
+            stop.wait(step)
 
 
 def _send_delivery(transport: Transport, delivery: OutboxDelivery) -> RoutingOutcome:
