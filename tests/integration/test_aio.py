@@ -298,8 +298,11 @@ def test_connecting_to_a_stopped_redis_holds_nobody_up(tmp_path: Path) -> None:
 def test_what_a_cancelled_call_had_taken_comes_with_the_next_one(
     wait: float, database: Database, settings: Settings
 ) -> None:
+    """A subagent's prompt is another object each time: what a call of one had taken was lost for the others."""
+
     async def scene(tb: aio.Tellback) -> list[str]:
-        prompt = await tb.prompt("s", "p", evaluation="e")
+        main = await tb.prompt("s", "p", evaluation="e")
+        prompt = await main.for_agent("a")
         client: Any = prompt
         take, release = client._target.feedback, threading.Event()
         loop, begun = asyncio.get_running_loop(), asyncio.Event()
@@ -310,7 +313,7 @@ def test_what_a_cancelled_call_had_taken_comes_with_the_next_one(
             return take(wait)
 
         client._target.feedback = slow
-        key = client._target._context.layout.of("s").key("mailbox", "s", "p", "e")
+        key = client._target._context.layout.of("s").key("mailbox", "s", "p", prompt.evaluation)
         database.command("RPUSH", key, b'{"provider_name":"X","summary":"kept"}')
         task = asyncio.create_task(prompt.feedback(wait=5))
         await begun.wait()
@@ -321,7 +324,7 @@ def test_what_a_cancelled_call_had_taken_comes_with_the_next_one(
         client._target.feedback = take
         await asyncio.to_thread(wait_until, lambda: client._kept, "the cancelled call took it and kept it")
         database.command("RPUSH", key, b'{"provider_name":"X","summary":"new"}')
-        given = [*await prompt.feedback(wait=wait), *await prompt.feedback(wait=wait)]
+        given = [feedback for _ in range(2) for feedback in await (await main.for_agent("a")).feedback(wait=wait)]
         return [feedback.summary for feedback in given]
 
     assert run(scene, settings) == ["kept", "new"]

@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iter
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, NamedTuple, cast
+from weakref import WeakKeyDictionary
 
 from tellback import clock
 from tellback.aio.call_threads import CallThreads
@@ -85,6 +86,10 @@ POLLED: Final[Mapping[tuple[type[Any], str], Callable[..., Iterator[Any]]]] = {
 """The steps of iterators that wait: items, and the seconds until the next poll, during which no thread is held."""
 
 
+_kept_by_prompt: Final[WeakKeyDictionary[Prompt, deque[Any]]] = WeakKeyDictionary()
+"""Feedback that cancelled calls had taken. `Prompt.for_agent` gives one prompt of the client as many proxies."""
+
+
 class AsyncProxy:
     """An object of the client and the threads that run its methods."""
 
@@ -93,7 +98,7 @@ class AsyncProxy:
     def __init__(self, target: Any, threads: CallThreads) -> None:
         self._target = target
         self._threads = threads
-        self._kept: deque[Any] = deque()
+        self._kept = _kept_by_prompt.setdefault(target, deque()) if isinstance(target, Prompt) else deque[Any]()
 
     def __repr__(self) -> str:
         return f"<aio {self._target!r}>"
