@@ -18,6 +18,7 @@ from tellback import Settings, SpoolFull, connect
 from tellback.contracts.message import new_event_id
 from tellback.contracts.signals import SignalBatch, SignalItem
 from tellback.messaging.publisher import Publisher
+from tellback.messaging.spool import Spool
 from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.keys import Layout, stream_of
@@ -284,3 +285,47 @@ def test_who_only_takes_decisions_sends_what_a_dead_process_left(
     clean.send_orphans(Family.EVENTS)
     assert clean._thread is None, "nothing is left: no thread is needed"
     clean.close()
+
+
+def test_events_whose_spooling_is_interrupted_stay_in_memory(
+    database: Database, layout: Layout, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requirement A-482. Ctrl-C while they were written lost them, although the program may go on."""
+    publisher = Publisher(Database("redis://127.0.0.1:1/0"), layout, settings)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(Spool, "append", interrupted)
+        for number in range(8):
+            publisher.publish(call(f"call{number}", session=f"s{number}"))
+        with pytest.raises(KeyboardInterrupt):
+            publisher.flush()
+    publisher._db = database
+    publisher.flush()
+    assert sum(database.command("XLEN", stream_of(shard, Family.EVENTS)) for shard in layout.all) == 8
+    publisher.close()
+
+
+def test_a_refusal_that_is_raised_again_keeps_no_more_frames_alive(
+    layout: Layout, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that continued while its spool was full held every refused event, and logged a frame for each."""
+    publisher = Publisher(Database("redis://127.0.0.1:1/0"), layout, settings)
+
+    def full(*_: object) -> None:
+        raise SpoolFull("no room")
+
+    def frames() -> int:
+        with pytest.raises(SpoolFull) as refused:
+            publisher.publish(call("refused"))
+        return len(refused.traceback)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(Spool, "append", full)
+        publisher.publish(call("taken"))
+        with pytest.raises(SpoolFull):
+            publisher.flush()
+        assert {frames() for _ in range(20)} == {frames()}
+    publisher.close()

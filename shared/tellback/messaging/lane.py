@@ -102,6 +102,15 @@ class Lane:
         """True if it is time to send; after a failure a lane waits `RETRY_SECONDS`."""
         return clock.monotonic() >= self._next_try if self.needs_retry else bool(self._buffer)
 
+    def refuse_if_full(self) -> None:
+        """Return unless what is in memory found no room on disk.
+
+        Raises:
+            SpoolFull: it did not.
+        """
+        if self.full is not None:
+            raise self.full.with_traceback(None)  # or each time would add to the frames that it keeps alive
+
     def fits_call(self, events: int) -> bool:
         """Check whether what is in memory may be sent by one call: at most so many events, and in bytes."""
         return len(self._buffer) <= events and self._bytes <= CALL_BYTES

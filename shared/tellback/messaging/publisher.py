@@ -102,8 +102,7 @@ class Publisher:
             if self._closed:
                 raise StateConflict("this client is closed: connect again")
             lane = self._lanes.get(name) or self._open(family, name, stream)
-            if lane.full is not None:
-                raise lane.full
+            lane.refuse_if_full()
             lane.append(raw)
             accepted()
             self._fresh += 1
@@ -146,7 +145,8 @@ class Publisher:
         if self._interrupts_itself:
             self._keep_apart()
         away = self._flush()
-        self._raise_full()
+        for lane in self._all():
+            lane.refuse_if_full()
         return away
 
     def spool(self, away: Unavailable) -> None:
@@ -157,17 +157,14 @@ class Publisher:
         """
         if self._interrupts_itself or not self._send_lock.acquire(blocking=False):
             with self._buffer_lock:  # another thread may wait for Redis too, with events that go before these
-                return self._keep_apart()
+                self._keep_apart()
+                return
         try:
             self._send(self._all(), away)
         finally:
             self._send_lock.release()
-        return self._raise_full()
-
-    def _raise_full(self) -> None:
         for lane in self._all():
-            if lane.full is not None:
-                raise lane.full
+            lane.refuse_if_full()
 
     def _flush(self) -> Unavailable | None:
         if self._interrupts_itself:
@@ -339,10 +336,9 @@ class Publisher:
         except (TellbackError, exceptions.RedisError, OSError) as trouble:  # OSError comes from the spool's files
             self._keep(lane, self._emptied([lane])[0], trouble)
             return trouble if isinstance(trouble, Unreachable) else None
-        if recovering:  # other processes may have died while Redis was away
-            with self._buffer_lock:
-                if self._find_left(lane.total.family):
-                    self._wake()
+        with self._buffer_lock:
+            if recovering and self._find_left(lane.total.family):  # of processes that died while Redis was away
+                self._wake()
         return self._send_buffered([lane])
 
     def _send_spooled(self, events: Sequence[SpooledEvent]) -> None:
@@ -363,19 +359,21 @@ class Publisher:
         """Send the lanes' events in memory; return the error if Redis does not answer at all."""
         waiting = self._emptied(lanes)
         outcomes = [AppendOutcome() for _ in lanes]
+        left = list(zip(lanes, waiting, outcomes, strict=True))
         try:
             self._append(waiting, outcomes)
+            while left:
+                lane, events, outcome = left.pop(0)
+                if outcome.trouble is None:
+                    lane.emptied()
+                else:
+                    self._keep(lane, events[outcome.sent :], outcome.trouble)
         except BaseException:  # for example Ctrl-C in a caller's thread, whose program may continue
             with self._buffer_lock:
-                for lane, events, outcome in zip(lanes, waiting, outcomes, strict=True):
+                for lane, events, outcome in left:
                     lane.put_back(events[outcome.sent :])
                 self._wake()
             raise
-        for lane, events, outcome in zip(lanes, waiting, outcomes, strict=True):
-            if outcome.trouble is None:
-                lane.emptied()
-            else:
-                self._keep(lane, events[outcome.sent :], outcome.trouble)
         return next((outcome.trouble for outcome in outcomes if isinstance(outcome.trouble, Unreachable)), None)
 
     def _append(self, waiting: Sequence[Sequence[SpooledEvent]], outcomes: Sequence[AppendOutcome]) -> None:
@@ -392,9 +390,11 @@ class Publisher:
     def _keep(self, lane: Lane, events: list[SpooledEvent], trouble: Exception) -> None:
         try:
             lane.keep(events, trouble)
-        except SpoolFull as full:
+        except BaseException as error:  # as above
             with self._buffer_lock:
                 lane.put_back(events)
-                lane.full = full
+                if not isinstance(error, SpoolFull):
+                    raise
+                lane.full = error
         else:
             lane.emptied()
