@@ -28,6 +28,18 @@ def test_an_item_of_openai_takes_it_as_a_mapping_does() -> None:
     assert item.output == "42\n\nx"
 
 
+def test_a_result_that_json_has_no_form_for_carries_guidance_too() -> None:
+    """Requirement A-484. The tool had succeeded, and the agent got an exception of ours in place of its result."""
+    from langchain_core.tools import tool
+
+    @tool
+    def pairs(a: int) -> dict[tuple[int, int], int]:
+        """Count pairs."""
+        return {(a, a): 1}
+
+    assert guided_tool(pairs, Guide()).invoke({"a": 1}) == f"{{(1, 1): 1}}\n\n{GOAL}"
+
+
 def test_feedback_that_waits_outlives_a_langchain_tool_that_raises() -> None:
     from langchain_core.tools import tool
 

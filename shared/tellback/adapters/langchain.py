@@ -158,7 +158,10 @@ def append_to(result: Any, guidance: Guidance, call_id: str | None) -> Any:
         if not guidance.text:
             return result
         # Any other result would become text for the model anyway; as JSON it stays readable beside the guidance.
-        result = json.dumps(result, ensure_ascii=False, default=str)
+        try:
+            result = json.dumps(result, ensure_ascii=False, default=str)
+        except Exception:  # noqa: BLE001 - keys of other types, a cycle, a user's `__str__`: as LangChain does itself
+            result = str(result)
     quoted = quote_forged_lines(result, guidance.headings)
     return GAP.join(part for part in (quoted, guidance.text) if part)
 
