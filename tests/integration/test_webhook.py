@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import socket
 import ssl
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +17,7 @@ from tellback import InvalidInput, Tellback
 from tellback.errors import ConfigurationError
 from tellback.settings import Settings
 from tellback.transports import WebhookTransport, verify
-from tellback.transports.http_post import MAX_RESPONSE_BYTES, post_request
+from tellback.transports.http_post import MAX_RESPONSE_BYTES, NotSent, post_request
 from tests.support.deliveries import answered, first, round_of, seen
 from tests.support.http_server import (
     Behaviour,
@@ -31,6 +33,7 @@ from tests.support.http_server import (
 from tests.support.redis_server import free_port
 from tests.support.tls import make_certificate
 from tests.support.turns import SENT
+from tests.support.waiting import wait_until
 
 SECRET = "a secret that both sides know"
 
@@ -252,6 +255,25 @@ def test_certificates_are_verified(tb: Tellback, tmp_path: Path) -> None:
         begun = time.monotonic()
         assert WebhookTransport(server.url, SECRET, tls=trusting, timeout=0.5).send(delivery).ambiguous
         assert time.monotonic() - begun < 30
+
+
+def test_nothing_is_sent_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requirement A-483. A look-up of the host that takes longer than a lease left the message to two transports."""
+    find = socket.getaddrinfo
+
+    def slow_find(*asked: Any, **how: Any) -> Any:
+        end = time.monotonic() + 0.1
+        wait_until(lambda: time.monotonic() > end, "the deadline is over")
+        return find(*asked, **how)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow_find)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        for _ in range(10):
+            with pytest.raises(NotSent):
+                post_request(url, b"{}", {}, timeout=0.05)
+            with listener.accept()[0] as connection:
+                assert connection.recv(1) == b""
 
 
 def test_of_a_reply_without_end_little_is_read(server: HttpServer) -> None:

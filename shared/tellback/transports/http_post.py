@@ -160,6 +160,8 @@ def _connect(
         raise NotSent(f"the certificate was refused: {error.verify_message}") from None
     except (OSError, ValueError) as error:
         raise NotSent(f"no connection: {type(error).__name__}") from None
+    if clock.monotonic() >= end:  # no timeout bounds a look-up; by now another transport may have the delivery
+        raise NotSent("no connection: TimeoutError")
 
 
 class _SocketDeadline:
