@@ -57,7 +57,7 @@ class Reply:
             return float(text[:9])  # nine digits are thirty years, and no float overflows
         try:
             at = parsedate_to_datetime(text)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         return max(0.0, (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - clock.wall())
 
