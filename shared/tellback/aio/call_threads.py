@@ -24,7 +24,7 @@ class CallThreads:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._closed = False
+        self.closed = False
         self._begin()
         run_in_child(self._begin)
 
@@ -34,7 +34,7 @@ class CallThreads:
         self._publishers = ThreadPoolExecutor(
             min(self._most, MAX_PUBLISHING), thread_name_prefix="tellback-aio-publish"
         )
-        if self._closed:
+        if self.closed:
             self.close()
 
     async def run(
@@ -63,7 +63,7 @@ class CallThreads:
 
     def close(self) -> None:
         """Refuse further calls; running ones finish by themselves."""
-        self._closed = True
+        self.closed = True
         self._pool.shutdown(wait=False)
         self._publishers.shutdown(wait=False)
 

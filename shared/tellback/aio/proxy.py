@@ -2,7 +2,7 @@
 
 Nothing in the client is written twice. A method that would wait is instead polled without waiting, so a thousand
 waiting tasks hold no thread. A new class of the client belongs in `WRAPPED_CLASSES`; a method that waits, in `WAITING`;
-an iterator that waits, in `POLLED`.
+an iterator that waits, in `REPLACED`.
 """
 
 from __future__ import annotations
@@ -79,12 +79,20 @@ def _poll_outbox(client: Tellback, *args: Any, **kwargs: Any) -> Iterator[Outbox
     return poll_outbox(client.context, *args, **kwargs)
 
 
-POLLED: Final[Mapping[tuple[type[Any], str], Callable[..., Iterator[Any]]]] = {
+def _merge_turns(client: Tellback, turns: Any, *, into: Any) -> None:
+    given = map(_unwrap_argument, turns) if hasattr(turns, "__iter__") else turns
+    client.merge_turns(given, into=into)
+
+
+REPLACED: Final[Mapping[tuple[type[Any], str], Callable[..., Any]]] = {
     (Tellback, "outbox"): _poll_outbox,
     (Job, "follow"): Job._poll_output,  # noqa: SLF001 - as above
+    (Tellback, "merge_turns"): _merge_turns,
 }
-"""The steps of iterators that wait: items, and the seconds until the next poll, during which no thread is held."""
+"""The functions that are called in place of methods.
 
+The iterators that wait include the seconds until the next poll, so that no thread is held meanwhile.
+"""
 
 _kept_by_prompt: Final[WeakKeyDictionary[Prompt, deque[Any]]] = WeakKeyDictionary()
 """Feedback that cancelled calls had taken. `Prompt.for_agent` gives one prompt of the client as many proxies."""
@@ -125,24 +133,21 @@ def wrap_result(value: Any, threads: CallThreads) -> Any:
     return value if cls is None else cls(value, threads)
 
 
-def _bound_call(call: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], Any]:
+def _bound_call(self: AsyncProxy, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], Any]:
+    replacement = REPLACED.get((cast("Any", type(self._target)), name))
+    call = getattr(self._target, name) if replacement is None else functools.partial(replacement, self._target)
     given = {key: _unwrap_argument(value) for key, value in kwargs.items()}
     return functools.partial(call, *map(_unwrap_argument, args), **given)
 
 
 def _unwrap_argument(value: Any) -> Any:
-    """Return the client's own object for a proxy; in a list or tuple, convert each item."""
-    if isinstance(value, AsyncProxy):
-        return value._target  # noqa: SLF001 - defined in this module
-    return (
-        [_unwrap_argument(item) for item in cast("Sequence[Any]", value)] if isinstance(value, list | tuple) else value
-    )
+    return value._target if isinstance(value, AsyncProxy) else value  # noqa: SLF001 - defined in this module
 
 
 def _threaded_method(name: str, function: Callable[..., Any], *, publishes: bool = False) -> Callable[..., Any]:
     @functools.wraps(function)
     async def method(self: AsyncProxy, *args: Any, **kwargs: Any) -> Any:
-        call = _bound_call(getattr(self._target, name), args, kwargs)
+        call = _bound_call(self, name, args, kwargs)
         return wrap_result(await self._threads.run(call, publishes=publishes), self._threads)
 
     return method
@@ -151,7 +156,7 @@ def _threaded_method(name: str, function: Callable[..., Any], *, publishes: bool
 def _direct_method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def method(self: AsyncProxy, *args: Any, **kwargs: Any) -> Any:
-        return wrap_result(_bound_call(getattr(self._target, name), args, kwargs)(), self._threads)
+        return wrap_result(_bound_call(self, name, args, kwargs)(), self._threads)
 
     return method
 
@@ -215,10 +220,10 @@ async def _ask_until(self: AsyncProxy, target: Callable[..., Any], argument: str
         await asyncio.sleep(delay if left is None else min(delay, left))
 
 
-def _iterator_method(begin: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+def _iterator_method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     async def method(self: AsyncProxy, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
-        items: Iterator[Any] = await self._threads.run(_bound_call(begin, (self._target, *args), kwargs))
+        items: Iterator[Any] = await self._threads.run(_bound_call(self, name, args, kwargs))
         step = functools.partial(next, items, _END)
         while (item := await self._threads.run(step, _give_back)) is not _END:
             if isinstance(item, float):
@@ -287,7 +292,7 @@ def _build_member(cls: type[Any], name: str, function: Callable[..., Any]) -> Ca
     if (cls, name) in NONBLOCKING:
         return _direct_method(name, function)
     if is_iterator(function):
-        return _iterator_method(POLLED.get((cls, name), function), function)
+        return _iterator_method(name, function)
     return _threaded_method(name, function, publishes=cls is Prompt or (cls, name) in PUBLISHING)
 
 
@@ -347,9 +352,11 @@ def connect(
 
 
 async def close(client: Any) -> None:
-    """Flush buffered events, close the client and end its threads."""
+    """Flush buffered events, close the client and end its threads. It is safe to call this again."""
+    if client._threads.closed:  # noqa: SLF001 - same package
+        return
     try:
-        await client._threads.run(client._target.close)  # noqa: SLF001 - same package
+        await client._threads.run(client._target.close)  # noqa: SLF001 - as above
     finally:
         client._threads.close()  # noqa: SLF001 - as above
 
