@@ -281,6 +281,10 @@ def test_a_wrong_argument_is_named_and_nothing_is_opened(tb: Tellback, named: st
     assert store(tb).newest(10) == []
 
 
+NESTED: list[object] = []
+NESTED.append(NESTED)
+
+
 @pytest.mark.parametrize(
     ("named", "response"),
     [
@@ -290,6 +294,7 @@ def test_a_wrong_argument_is_named_and_nothing_is_opened(tb: Tellback, named: st
         ("response", OutgoingResponse(text=cast("str", 5))),
         ("response", OutgoingResponse(attachments=cast("tuple[str, ...]", "a.png"))),
         ("response", OutgoingResponse(attachments=cast("tuple[str, ...]", (b"a.png", object())))),
+        ("response", OutgoingResponse(text=cast("str", NESTED))),
         ("response", OutgoingResponse.text_only("  ")),
         ("response.text", OutgoingResponse.text_only("x" * 70_000)),
     ],

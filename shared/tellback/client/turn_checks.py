@@ -143,7 +143,7 @@ def check_struct(name: str, value: object, kind: type[Struct], hint: str = "") -
         raise InvalidInput(f"{name}: a value of type {kind.__name__}, not {type(value).__name__}{hint}")
     try:
         return msgspec.convert(msgspec.to_builtins(value), kind)
-    except (msgspec.ValidationError, TypeError) as error:
+    except (msgspec.ValidationError, TypeError, RecursionError) as error:
         raise InvalidInput(f"{name}: {error}") from error
 
 
