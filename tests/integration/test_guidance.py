@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import weakref
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
@@ -262,14 +263,15 @@ def test_a_worker_with_two_packages_whose_providers_have_one_name_does_not_start
 def test_an_odd_status_or_duration_costs_no_tool_call(tb: Tellback, start_workers: StartWorkers) -> None:
     start_workers(1, queues="events")
     prompt = tb.prompt("s1", "p")
-    odd: list[Any] = ["12", [], {}, None, object(), float("nan"), timedelta(seconds=1)]
+    gone: Any = weakref.proxy(type("Gone", (), {})())  # asked for its class, it raises ReferenceError
+    odd: list[Any] = ["12", [], {}, None, object(), float("nan"), timedelta(seconds=1), gone]
     for value in odd:
         prompt.tool_invoked("t", status=value, duration_ms=value)
         prompt.observe("t", status=value, duration_ms=value, result="x")
     prompt.tool_invoked("t", duration_ms=12.6)
-    wait_for_calls(tb, prompt, 15)
+    wait_for_calls(tb, prompt, 17)
     reported = [entry for entry in tb.history("s1") if entry["kind"] == "tool_call"]
-    assert [entry.get("duration_ms") for entry in reported] == [None] * 14 + [13]
+    assert [entry.get("duration_ms") for entry in reported] == [None] * 16 + [13]
 
 
 def test_a_call_with_an_error_and_no_status_counts_as_an_error(tb: Tellback, start_workers: StartWorkers) -> None:

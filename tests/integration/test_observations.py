@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -105,11 +107,22 @@ def test_many_tools_do_not_make_the_beginning_too_large(tb: Tellback) -> None:
     assert prompt.observe("search_1", params={"query": "x"}, http_status=429).suggestions
 
 
+@pytest.mark.parametrize("todo", ["write the tests", None, 3, [None]])
+def test_open_items_are_a_list_of_texts(tb: Tellback, todo: Any) -> None:
+    """Each letter of a text alone was an open item; of anything else, the error was none of Tellback's."""
+    prompt = tb.prompt("s1", "p")
+    for ask in (partial(prompt.check_answer, "done"), prompt.verification_prompt):
+        with pytest.raises(InvalidInput, match=r"^todo (is|holds) "):
+            ask(todo=todo)
+
+
 def test_wrong_declarations_are_refused_before_anything_is_sent(tb: Tellback) -> None:
     with pytest.raises(InvalidInput, match="tools"):
         tb.prompt("s1", "p", tools=[3])
-    with pytest.raises(InvalidInput, match="required_tools"):
-        tb.prompt("s1", "p", observations=Observations(required_tools=("",)))
+    odd: list[Any] = [("",), (None,), "search", 3]
+    for required in odd:
+        with pytest.raises(InvalidInput, match=r"^required_tools (holds|is) (an empty text|NoneType|str|int);"):
+            tb.prompt("s1", "p", observations=Observations(required_tools=required))
     with pytest.raises(ConfigurationError, match="no observations in 'xx'"):
         tb.prompt("s1", "p", observations=Observations(language="xx"))
 

@@ -28,6 +28,7 @@ from tellback.client.guidance_events import (
     build_evaluation_begun,
     build_observer,
     build_tool_invoked,
+    check_texts,
     redact_spec,
 )
 from tellback.client.wire_values import wire_call, wire_name, wire_status, wire_text
@@ -196,11 +197,11 @@ class Prompt:
         answer mentions. After `max_refusals` refusals in a row it passes whatever is missing, so no agent is held
         forever.
         """
-        return self._observer.check_answer(answer, todo=todo, max_refusals=max_refusals)
+        return self._observer.check_answer(answer, todo=check_texts("todo", todo), max_refusals=max_refusals)
 
     def verification_prompt(self, *, todo: Iterable[str] = ()) -> str:
         """Return a text that asks the agent to check its final answer: question, results so far, missing items."""
-        return self._observer.verification_text(todo=todo)
+        return self._observer.verification_text(todo=check_texts("todo", todo))
 
     def observation_memory(self) -> bytes:
         """Return the record of attempts as JSON; `ObservationMemory.from_bytes` reads it.
@@ -382,7 +383,7 @@ def _checked_name(value: object, what: str, longest: int | None = None) -> str:
 def _whole_milliseconds(duration: float | None) -> int | None:
     """Return whole milliseconds, or None for what is not a duration; it must not make a tool call fail."""
     given: Any = duration
-    return round(given) if isinstance(given, int | float) and 0 <= given < MAX_CALL_MS else None
+    return round(given) if issubclass(type(given), int | float) and 0 <= given < MAX_CALL_MS else None
 
 
 def _seconds_left(deadline: datetime | timedelta | float | None) -> float | None:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -140,11 +140,25 @@ def _catalog_for(context: ClientContext, how: Observations) -> Catalog:
     return load_catalog(templates) if templates else catalog_for(language)
 
 
-def _checked_tool_names(names: Iterable[Any]) -> list[str]:
-    found = list(names)
-    wrong = next((name for name in found if not isinstance(name, str) or not name), None)
-    if wrong is not None or isinstance(names, str):
-        raise InvalidInput(f"required_tools holds {wrong!r}; use a list of names of tools")
+def check_texts(name: str, given: Iterable[str]) -> list[str]:
+    """Return the texts of a list. A text alone is refused: each of its letters would be an item.
+
+    Raises:
+        InvalidInput: it is no list of texts.
+    """
+    if isinstance(given, str) or not isinstance(cast("object", given), Iterable):
+        raise InvalidInput(f"{name} is {type(given).__name__}; use a list of texts")
+    found: list[Any] = list(given)
+    for item in found:
+        if not isinstance(item, str):
+            raise InvalidInput(f"{name} holds {type(item).__name__}; use a list of texts")
+    return found
+
+
+def _checked_tool_names(names: Iterable[str]) -> list[str]:
+    found = check_texts("required_tools", names)
+    if "" in found:
+        raise InvalidInput("required_tools holds an empty text; use names of tools")
     return found
 
 

@@ -69,7 +69,7 @@ def wire_status(status: object, error: object) -> str:
     """Return the host's word as bounded text, or the usual one; no status may make a tool call fail."""
     if status is None:
         return "success" if error is None else "error"
-    return wire_name(status, MAX_STATUS_CHARS) if isinstance(status, str) else wire_text(status)[:MAX_STATUS_CHARS]
+    return wire_name(status, MAX_STATUS_CHARS) if type(status) is str else wire_text(status)[:MAX_STATUS_CHARS]
 
 
 def wire_params(params: Mapping[str, Any]) -> dict[str, Any]:
