@@ -13,10 +13,12 @@ import msgspec
 import pytest
 
 from tellback import InvalidInput, OutgoingResponse, RoutingOutcome, Tellback, connect
+from tellback.client import outbox
 from tellback.client.outbox import OutboxDelivery, open_outbox
 from tellback.contracts.limits import MAX_ERROR_CHARS
 from tellback.settings import Settings
 from tellback.state.database import Database
+from tellback.state.outbox import Outbox
 from tests.support.deliveries import first
 from tests.support.turns import HELLO, SENT, delivered_now, delivery_state, opened, overdue, sent, state, store, swept
 from tests.support.waiting import wait_until
@@ -261,6 +263,23 @@ def test_transports_share_a_channel_and_each_delivery_is_taken_once(tb: Tellback
     for talk in range(7):
         numbers = [int(item.response.text or "") for item in taken if item.conversation == f"c{talk}"]
         assert all(one < two for one, two in pairwise(numbers)), "in order within a conversation"
+
+
+def test_a_transport_whose_platform_is_slow_notes_its_polls_too(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The doctor missed a transport that sent 64 deliveries of a list, one after the other, for over 30 seconds."""
+    happened: list[str] = []
+
+    def note_polled(_store: Outbox, channel: str) -> None:
+        happened.append(channel)
+
+    for number in range(3):
+        answered(tb, "1", conversation=f"c{number}")
+    monkeypatch.setattr(outbox, "POLLED_NOTE_SECONDS", 0.0)
+    monkeypatch.setattr(Outbox, "note_polled", note_polled)
+    for delivery in tb.outbox("chat"):
+        happened.append(delivery.conversation)
+        delivery.settle(SENT)
+    assert (happened[:6:2], sorted(happened[1:6:2])) == (["chat"] * 3, ["c0", "c1", "c2"])
 
 
 @pytest.mark.parametrize(
