@@ -6,6 +6,7 @@ import base64
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from tellback.state.intake_lease import IntakeEntry, Lease
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.keys import Layout, stream_of
 from tellback.state.notifications import Notifications
-from tellback_workers import loops, tasks, wakeups
+from tellback_workers import decay, due_timers, loops, tasks, wakeups
 from tellback_workers.app import config
 from tellback_workers.consumer import Consumer
 from tellback_workers.loop import Deferred
@@ -238,6 +239,24 @@ def test_a_pending_marker_of_another_type_costs_no_other_stream_its_wakeup(
     break_type(streams[1][0].key("wakeup", Family.EVENTS))
     wakeups.publish_wakeups(app, database, streams, again=True)
     assert sorted(team for _, [[team, _]] in queued(database)) == ["t0", "t1", "t2"]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        partial(tasks.consume, "events", [("default", 0)]),
+        partial(due_timers.fire_due_timers, "default", 0),
+        partial(decay.decay, "default"),
+    ],
+)
+def test_a_task_that_finds_no_redis_is_postponed(task: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each wake-up of an outage failed with a traceback, and Flower counted it as a failed task."""
+    away = Runtime(Settings(redis_url="redis://127.0.0.1:1/0"))
+    for module in (tasks, due_timers, decay):
+        monkeypatch.setattr(module, "runtime", lambda: away)
+    with capture_logs() as logs:
+        task()
+    assert [entry["event"].partition(".")[2] for entry in logs] == ["postponed"]
 
 
 def test_a_burst_is_announced_in_few_messages_that_several_processes_share(app: Celery, database: Database) -> None:

@@ -111,12 +111,10 @@ class DueTimers:
 def fire_due_timers(team: str, shard_index: int) -> None:
     """Fire a shard's due timers until none is left, or for a second."""
     process = runtime()
-    shard = process.shard(team, shard_index)
     end = clock.monotonic() + SECONDS
-    loop = guidance_of(process)
-
-    timers = DueTimers(process, shard, loop)
     try:
+        shard = process.shard(team, shard_index)
+        timers = DueTimers(process, shard, guidance_of(process))
         process.intake(team).clear_timers_pending(shard)
         while timers.fire(end) >= BATCH and clock.monotonic() < end:
             pass

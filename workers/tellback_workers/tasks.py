@@ -36,13 +36,16 @@ def consume(family_name: str, streams: Sequence[tuple[str, int]]) -> None:
         InvalidInput: a team or shard does not exist; the other streams are consumed. So they are after other errors.
     """
     process, family = runtime(), Family(family_name)
-    process.known_layouts(team for team, _ in streams)  # of all teams in one round trip
     shards, failures = list[Shard](), list[Exception]()
-    for team, shard_index in streams:
-        try:
-            shards.append(process.shard(team, shard_index))
-        except InvalidInput as error:
-            failures.append(error)
+    try:
+        process.known_layouts(team for team, _ in streams)  # of all teams in one round trip
+        for team, shard_index in streams:
+            try:
+                shards.append(process.shard(team, shard_index))
+            except InvalidInput as error:
+                failures.append(error)
+    except Unavailable as away:  # as below
+        _logger.warning("consumer.postponed", streams=[f"{team}.{index}" for team, index in streams], reason=str(away))
     # Tool events of many teams go together; the other families have a loop for each team, or a model that takes longer.
     together = family is Family.EVENTS and len(shards) > 1 and not process.is_cluster
     groups = deque([shards] if together else [[shard] for shard in shards])
