@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tellback.redaction.assignments import KEYS, SECRETS, names_after
-from tellback.redaction.languages import IS
+from tellback.redaction.margins import IS
 from tellback.redaction.values import (
     AT_END,
     DOUBT,
