@@ -5,14 +5,20 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellback.redaction import columns, find_secret
-from tellback.redaction.rules import all_scans, has_anchor
+from tellback.redaction import columns, find_secret, kubernetes, margins, redact_value
+from tellback.redaction.rules import all_scans, has_anchor, holds_nothing
 from tellback.redaction.substrings import fold_ascii, searchable
 from tests.support.examples import examples
+from tests.support.secrets import secrets
 
 ANCHORS = sorted({anchor for group in all_scans() if isinstance(group, dict) for anchor in group})
-SEARCHED_FOR = (*all_scans().plain, *all_scans().folded, *columns.WORDS)  # in every text
+SEARCHED_FOR = (*all_scans().plain, *all_scans().folded, *columns.WORDS, *margins.SIGNS)  # in every text
 LETTERS = sorted({*"".join(ANCHORS), "\0", "\n", "é", "🔑", "\ud83d"})  # of 1 to 4 bytes, and halves of a pair
+PIECES = (
+    *SEARCHED_FOR,
+    *("hunter2", " = ", ": ", "x1Y2z3a4B5c6", "\\n", "\\t", "\n", "é", "пароль", "ssh", "admin", "fish-9", "9"),
+    *("> ", "12: ", "2026-11-20 10:00:00 INFO ", "web-1  | ", "src/app.py:7:", "', '-p', '", 'kind: "Secret"', "ist"),
+)
 TEXTS = st.text(st.sampled_from(LETTERS), max_size=300)
 
 
@@ -38,3 +44,38 @@ def test_each_anchor_is_found_in_a_short_text() -> None:
 
 def test_an_escaped_tab_in_a_short_text_is_the_space_that_an_anchor_ends_with() -> None:
     assert find_secret("Bearer\\tx1Y2z3") == "bearer"
+
+
+@given(pieces=st.lists(st.sampled_from(PIECES), max_size=6), glue=st.sampled_from(["", " ", "\n"]))
+@settings(max_examples=examples(2_000))
+def test_in_a_text_that_holds_nothing_no_rule_matches(pieces: list[str], glue: str) -> None:
+    """Requirement A-451. It is asked before a text is read without its margins and with English names."""
+    text = glue.join(pieces)
+    if holds_nothing(text):
+        read = margins.read(text).text
+        assert [*all_scans().find_all(read)] == []
+        assert not kubernetes.may_hold(read)
+        assert redact_value([text]) == [text]
+
+
+def test_short_texts_of_tool_calls_hold_nothing() -> None:
+    assert [holds_nothing(text) for text in ("query\nruby creator\npage\nfound", "ls -la", "12 rows")] == [True] * 3
+
+
+def test_no_short_text_that_is_searched_otherwise_holds_nothing() -> None:
+    """Each would be read as an assignment, an argument or a token of its own."""
+    texts = (
+        "heslo: x1Y2z3a4",
+        "['x', '-p', 'x1Y2z3a4']",
+        "a\\npw=x1Y2z3a4",
+        "x1Y2z3a4B5c6",
+        "пароль: x1Y2z3a4",
+        "a" * 61,
+    )
+    assert [text for text in texts if holds_nothing(text)] == []
+
+
+def test_no_short_secret_is_taken_for_nothing() -> None:
+    short = [text for _, text in secrets(seed=20261127, each=8) if len(text) <= 60]
+    assert len(short) > 500
+    assert [text for text in short if holds_nothing(text)] == []

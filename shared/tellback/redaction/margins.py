@@ -149,6 +149,9 @@ def _pattern(word: str) -> re.Pattern[str]:
     return lazy_pattern(rf"{re.escape(word)}{alone}(?![a-z]){_SAYS}")
 
 
+SIGNS: Final = (*_BEFORE_FLAGS, *_PASSWORDS_IN_ASCII, *_KEYS_IN_ASCII)
+"""Without these, or "pass" or an escape, `read` takes no more than margins from a text in small letters of ASCII."""
+
 _IN_OTHERS: Final = {word: ("password", _pattern(word)) for word in _PASSWORDS} | {
     word: ("api key", _pattern(word)) for word in _KEYS
 }

@@ -17,7 +17,7 @@ from tellback.own_passwords import own_passwords
 from tellback.redaction import codes, columns, kubernetes, margins
 from tellback.redaction.private_keys import RULE as PRIVATE_KEY
 from tellback.redaction.private_keys import PrivateKeyTracker, key_start_before, marks_key
-from tellback.redaction.rules import Rule, ScanSet, all_scans, scans_for_text
+from tellback.redaction.rules import Rule, ScanSet, all_scans, holds_nothing, scans_for_text
 from tellback.redaction.substrings import searchable
 
 MIN_VALUE_CHARS: Final = 4  # shorter values are too common in ordinary text to be searched for
@@ -93,10 +93,6 @@ class Redactor:
         first = "\n".join(text.split(_NEWLINE, 2)[:2])
         hidden = self._find_hidden_lines(f"{named}\n{first}", None)
         return {number - before: rule for number, rule in hidden.items() if number >= before}
-
-    def find_rule(self, text: str) -> str | None:
-        """Return the name of a rule that matches a line of `text`, or None."""
-        return self.rule_of(text)
 
     def text(self, text: str) -> str:
         """Return `text` with a marker in place of each matching line and each line of a private key."""
@@ -198,6 +194,8 @@ class Redactor:
             return False
         if any(value in text for _, value in self._exact_values()):
             return False
+        if holds_nothing(text):
+            return True
         read = margins.read(text).text
         return not kubernetes.may_hold(read) and _matches_nothing(read, self._scans)
 
@@ -369,7 +367,6 @@ def _is_sequence(value: object) -> TypeGuard[Iterable[object]]:
 
 _plain = Redactor()
 
-
 _NO_SECRETS: Final = frozenset({"PWD", "OLDPWD"})  # the shell's working directories, which the rules take for passwords
 
 
@@ -387,7 +384,7 @@ def sensitive_values(environ: Mapping[str, str]) -> dict[str, str]:
 
 def find_secret(text: str) -> str | None:
     """Return the name of a rule that matches a line of `text`, or None."""
-    return _plain.find_rule(text)
+    return _plain.rule_of(text)
 
 
 def redact_text(text: str) -> str:

@@ -22,6 +22,7 @@ from tellback.redaction import (
     command_lines,
     forms,
     layouts,
+    margins,
     phrases,
     printed,
     tokens,
@@ -36,7 +37,7 @@ from tellback.redaction.substrings import (
     next_match,
     searchable,
 )
-from tellback.redaction.token_runs import TOKEN, NearDigits, TokenRuns, Window, add_window, lacks_digits
+from tellback.redaction.token_runs import TOKEN, NearDigits, TokenRuns, Window, add_window, has_run, lacks_digits
 from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, seems_random
 
 _FEW: Final = 60  # characters; a shorter text lacks the rarest character of most anchors, which need no search then
@@ -256,7 +257,7 @@ class ScanSet(NamedTuple):
         for scan in _present(self.sentences, near):
             places = findable_if_rare(scan.anchor, within, len(text))
             yield from scan.find_all(folded, text, values, places)
-        if self.issued and (len(folded) < _SHORT or _names_issuer(folded)):
+        if self.issued and (len(folded) < _SHORT or any(issuer in within for issuer in assignments.ISSUERS)):
             windows = _issued_windows(folded)
             for scan in self.issued:
                 yield from scan.find_all(folded, text, windows)
@@ -268,11 +269,6 @@ def _present(scans: Anchored, within: Searchable) -> list[Scan]:
 
 
 _ISSUED_VALUE: Final = lazy_pattern(assignments.ISSUED_VALUE)
-
-
-def _names_issuer(folded: str) -> bool:
-    within = searchable(folded)
-    return any(issuer in within for issuer in assignments.ISSUERS)
 
 
 def _issued_windows(folded: str) -> list[Window]:
@@ -302,7 +298,7 @@ def unescaped(text: str) -> str:
 @cache
 def all_scans() -> ScanSet:
     """Return the scans of every rule; each compiles at its first use."""
-    return _scans(_always, _always)
+    return _scans(lambda _: True, lambda _: True)
 
 
 def scans_for_text(text: str) -> ScanSet:
@@ -325,10 +321,6 @@ _FOLDED: Final = (
 NEAR_DIGITS: Final = (*forms.NEAR_DIGITS, *printed.NEAR_DIGITS, *codes.NEAR_DIGITS, *layouts.NEAR_DIGITS)
 _NEAR: Final = (*forms.SENTENCES, *layouts.RULES, *printed.NEAR_VALUES)
 _OF_ANY_WORDS: Final = frozenset({" -p", "use ", "with "})  # after these, words with hyphens name packages and files
-
-
-def _always(_: str) -> bool:
-    return True
 
 
 def _scans(occurs: Callable[[str], bool], occurs_folded: Callable[[str], bool]) -> ScanSet:
@@ -374,19 +366,27 @@ def _prefix_scan(
 def _anchors_by_rarest() -> dict[str, list[str]]:
     """Return the anchors for which every text is searched, in lower case, by the rarest character of each."""
     found: dict[str, list[str]] = {}
-    for anchor in {*(rule.anchor.lower() for rule in (*_PLAIN, *_FOLDED, *NEAR_DIGITS)), *columns.WORDS}:
+    anchors = {*(rule.anchor.lower() for rule in (*_PLAIN, *_FOLDED, *NEAR_DIGITS)), *columns.WORDS, *margins.SIGNS}
+    for anchor in anchors:
         found.setdefault(min(anchor, key=_RARE_FIRST.find), []).append(anchor)
     return found
 
 
 def has_anchor(folded: str) -> bool:
-    """Return whether a short text has one of those anchors."""
+    """Return whether a short text has one of those anchors, or a sign of what is read otherwise than it stands."""
     anchors = _anchors_by_rarest()
     for character in anchors.keys() & folded:
         for anchor in anchors[character]:
             if anchor in folded:
                 return True
     return False
+
+
+def holds_nothing(text: str) -> bool:
+    """Return True for a short text in which no rule can match: most are told at a third of the cost of a search."""
+    # Margins matter not: a line without its beginning has no longer run, and no anchor that it had not before.
+    plain = len(text) <= _FEW and text.isascii() and "\\" not in text
+    return plain and not has_run(text) and not has_anchor(text.lower())
 
 
 def _anchored(rules: Iterable[AnchoredRule], occurs: Callable[[str], bool]) -> Anchored:

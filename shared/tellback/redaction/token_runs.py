@@ -71,6 +71,11 @@ class TokenRuns:
             add_window(self.named, start, min(len(text), end + _AFTER_VALUE))
 
 
+def has_run(text: str) -> bool:
+    """Return whether a text has a run in which a value can stand; without one, it has no `TokenRuns` either."""
+    return b"w" * VALUE in text.encode("latin-1", "replace").translate(_CLASSES)
+
+
 def _marked_runs(classes: bytes, marks: bytes, least: int, latin: bytes = b"") -> list[Window]:
     """Return the runs of at least `least` characters that have a mark; the whole text if that is searched faster.
 
