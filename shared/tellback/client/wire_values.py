@@ -32,14 +32,16 @@ def wire_call(
     params: Mapping[str, Any], result: object, error: object
 ) -> tuple[dict[str, Any], str | None, str | None]:
     """Return what `wire_params` and `wire_text` do; None stays. One search of all that has no secret suffices."""
-    texts = [None if value is None else _readable(value) for value in (result, error)]
+    found, unread_of_found = (None, 0) if result is None else _readable(result)
+    failed, unread_of_failed = (None, 0) if error is None else _readable(error)
     try:
-        shown = redact_value([_plain_params(params), *(text and text[0] for text in texts)])
-        fields = truncate_params(shown[0])
+        shown = redact_value([_plain_params(params), found, failed])
+        fields, found, failed = truncate_params(shown[0]), shown[1], shown[2]
     except Exception:  # noqa: BLE001 - as in `wire_params`
-        fields, shown = wire_params(params), redact_value([None, *(text and text[0] for text in texts)])
-    found, failed = (text and truncate_text(kept, unread=text[1]) for kept, text in zip(shown[1:], texts, strict=True))
-    return fields, found, failed
+        fields, (found, failed) = wire_params(params), redact_value([found, failed])
+    if found is not None:
+        found = truncate_text(found, unread=unread_of_found)
+    return fields, found, None if failed is None else truncate_text(failed, unread=unread_of_failed)
 
 
 def _readable(value: object) -> tuple[str, int]:

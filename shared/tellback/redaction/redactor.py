@@ -44,6 +44,7 @@ _NAMING_ENDS: Final = (":", ">", "|", "-", "+", "[", "reset.", "phrase", "passwo
 _SHORTEST: Final = 5  # characters of the shortest text that any rule of ours matches
 _HEADS: Final = (columns.HEAD, codes.HEAD)  # say where to look, and hide nothing by themselves
 _PLAIN: Final = frozenset({int, float, bool, type(None)})
+_FLAT: Final = _PLAIN | {str}
 
 _added: tuple[Rule, ...] = ()
 
@@ -341,7 +342,9 @@ class _Copier:
         for key, value in fields.items():
             if type(key) is str:  # a fast path for nearly every key; the other branch does the same at a higher cost
                 self.seen.append(key)
-                copy[key] = value if type(value) in _PLAIN else self.copy(value, key, depth)
+                if type(value) is str:
+                    self.seen.append(_keyed_text(key, value) if key and self._marks_secret(key) else value)
+                copy[key] = value if type(value) in _FLAT else self.copy(value, key, depth)
             else:
                 copy[self.copy(key, "", depth)] = self.copy(value, str(key), depth)
         return copy
