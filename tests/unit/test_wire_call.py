@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import date
 from typing import Any
 
@@ -10,10 +11,10 @@ import pytest
 
 from tellback.client.wire_values import wire_call, wire_params, wire_text
 from tellback.guidance.measures import truncate_params
-from tellback.redaction import redact_value
+from tellback.redaction import redact_text, redact_value
 from tellback.truncation import bounded_copy
 from tests.support.clean_lines import resembling
-from tests.support.secrets import secrets
+from tests.support.secrets import NAMED, draw, secrets
 
 
 def alone(params: dict[str, Any], result: object, error: object) -> tuple[object, ...]:
@@ -35,6 +36,24 @@ def test_a_name_in_one_part_makes_no_secret_of_another() -> None:
     """The texts are joined for the search alone."""
     given = {"note": "Your password is:"}, "8c1f0be2a94d47719f2e is the commit", None
     assert wire_call(*given) == (*given[:2], None)
+
+
+def test_each_name_makes_a_secret_of_the_text_below_it() -> None:
+    """Some do only as an assignment: `airtable_client_id="…"`, and not in the line above."""
+    rng = random.Random(20261127)
+    for names, template in NAMED.values():
+        for name in names.split():
+            value = draw(rng, template)
+            shown, *_ = wire_call({"page": 1, name: value}, None, None)
+            assert shown[name] == redact_text(f'{name}="{value}"'), name
+            assert wire_call({name: [value]}, None, None)[0] == {name: [shown[name]]}
+
+
+def test_result_and_error_each_say_how_much_of_them_was_not_read() -> None:
+    found, failed = "ok\n" * 200_000, "no\n" * 300_000
+    assert wire_call({}, found, failed) == ({}, wire_text(found), wire_text(failed))
+    assert wire_call({}, found, None) == ({}, wire_text(found), None)
+    assert wire_call({}, None, failed) == ({}, None, wire_text(failed))
 
 
 class _Odd:
