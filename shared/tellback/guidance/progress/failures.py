@@ -43,6 +43,8 @@ _TOTAL: Final = re.compile(
     r"^\W{0,3}(?:Executed |Found )?\d{1,9} (?:errors?|problems?|issues?|files?|out of)\b"
     r"|^g?make(?:\[\d+\])?: \*\*\* .* Error \d+$"
 )
+# The value that a test got. A wrong theory gives another wrong one after each edit, and the expected one stays.
+_GOT: Final = re.compile(r"(?:\bassert |AssertionError: |\b[Gg]ot:? )-?\d{1,20}(?:\.\d{1,20})?(?![\w.])")
 # What an error quotes. If the call has it too, the error is about that and not about one item of a list.
 _QUOTED: Final = re.compile(r"[\"'`\u2018\u201c]([^\"'`\u2018\u2019\u201c\u201d\n]{3,80})[\"'`\u2019\u201d]")
 
@@ -67,17 +69,17 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
     if reported and features.tests is None and not _PLACE.search(_ADDRESS.sub("", labelled)):
         error = error or labelled
     features.named = bool(names) or not runs or bool(error and _TOTAL.search(error) is None)
-    if features.tests is not None:
-        error = _with_test(error, features.tests, names)
-    features.error = error or labelled or substance.first_line(text)
+    shown = error if features.tests is None else _with_test(error, features.tests, names)
+    features.error = shown or labelled or substance.first_line(text)
     if _UNPARSED.match(features.error):
         features.misuse = "<string>"
     else:
         features.misuse = substance.fails_in(text) if _MISUSE.match(features.error) else ""
     if features.named:
-        features.error_mark = substance.error_fingerprint(f"{features.error} {' '.join(names)}")
+        said = _GOT.sub("got", error) if names and error else features.error
+        features.error_mark = substance.error_fingerprint(f"{said} {' '.join(names)}")
     else:
-        features.error_mark = substance.fingerprint(substance.without_places(text))
+        features.error_mark = substance.fingerprint(_GOT.sub("got", substance.without_places(text)))
 
 
 def _message_in_body(text: str) -> str:
