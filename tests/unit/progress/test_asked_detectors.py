@@ -89,6 +89,8 @@ def drawn_trail(draw: random.Random, features: CallFeatures) -> ProgressTrail:
         "fault": 3,
         "anything": AT - 1,
         "fixed": AT - 1,
+        "swapped": AT - 1,
+        "paths": {mark("app.py"): AT - 1},
     }
     kept = draw.sample(sorted(trail), draw.randrange(8))
     return msgspec.convert({name: trail[name] for name in kept}, ProgressTrail)

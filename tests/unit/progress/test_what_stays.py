@@ -26,6 +26,19 @@ def spoken(calls: list[MadeCall]) -> list[int]:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("command", ["grep -n total app.py", "sed -n 3,9p app.py"])
+def test_a_file_that_shows_the_same_after_each_silent_edit_is_reported(shell: Shell, command: str) -> None:
+    """G-272: an editor would have said that it found no such text."""
+    edits = [shell(f"sed -i 's/totl{n}/total/' app.py") for n in range(4)]
+    same = [shell(command, "7:    return total - 1")] * 4
+    assert spoken(woven(edits, same)) == [6]
+    assert not spoken(woven([claude_edit(n, "app.py") for n in range(4)], same))
+    elsewhere = woven([shell(f"sed -i 's/totl{n}/total/' other.py") for n in range(4)], same)
+    assert not [each for _, each in nudges_in(elsewhere) if "something changed before each" in each.summary]
+    assert not spoken(woven(edits, [shell(command, f"7:    return total - {n}") for n in range(4)]))
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("got", ["assert {0} == 17", "AssertionError: {0} != 17"])
 def test_a_test_that_gets_another_wrong_value_each_time_fails_in_the_same_way(shell: Shell, got: str) -> None:
     """G-274: another expected value is another comparison, at which an agent may arrive by getting on."""

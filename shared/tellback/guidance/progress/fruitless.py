@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from typing import Final
 
@@ -10,7 +11,7 @@ from tellback.guidance.progress.effects import words_in
 from tellback.guidance.progress.faults import shows_progress
 from tellback.guidance.progress.features import CallFeatures
 from tellback.guidance.progress.substance import fault_line, has_fault
-from tellback.guidance.progress.trail import FAILURES_MAX, Asked, ProgressTrail, StuckFinding, mark, remember
+from tellback.guidance.progress.trail import FAILURES_MAX, Asked, ProgressTrail, StuckFinding, file_mark, mark, remember
 
 EMPTY_SEARCHES: Final = 6  # with 5, an agent that was making progress got a false report
 # Searches further apart than this, on average, are no row: a review looked for one thing in each of its commits.
@@ -53,13 +54,15 @@ def _missing_pages(trail: ProgressTrail, features: CallFeatures, at: int) -> Stu
 
 
 def same_state(trail: ProgressTrail, features: CallFeatures, at: int, known: Asked | None) -> StuckFinding | None:
-    """Find a look at something that shows the same fault each time, though something was changed before each look.
+    """Find a look that shows the same fault each time, though something was changed before each.
 
+    Of a file that a silent command edits before each look, anything that stays the same says that no edit reached it.
     `known` is the same call when it was made last.
     """
     if known is None or known.news != features.news or features.failed or trail.anything <= known.indexes[-1]:
         return None
-    if not features.state or not has_fault(features.state):  # asked last, as it takes longest
+    faulty = features.state and has_fault(features.state)  # asked last, as it takes longest
+    if not _shows_swapped(trail, features, known.indexes[-1]) and not faulty:
         return None
     key = mark(f"> {features.news} {features.shown}")
     calls = [index for index in trail.failures.get(key, known.indexes[-1:]) if actions_since(trail, index) <= ATTEMPT]
@@ -68,6 +71,17 @@ def same_state(trail: ProgressTrail, features: CallFeatures, at: int, known: Ask
     if len(calls) < SAME_OUTPUT:
         return None
     return StuckFinding("same_output", features.shown, len(calls), calls[0], at, detail=fault_line(features.state))
+
+
+# A name with an ending, in the words of a call.
+_FILE: Final = re.compile(r"[\w./-]{1,80}\.\w{1,5}\b")
+
+
+def _shows_swapped(trail: ProgressTrail, features: CallFeatures, since: int) -> bool:
+    """Check whether a call shows a file in which a command line, which does not say if it did, replaced something."""
+    if trail.swapped <= since or features.effect not in ("read", "search"):
+        return False
+    return any(trail.paths.get(file_mark(path)) == trail.swapped for path in _FILE.findall(features.shown))
 
 
 def same_complaint(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:

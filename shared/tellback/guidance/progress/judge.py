@@ -141,7 +141,9 @@ def findings(  # noqa: PLR0917 - all that a detector may look at
         undone_edit(trail, features, at) if failed or trail.restores or features.alters else None,
         edit_made_over(trail, features, at) if features.wrong else None,
         detectors.same_output(trail, features, at, repeats) if features.answers or features.scripted else None,
-        fruitless.same_state(trail, features, at, known) if features.state and known is not None else None,
+        fruitless.same_state(trail, features, at, known)
+        if known is not None and (features.state or trail.swapped)
+        else None,
         detectors.same_call(features, at, repeats) if again else None,
         detectors.same_lines(trail, features, at) if features.views or trail.reread else None,
         detectors.two_states(trail, features, at, state),
@@ -342,6 +344,7 @@ def _note_changes(trail: ProgressTrail, features: CallFeatures, changed: list[st
     if features.fixes:
         trail.fixed = at
         trail.familiar = 0
+        trail.swapped = at if features.swaps else trail.swapped
     for each in changed:
         if each == _ENVIRONMENT_MARK:
             continue

@@ -96,6 +96,7 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     actions: list[int] = []
     anything: int = 0
     fixed: int = 0
+    swapped: int = 0
     ran: int = 0
     home: str = ""
     heard: int = 0
