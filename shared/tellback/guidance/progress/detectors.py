@@ -326,7 +326,8 @@ def failing_tool(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     counts = features.failed and not elsewhere
     if not counts and not trail.tools:
         return None
-    key = mark(features.tool if features.programs else f"{features.tool} {features.effect}")
+    path = features.writes[-1] if features.programs and features.writes and features.effect in ("write", "none") else ""
+    key = mark(f"{features.tool} {path or ('' if features.programs else features.effect)}")
     mute_key = mark(f"{features.tool} mute")
     if not counts:
         trail.tools.pop(key, None)
@@ -339,13 +340,14 @@ def failing_tool(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
         entry = Failures(0, at, at)  # a shell that fails before and after an edit runs something, and that fails
     entry = Failures(entry.count + 1, entry.first, at)
     remember(trail.tools, key, entry, TOOLS_MAX)
-    needed = MUTE_SHELL if features.mute else FAILING_SHELL if features.programs else FAILING_TOOL
+    needed = MUTE_SHELL if features.mute else FAILING_SHELL if features.programs and not path else FAILING_TOOL
     if asks_to_retry(features.error):
         needed = max(needed, RETRIES_ASKED_FOR)
     if entry.count < needed:
         return None
     error = MUTE if features.mute else features.error
-    return StuckFinding("failing_tool", features.tool, entry.count, entry.first, at, detail=error)
+    subject = f"Writing {path}" if path else features.tool
+    return StuckFinding("failing_tool", subject, entry.count, entry.first, at, detail=error)
 
 
 def no_news(trail: ProgressTrail, features: CallFeatures, at: int, *, is_stale: bool) -> StuckFinding | None:
