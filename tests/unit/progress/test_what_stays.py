@@ -79,3 +79,12 @@ def test_a_checks_wrong_value_is_no_news_where_no_error_is_named(shell: Shell) -
     edits = [claude_edit(n) for n in range(4)]
     assert spoken(woven(edits, [run(got, 53) for got in (23, 48, 47, 49)])) == [8]
     assert not spoken(woven(edits, [run(got, got + 30) for got in (23, 48, 47, 49)]))
+
+
+def test_plans_and_thoughts_in_turn_bring_nothing() -> None:
+    """G-275: ten in a row, whichever they are; a list that is kept beside work is none."""
+    plans: list[MadeCall] = [("TodoWrite", {"todos": [{"content": f"step {n}"}]}, "Todos updated.") for n in range(12)]
+    notes = [claude_code(f"echo 'Plan {n}: look at the sums'", f"Plan {n}: look at the sums") for n in range(12)]
+    work = [claude_code(f"cat part{n}.py", f"part {n}") for n in range(12)]
+    assert spoken(woven(plans, notes)) == [10]
+    assert not spoken(woven(plans, work))

@@ -73,6 +73,7 @@ LINTERS: Final = words_in(
     "ruff eslint flake8 pylint pycodestyle mypy pyright biome rubocop golangci-lint shellcheck tsc vue-tsc"
 )
 STALE_OF_EIGHT: Final = 3  # with 2, six agents that were making progress got a false report
+IDLE: Final = frozenset({"none", "plan"})  # effects of calls that neither ask nor do anything
 IDLE_CALLS: Final = 10  # by the rules of the labels; none of the tuning transcripts has as many
 FAMILIAR_OF_EIGHT: Final = 7  # reads and searches with hardly a new line; with 6, four false reports
 # These three were set with their detectors on one half of the tuning tasks and checked on the other, where the
@@ -360,8 +361,8 @@ def no_news(trail: ProgressTrail, features: CallFeatures, at: int, *, is_stale: 
 
 
 def idle_calls(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
-    """Find many calls in a row that neither ask nor do anything: thoughts, and texts that are printed."""
-    is_idle = features.effect == "none" or only_notes(features.tool)
+    """Find many calls in a row that neither ask nor do anything: thoughts, plans, and texts that are printed."""
+    is_idle = features.effect in IDLE or only_notes(features.tool)
     trail.idle = trail.idle + 1 if is_idle else 0
     if trail.idle < IDLE_CALLS:
         return None

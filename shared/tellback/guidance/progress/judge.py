@@ -160,7 +160,7 @@ def findings(  # noqa: PLR0917 - all that a detector may look at
         else None,
         detectors.no_new_lines(trail, features, at) if familiar else None,
         detectors.idle_calls(trail, features, at)
-        if trail.idle or effect == "none" or only_notes(features.tool)
+        if trail.idle or effect in detectors.IDLE or only_notes(features.tool)
         else None,
         same_answer(trail, features, at, repeats) if features.known >= 1 else None,
     )
