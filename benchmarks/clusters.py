@@ -54,20 +54,24 @@ def mixed(seeds: Vectors, count: int, seed: int) -> Vectors:
     return unit
 
 
-def milliseconds(call: Callable[..., object], *given: object, times: int = 9) -> float:
+def milliseconds(call: Callable[[], object], times: int = 9) -> float:
     """The least of some calls: what else runs on the machine only ever adds."""
     spent: list[float] = []
     for _ in range(times):
         start = time.perf_counter()
-        call(*given)
+        call()
         spent.append(time.perf_counter() - start)
     return min(spent) * 1000
 
 
+def one_and_many(call: Callable[[Vectors], object], asked: Vectors) -> tuple[float, float]:
+    """Milliseconds of a call with one query, and with all."""
+    return milliseconds(lambda: call(asked[:1])), milliseconds(lambda: call(asked))
+
+
 def bare(rows: Vectors, asked: Vectors) -> tuple[float, float]:
     """Milliseconds of one product with all rows, and its greatest: of one query, and of all."""
-    one, many = (milliseconds(lambda some: (some @ rows.T).max(axis=1), some) for some in (asked[:1], asked))
-    return one, many
+    return one_and_many(lambda some: (some @ rows.T).max(axis=1), asked)
 
 
 def times(name: str, one: float, many: float, beside: tuple[float, float]) -> str:
@@ -85,7 +89,7 @@ def ours(rows: Vectors, asked: Vectors, *, prefiltered: bool) -> list[ClusterMat
     matrix.best(asked[:1], THRESHOLD)
     built = time.perf_counter() - start
     beside = bare(rows, asked)
-    one, many = (milliseconds(lambda some: matrix.best(some, THRESHOLD), some) for some in (asked[:1], asked))
+    one, many = one_and_many(lambda some: matrix.best(some, THRESHOLD), asked)
     name = "index" if prefiltered else "product"
     print(times(name, one, many, beside), f"ready in {built:.1f} s, {matrix.nbytes >> 20} MiB")
     return matrix.best(asked, THRESHOLD)
@@ -104,7 +108,7 @@ def usearch(rows: Vectors, asked: Vectors, exact: list[ClusterMatch | None]) -> 
     beside = bare(rows, asked)
     for effort in (64, 256):
         index.expansion_search = effort
-        one, many = (milliseconds(lambda some: index.search(some, 10), some) for some in (asked[:1], asked[:500]))
+        one, many = one_and_many(lambda some: index.search(some, 10), asked[:500])
         found: Any = index.search(asked, 10).keys
         hit = [i for i in near if any(float(rows[key] @ asked[i]) >= THRESHOLD for key in found[i])]
         print(
@@ -123,7 +127,7 @@ def vector_set(database: Database, rows: Vectors, asked: Vectors) -> None:
     built = time.perf_counter() - start
     one = milliseconds(lambda: database.command("VSIM", "set", "FP32", as_bytes(asked[0]), "COUNT", 10))
     commands: list[Any] = [("VSIM", "set", "FP32", as_bytes(row), "COUNT", 10) for row in asked]
-    many = milliseconds(lambda: database.pipeline(commands), times=1)
+    many = milliseconds(lambda: database.pipeline(commands), 1)
     size = database.command("MEMORY", "USAGE", "set", "SAMPLES", 0) >> 20
     line = times("vector set", one, many, bare(rows, asked))
     print(line, f"ready in {built:.1f} s ({built / len(rows) * 1000:.1f} ms a cluster), {size} MiB of the server")

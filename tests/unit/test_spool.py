@@ -26,9 +26,12 @@ raws = st.binary(max_size=60).filter(lambda raw: b"\n" not in raw)
 events = st.builds(SpooledEvent, texts, raws, texts, st.integers(0, 2**63))
 
 
+def ignore(*_: object, **__: object) -> None: ...
+
+
 def spool(folder: Path, **fields: Any) -> Spool:
     place = SpoolLocation(str(folder / "team"), "origin", shards=4)
-    return Spool(place, Family.EVENTS, max_bytes=1 << 20, chunk=3, report=lambda *_, **__: None, **fields)
+    return Spool(place, Family.EVENTS, max_bytes=1 << 20, chunk=3, report=ignore, **fields)
 
 
 def numbered(count: int) -> list[SpooledEvent]:
