@@ -73,10 +73,10 @@ class Demo:
         for process in psutil.process_iter():
             try:
                 here = str(self.folder) in " ".join([*process.cmdline(), *process.environ().values()])
-            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                if here and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+            except (psutil.NoSuchProcess, psutil.AccessDenied):  # race: it may end at any of these calls
                 continue
-            if here and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
         return found
 
     def press_enter(self) -> None:
