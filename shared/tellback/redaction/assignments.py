@@ -161,7 +161,7 @@ _REPORTS: Final = (
     ),
     *("please", "varchar", "char", "boolean", "secretstr", "unicode", "number", "optional", "example", "changeme"),
     *("placeholder", "never", "always", "plain", "plaintext", "encrypted", "hashed", "password", "passwd", "value"),
-    *("update", "secretbytes", "attribute", "property", "method"),
+    *("update", "secretbytes", "attribute", "property", "method", "incomplete"),
 )
 _WORD_ALONE: Final = rf"(?<=:[ \t])(?=[a-z]{{6,40}}+[ \t]{{0,40}}+$)(?!{trie(_REPORTS)}\b)[a-z]"
 _BASE64: Final = r"(?=[a-z0-9]{0,60}+[+/=])(?:[0-9a-z+/]{100}|[0-9a-z+/]{12,100}+={0,2}(?![\w.(\[:/-]))"
@@ -195,6 +195,7 @@ _PASS_ALONE: Final = (
     r"(?!:[ \t]{1,4}+[`\"']?(?:test|bench|fuzz|example"
     r"|\S{1,200}[./](?:sh|py|js|ts|c|t|pl|go|rb|test)?\b))"
 )
+_NO_BRANCH: Final = r"(?<![?][\"'`]pass)"  # `hidden?"password":"text"`
 _AHEAD_SIGN: Final = (
     r"(?=(?:_string)?[\\\"'`\])}]{0,4}+[ \t]{0,80}+[:=>?+|][:=>|\[ \t]{0,40}+[a-z_/.$]{0,60}+[0-9\"'`!@#%^&*+?~-])"
 )
@@ -269,7 +270,7 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "pass",
-        f"(?:{AHEAD_PASSWORD}(?<!/etc/pass)(?>word|wd|w|phrase|code){_PASSWORD}|{NEXT_IN_BLOCK}(?>w|phrase|code|(?<=[_-]pass)(?![a-z])){_ALONE_IN_BLOCK}"
+        f"(?:{AHEAD_PASSWORD}(?<!/etc/pass){_NO_BRANCH}(?>word|wd|w|phrase|code){_PASSWORD}|{NEXT_IN_BLOCK}(?>w|phrase|code|(?<=[_-]pass)(?![a-z])){_ALONE_IN_BLOCK}"
         f"|{AHEAD_PASSWORD}(?!w|phrase|code){_PASS_ALONE}{_PASSWORD})",
         AFTER_PASSWORD,
     ),
@@ -278,7 +279,7 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "psk",
-        f"(?:(?<![a-z]psk)|(?<=wpapsk)|(?<=wifipsk)|(?<=ipsecpsk)|(?<=ikepsk)){_PASSWORD}",
+        f"(?![a-z])(?:(?<![a-z]psk)|(?<=wpapsk)|(?<=wifipsk)|(?<=ipsecpsk)|(?<=ikepsk)){_PASSWORD}",
         AHEAD_PASSWORD,
     ),  # not `topSkill`
     AnchoredRule(
@@ -308,11 +309,11 @@ RULES: Final = (
     AnchoredRule("secret-assignment", "sess", rf"ion=(?<=_session=){MIXED}{long_value(16)}"),
     # The fixed pattern (A-56), and what headers carry.
     AnchoredRule("api-key", "api", "[_-]?key="),
-    AnchoredRule("bearer", "authorization", rf"{_HEADER}bearer (?!\$|<|[\"'`]|\{{|\*{{3}}|\.{{3}}|your)"),
+    AnchoredRule("bearer", "authorization", rf"{_HEADER}bearer (?!\$|<|[\"'`]|[{{\[]|\*{{3}}|\.{{3}}|your)"),
     AnchoredRule(
         "basic-auth",
         "authorization",
-        rf"{_HEADER}(?:basic|digest|token|negotiate|apikey) [^\s\"'<>$*][^\s\"'<>]{{3}}",
+        rf"{_HEADER}(?:basic|digest|token|negotiate|apikey) [^\s\"'<>$*{{][^\s\"'<>]{{3}}",
     ),
     # Flags of commands.
     AnchoredRule(
@@ -334,7 +335,7 @@ RULES: Final = (
         AnchoredRule(
             "basic-auth",
             flag,
-            r"[ =][\"']?(?![\d:]{1,20}+\b|(?:https?|wss?)://)[^\s:\"'$<>/.-][^\s:\"'$<>/]{0,64}:(?!\$|<|:|\*{3})[^\s\"'<>]{3}",
+            r"[ =][\"']?(?![\d:]{1,20}+\b|(?:https?|wss?)://)[^\s:\"'$<>/.-][^\s:\"'$<>/()\[\]]{0,64}:(?!\$|<|:|\*{3})[^\s\"'<>]{3}",
         )
         for flag in (" -u", "--user", "--proxy-user")
     ),
@@ -343,7 +344,7 @@ RULES: Final = (
     AnchoredRule(
         "url-credentials",
         "://",
-        r"(?:[^\s/:@\"'<>{}$*]{0,100}+:(?=[^\s/@\"'<>{}]{2,300}+@)(?!\$|<|\{|%[(s]|\*{3}|x{4}|\.{3}|@|\[|(?:passw(?:or)?d|pass|pwd)@)[^\s/@\"'<>{}]{2,300}+|[\w-]{20,300}+)@(?!example\.(?:com|org|net))[\w\[]",
+        r"(?:[^\s/:@\"'<>{}$*]{0,100}+:(?=[^\s/@\"'<>{}]{2,300}+@)(?!\$|<|\{|%[(s]|\*{3}|x{4}|\.{3}|@|\[|(?:passw(?:or)?d|pass|pwd|redacted)@)[^\s/@\"'<>{}]{2,300}+|[\w-]{20,300}+)@(?!example\.(?:com|org|net))[\w\[]",
     ),
     *(
         AnchoredRule(

@@ -79,7 +79,7 @@ RULES: Final = (
     AnchoredRule(
         "secret-assignment", "key", r"(?<=recovery key)[\"'`*: \n]{1,6}(?:[a-z0-9]{4,6}-){3,8}[a-z0-9]{4,6}(?![\w-])"
     ),
-    AnchoredRule("password", "login", rf"=(?<=[ ?]login=)[^\s:/&]{{1,64}}:{_NOT_HERE}[^\s&]{{4}}"),
+    AnchoredRule("password", "login", rf"=(?<=[ ?]login=)[^\s:/&\"'`]{{1,64}}:{_NOT_HERE}[^\s&]{{4}}"),
     AnchoredRule(
         "password",
         "auth",
@@ -125,7 +125,12 @@ RULES: Final = (
     AnchoredRule("password", "key", r"material>[^<\s$]{8,63}<"),
     AnchoredRule("password", "psk", r"(?<![a-z]psk)[ ]\"[^\"\n<$]{6}"),
     # Keys of Solana, as its tools store them: an array of 64 bytes.
-    AnchoredRule("solana-key", "[", r"(?:[0-9]{1,3},[ ]?){63}[0-9]{1,3}\]", "(?=[0-9]{1,3},[ ]?[0-9]{1,3},)"),
+    AnchoredRule(  # not the bytes of a text, which are below 128
+        "solana-key",
+        "[",
+        r"(?=[^\]]{0,300}?[\[, ](?:1[3-9][0-9]|2[0-9]{2}))(?:[0-9]{1,3},[ ]?){63}[0-9]{1,3}\]",
+        "(?=[0-9]{1,3},[ ]?[0-9]{1,3},)",
+    ),
     # Of single programs.
     AnchoredRule("password", "<(echo ", rf"(?:-n[ ])?[\"']?{_NOT_HERE}[^\s\"')]{{6}}"),
     AnchoredRule("password", "useradd ", rf"[^\n]{{0,80}}?-p[ ]{GIVEN}"),

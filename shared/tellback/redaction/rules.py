@@ -38,7 +38,7 @@ from tellback.redaction.substrings import (
     searchable,
 )
 from tellback.redaction.token_runs import TOKEN, NearDigits, TokenRuns, Window, add_window, has_run, lacks_digits
-from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, seems_random
+from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, repeats_name, seems_random
 
 _FEW: Final = 60  # characters; a shorter text lacks the rarest character of most anchors, which need no search then
 _RARE_FIRST: Final = "zqjxkvbywgpfmucdlhrsnioate "  # what is not a letter is rarer still
@@ -169,9 +169,8 @@ class Scan:
                 else next_match(compiled.regex, self.anchor, searched, (start, end), places)
             ):
                 index = match.lastindex or 0
-                doubts = compiled.doubts.get(index)
                 start = max(match.end() - shift, match.start() + 1)  # noqa: PLW2901 - the window is used up
-                doubtful = None if doubts is None else _no_random(text, match, doubts, shift)
+                doubtful = _no_value(text, match, compiled.doubts.get(index, ()), shift)
                 if doubtful is None:
                     # One with `after` begins with the character before it, and so at its own place in the text.
                     yield match.end() - 1 - shift if index in compiled.at_end else match.start(), compiled.names[index]
@@ -179,13 +178,13 @@ class Scan:
                     start = again  # noqa: PLW2901 - what was taken for a value is a name: `set DB_PASSWORD⏎DB_PASSWORD=…`
 
 
-def _no_random(text: str, match: re.Match[str], doubts: range, shift: int) -> int | None:
-    """Return where the first value begins that is not random, or None."""
+def _no_value(text: str, match: re.Match[str], doubts: Iterable[int], shift: int) -> int | None:
+    """Return where the first value begins that is none, since it is not random or repeats its name, or None."""
     for doubt in doubts:  # not by a generator, which took half of the time of a match
         start = match.start(doubt)
         if start >= 0 and not seems_random(text, start - shift):
             return start - shift
-    return None
+    return match.start() if repeats_name(match.string, match.start(), match.end()) else None
 
 
 Anchored = dict[str, Scan]  # by the text with which each match begins

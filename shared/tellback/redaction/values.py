@@ -193,11 +193,11 @@ _NO_VALUES: Final = (
     *("null", "none", "nil", "true", "false", "str", "string", "text", "int", "bool", "boolean", "bytes", "required"),
     *("optional", "redacted", "hidden", "any", "object", "undefined", "self", "os", "env", "process", "config", "arn"),
     *("sha1", "sha256", "sha384", "sha512", "md5"),  # `token.pyi,sha256=…`
-    *("replace_me", "replaceme", "change_me", "changeme", "value_specified_in_no_log_parameter"),
+    *("replace_me", "replaceme", "change_me", "changeme", "utf8string", "value_specified_in_no_log_parameter"),
     *("settings", "getpass", "input", "token", "value", "values", "secrets", "vars", "password", "passwort", "passwd"),
 )
 NO_VALUE: Final = (
-    r"(?!(?=[$<~^v0-9{%*x.\[!?])(?:!(?:vault|ref|sub|getatt|secret|env|env_var)\b|\?[a-z_ ]{0,60}\}"
+    r"(?!(?=[$<~^v0-9{%*x.\[!?])(?:\^t[a-z]|!(?:vault|ref|sub|getatt|secret|env|env_var)\b|\?[a-z_ ]{0,60}\}"
     r"|0x[0-9a-f]{1,16}\b|~?\$[\w({]|[<{\[]|[~^v]?[0-9]{1,5}\.[0-9]{1,5}\.[0-9]|%[(\w]|\*{3}|x{4}|\.{3}))(?!op://)"
     rf"(?!{trie(_NO_VALUES)}\b(?![!@#%^&*+?~-]))"
 )
@@ -237,9 +237,40 @@ _CAMEL: Final = lazy_pattern(r"(?:[A-Z]?[a-z]{2,20}|[A-Z]{2,5}(?![a-z])){2,12}")
 _NUMBERED_WORDS: Final = lazy_pattern(
     r"(?:[A-Z]{0,5}[a-z]{2,20}|[A-Z]{2,5}|[A-Za-z](?=[0-9])|[0-9]{1,4}[dDxK]?|[._/=+:-]|%[0-9A-F]{2})+"
 )
+# Names of classes with a number, which change case as often as a token: `JinaEmbeddingsV3PreTrainedModel`. Such words
+# make three quarters of one random value of 16 characters in 1,500, and of hardly any longer one.
+_NAMING_WORD: Final = lazy_pattern(r"[A-Z][a-z]{3,20}")
 _OF_EACH: Final = lazy_pattern(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])")
 
+_LONGEST_NAME: Final = 60  # characters before the word that makes it a secret's, and from there on
+_SHORT_NAME: Final = 8  # of a name that people put at the end of a password: "mypassword"
+_KEY_TYPES: Final = ("privatekey", "publickey")  # `key: Ed25519PrivateKey`
+_NAME_AFTER: Final = lazy_pattern(r"[\w-]{1,60}")
+_NAME_BEFORE: Final = lazy_pattern(r"[\w-]{0,60}\Z")
+_LAST_WORD: Final = lazy_pattern(r"(?<=[\s.=(\"'`])([\w-]{6,60}+)[\"'`:]?\Z")
+_GOES_ON: Final = lazy_pattern(r"[\w+/.~=%!@#^&*?$:-]")
 _VALUE: Final = lazy_pattern(r"[\w+/.~=%!@#^&*?$-]{8,80}")
+
+
+def repeats_name(text: str, start: int, end: int) -> bool:
+    """Return whether the value that ends at `end` says the name around `start` again, or ends as it does.
+
+    So do references, bases of classes, types and constants, in any spelling: `_OpenToken = api.OpenToken`,
+    `CLIENT_SECRET = "client-secret"`.
+    """
+    value = _LAST_WORD.search(text, start, end)
+    if value is None or _GOES_ON.match(text, value.end()):
+        return False
+    before = _NAME_BEFORE.search(text[max(0, start - _LONGEST_NAME) : start])
+    name = _NAME_AFTER.match(text, start, value.start())
+    if before is None or name is None:
+        return False
+    named, said = _without_signs(before[0] + name[0]), _without_signs(value[1])
+    return named.endswith(said) or said.endswith(_KEY_TYPES if len(named) <= _SHORT_NAME else (named, *_KEY_TYPES))
+
+
+def _without_signs(name: str) -> str:
+    return name.replace("_", "").replace("-", "")
 
 
 def _has_random_letters(value: str) -> bool:
@@ -266,6 +297,8 @@ def seems_random(text: str, start: int) -> bool:
     digit = _DIGIT.search(value)
     long = len(value) >= _LONG_WORD
     if digit is not None:
+        if long and sum(map(len, _NAMING_WORD.findall(value))) * 4 >= len(value) * 3:
+            return False
         return len(_CHANGES.findall(value)) >= max(3, len(value) // 7) or (
             _has_random_letters(value)
             if long
