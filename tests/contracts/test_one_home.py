@@ -86,12 +86,12 @@ def _found(test: Callable[[ast.AST], bool], *homes: Path, among: Path = ROOT) ->
 
 
 def test_text_is_sanitized_in_one_module() -> None:
-    # `truncation` asks for combining marks, so as not to cut a letter from its accents. `redactor` and `quoting` know
-    # more sequences than programs print, since hostile text hides words in them, and `lookalikes` compares letters as a
-    # reader sees them. `setup` writes its own colours, before
-    # there is an environment to import from.
+    # `truncation` asks for combining marks, so as not to cut a letter from its accents. `escapes`, `redactor` and
+    # `quoting` know more sequences than programs print, since hostile text hides words in them, and `lookalikes`
+    # compares letters as a reader sees them. `setup` writes its own colours, before there is an environment to import
+    # from.
     others = (
-        PACKAGE / "redaction" / "redactor.py",
+        *(PACKAGE / "redaction" / f"{name}.py" for name in ("escapes", "redactor")),
         *(PACKAGE / f"{name}.py" for name in ("quoting", "lookalikes")),
         ROOT / "ops" / "setup.py",
     )

@@ -1,7 +1,7 @@
-"""The eleventh to thirteenth corpora of secrets: kinds of places, each with some of its texts.
+"""The eleventh to fourteenth corpora of secrets: kinds of places, each with some of its texts.
 
-They lie in `tests/data/consoles_apart`, `prints_apart` and `programs_apart`; `clean.txt` holds what must stay, and the
-other files the places.
+They lie in `tests/data/consoles_apart`, `prints_apart`, `programs_apart` and `formats_apart`; `clean.txt` holds
+what must stay, and the other files the places.
 """
 
 import base64
@@ -23,6 +23,7 @@ _DATA: Final = Path(__file__).parents[1] / "data"
 CONSOLES_APART: Final = _DATA / "consoles_apart"
 PRINTS_APART: Final = _DATA / "prints_apart"
 PROGRAMS_APART: Final = _DATA / "programs_apart"
+FORMATS_APART: Final = _DATA / "formats_apart"
 WRAPPINGS: Final = ("raw", "json", "margin")
 OF_TOKENS: Final = (
     *("api key", "api token", "access token", "client secret", "signing key", "webhook secret", "encryption key"),

@@ -1,12 +1,84 @@
-"""What only resembles a secret since it says a name again, or is a type, and what differs from it by little."""
+"""Secrets in the formats of the fourteenth set, behind escapes too, and what only resembles them."""
 
 from __future__ import annotations
+
+import html
+import json
+import quopri
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import quote
 
 import pytest
 
 from tellback.redaction import redact_text
 
-TOKEN = "Zk2mX9vB4tR8wL1nPsq7Zk2mX9vB4tR8"
+TOKEN: Final = "Zk2mX9vB4tR8wL1nPsq7Zk2mX9vB4tR8"
+
+
+def _json_for_pages(text: str) -> str:
+    """Return the text in JSON as libraries of Java and .NET escape it, so that a page may hold it."""
+    encoded = json.dumps({"output": text})
+    for sign in "&'<=>":
+        encoded = encoded.replace(sign, f"\\u{ord(sign):04x}")
+    return encoded
+
+
+ESCAPED: Final[dict[str, Callable[[str], str]]] = {
+    "JSON for pages": _json_for_pages,
+    "HTML": html.escape,
+    "a URL": lambda text: f"body={quote(text, safe='')}",
+    "a URL twice": lambda text: f"next={quote(quote(text, safe=''), safe='')}",
+    "mail": lambda text: quopri.encodestring(text.encode()).decode(),
+}
+
+
+@pytest.mark.parametrize("escaped", ESCAPED.values(), ids=ESCAPED)
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"docker run -e DB_PASSWORD='{TOKEN}' api",
+        f'{{"a": 1, "apiToken": "{TOKEN}"}}',
+        f"<apiKey>{TOKEN}</apiKey>",
+        f"[client_secret] => {TOKEN}",
+        f"$ terraform output -raw session_secret\n{TOKEN}",
+        f"  - name: API_KEY\n    value: {TOKEN}",
+    ],
+)
+def test_a_secret_is_hidden_in_a_text_with_escaped_signs(text: str, escaped: Callable[[str], str]) -> None:
+    """As JSON for pages, HTML, URLs and mail escape separators, quotes and line breaks (A-449)."""
+    assert TOKEN not in redact_text(f"before\n{escaped(text)}\nafter")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://app.example.net/?q=a%20b%3Dc&next=%2Fkeys%2Flist%3Fpage%3D2",
+        "if (a &lt; b &amp;&amp; token == null)",
+        json.dumps({"text": "<b>tokens</b> = 'none'"}).replace("<", "\\u003c").replace("=", "\\u003d"),
+        "Content-Type: text/plain; charset=3Dutf-8",
+        "mode=3D, 84 %, 100%25",
+    ],
+)
+def test_a_text_with_escaped_signs_and_no_secret_stays(text: str) -> None:
+    """Escapes are read and not changed (A-449)."""
+    assert redact_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-03-04T10:11:12.1234567Z ##[debug]Evaluating: env.API_KEY\n2026-03-04T10:11:12.1234568Z ##[debug]=> '{}'",
+        'Content-Disposition: form-data; name="apiToken"\nContent-Type: text/plain\n\n{}',
+        "  - name: X-API-Key\n    in: header\n    example: {}",
+        "app=> SELECT setting FROM pg_settings WHERE name = 'api_token';\n setting\n---------\n {}\n(1 row)",
+        "$ keyring get shop svc\n{}",
+        "E       AssertionError: assert '{0}' == 'x'\nE        +  where '{0}' = Settings().api_key",
+    ],
+)
+def test_a_token_is_hidden(text: str) -> None:
+    """In logs with the marks of a debugger, parts of a form, examples, results of a query, keyrings, checks (A-470)."""
+    assert TOKEN not in redact_text(text.format(TOKEN))
 
 
 @pytest.mark.parametrize(

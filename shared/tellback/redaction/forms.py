@@ -41,7 +41,8 @@ _BETWEEN: Final = r"(?:[ \t]?[:=][ \t]{0,3}+|[ \t]{1,3}+)"
 # definitions, Terraform variables, XML settings, `gh secret set NAME --body VALUE`.
 _PAIR_NAME: Final = rf"[\\\"']{{0,2}}+{_BETWEEN}[\\\"']{{0,2}}+"
 _PAIR_VALUE: Final = (
-    r"[\w.-]{1,80}+[\\\"']{0,2}+[ \t]{0,4}+[,{]?+[ \t]{0,4}+\r?+\n?+[ \t]{0,60}+[\\\"']{0,2}+(?:value|default|--body)"
+    r"[\w.-]{1,80}+[\\\"']{0,2}+[ \t]{0,4}+[,{]?+[ \t]{0,4}+\r?+\n?+[ \t]{0,60}+[\\\"']{0,2}+"
+    r"(?:value|default|example|--body)"
 )
 _PAIR_REST: Final = (
     rf"{_PAIR_VALUE}[\\\"']{{0,2}}+{_BETWEEN}"
@@ -273,7 +274,8 @@ RULES: Final = (
     AnchoredRule(
         "secret-assignment",
         "name",
-        rf"=\"(?<=form-data; name..)(?=[\w.-]{{0,60}}?{_NAMES})[\w.-]{{1,80}}+\"[^\n]{{0,80}}+\n\r?\n"
+        rf"=\"(?<=form-data; name..)(?=[\w.-]{{0,60}}?{_NAMES})[\w.-]{{1,80}}+\"[^\n]{{0,80}}+\n"
+        r"(?:[a-z-]{4,40}+:[^\n]{1,80}+\n){0,3}+\r?\n"
         rf"{NO_VALUE}[^\s]{{6}}{AT_END}",
     ),
     # Recognised by a word that hardly anything else contains.

@@ -177,7 +177,8 @@ _BETWEEN: Final = (
         # The same item of a list, a block or a request: `name: X`, perhaps others, `value: …`.
         r"|[\"'`]{0,2}+[ ]?[,:{]?[ \t|│]{0,60}+\r?\n"
         r"(?:[ \t|│]{0,60}+[\"'\w]{1,24}+[ \t]{0,20}+[:=|│][^\n]{0,80}+\n){0,3}?[ \t|│]{0,60}+[\"']?"
-        r"(?:parameter|enter a )?(?:value|default|val|content|data|string)[\"']?[ \t]{0,20}+[:=|│]>?[ \t]{0,8}+)"
+        r"(?:parameter|enter a )?(?:value|default|example|val|content|data|string)[\"']?"
+        r"[ \t]{0,20}+[:=|│]>?[ \t]{0,8}+)"
     ),
 )
 BEFORE: Final = f"(?:{'|'.join(_BETWEEN)})"
@@ -204,6 +205,7 @@ _PROMPTS: Final = (  # before what the shell of a language answers; marks of a t
 )
 LINE_BELOW: Final = (
     r"(?<!---)(?:[\"']?\]?\)?[;.]|[\"']\]|[\"'`:*=%\\(\[\]{}) \t<]{0,8}+(?:[|>][+-]?)?)\r?\n"
+    r"(?:[ ]{0,4}+\w{1,40}+[ ]{0,20}+\n(?=[ ]?-{3}))?+"  # the head of a table of one column
     r"(?:[ \t]{0,8}+(?:[-=~`_]{3,80}+\w{0,10})?[ \t]{0,4}+\r?\n){0,2}"
     rf"[ \t│├└─]{{0,40}}+(?:[0-9]{{1,3}}\)[ ]|{_PROMPTS})?[\"'`:<-]{{0,3}}+[ ]?"
 )
@@ -244,7 +246,7 @@ _NAMES: Final = (
 # A command whose line speaks of a secret, and below it one value alone: `cat /run/secrets/…`, `wg genkey`, `op read`.
 _OF_COMMANDS: Final = (
     r"(?:passw|secret|token|credential|key\b|keygen|genkey|key:gen|privkey|vault_pass|pwgen|openssl rand"
-    r"|pass[ ](?:show|otp|[a-z]{1,20}/)|[ ]pass[ ]|[._-]psk\b)"
+    r"|keyring[ ]get|pass[ ](?:show|otp|[a-z]{1,20}/)|[ ]pass[ ]|[._-]psk\b)"
 )
 
 # The value first, then what it is: `… is the token`, `… (api key)`, `"…",  # api key`. A lookbehind has one width, so
@@ -323,6 +325,11 @@ RULES: Final = (
         "assert ",
         rf"(?:[\w.]{{1,60}}[ ][=!]=[ ])?[\"']{NO_VALUE}{PATH}{MIXED_WORD}(?=[^\"'\n]{{8,300}}+[\"']"
         rf"(?:[ ][=!]=[ ][\w.]{{0,60}}?|[^\n]{{0,80}}\n[^\n]{{0,20}}where[ ][^\n]{{0,160}}?){_NAMES})",
+    ),
+    AnchoredRule(  # of pytest
+        "secret-assignment",
+        "where ",
+        rf"[\"']{NO_VALUE}{PATH}{MIXED_WORD}(?=[^\"'\n]{{8,300}}+[\"'][ ]=[ ][^\n]{{0,100}}?{_NAMES})",
     ),
     *_VALUE_FIRST,
     *(

@@ -37,6 +37,7 @@ _SIGNS: Final = lazy_pattern(
     rf"|[0-9](?:[0-9](?:[0-9]{{2}}-[0-9]{{2}}-[0-9]{{2}}[T ][0-9]{{2}})?{_CLOCK}{_LOGGER}"
     r"|[0-9]{0,5}(?:→|:[ ]?(?![0-9])))"
     rf"|\[(?:pod/[^\]\s]{{1,120}}+\][ ]|{_LEVEL}\][ ]|(?:{_DATE})?[0-9]{{2}}{_CLOCK}{_LOGGER})"
+    r"|##\[[a-z]{4,8}\]"  # logs of GitHub and Azure
     r"|#[ ]|#[0-9]{1,3}[ ][0-9]{1,5}\.[0-9]{1,3}[ ]|>[ ]?|;[ ]|//[ ]?|\*[ ]|--[ ]"  # docker build, comments, mail
     r"|\+{1,3}+|-(?=[\t\"'<{\[}]|[ ]{2}|[\w.-]{2,60}+[:=])"  # diffs; not lists
     "){1,3}+"  # a comment within a diff within a log

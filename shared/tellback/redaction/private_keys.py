@@ -211,6 +211,8 @@ def is_last_key_line(line: str) -> bool:
 
 def key_start_before(lines: Sequence[str], end: int) -> int:
     """Return the first line of the key that ends at line `end`, where its BEGIN line is missing."""
+    if end < len(lines) and _BEGIN.search(lines[end]):
+        return end  # all of the key is in this line
     start = end
     while (
         start > 0

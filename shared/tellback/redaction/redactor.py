@@ -12,9 +12,9 @@ from functools import cache, lru_cache, partial
 from itertools import accumulate
 from typing import Any, Final, TypeGuard
 
-from tellback.lazy_pattern import lazy_pattern
 from tellback.own_passwords import own_passwords
 from tellback.redaction import codes, columns, kubernetes, margins
+from tellback.redaction.escapes import without_escapes
 from tellback.redaction.private_keys import RULE as PRIVATE_KEY
 from tellback.redaction.private_keys import PrivateKeyTracker, key_start_before, marks_key
 from tellback.redaction.rules import Rule, ScanSet, all_scans, holds_nothing, scans_for_text
@@ -27,16 +27,6 @@ TOO_DEEP: Final = "[redacted: nested too deeply to check]"
 # uses the same keys again and again, so the answer is cached.
 _PROBE: Final = "x1Y2z3a4B5c6d7e8f9"
 _NEWLINE: Final = "\n"
-_COLOUR: Final = lazy_pattern(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|[()][0-9A-B])")
-_COLOURS: Final = tuple((f"\\{escape}[", "\x1b[") for escape in ("u001b", "x1b", "033", "e"))  # of JSON and code
-# Pictures and fonts within a page: chance puts the form of some token into long base64.
-_PICTURE: Final = lazy_pattern(r"(?i:data:(?:image|font|audio|video)/[\w.+-]{1,40};base64,)[0-9A-Za-z+/=]{40,}+")
-# Escapes of HTML, JSON and URLs that would hide the separator between a name and its value, by the sign that each has.
-_SIGNS: Final = {
-    "&": (("&quot;", '"'), ("&lt;", "<"), ("&#x27;", "'"), ("&#39;", "'")),
-    "\\": (('\\\\\\"', '"'), ('\\"', '"'), ("\\u0022", '"')),  # first, in a text of JSON within another
-    "%": (("%3D", "="), ("%3d", "="), ("%22", '"'), ("%3A%20", ": "), ("%3A", ":")),
-}
 _LONGEST_NAMING: Final = 200  # characters
 _MOST_NAMING: Final = 4  # lines above a value that may name it
 _NAMING: Final = ("name", "pass", "secret", "token", "key", "cred", "pwd", "psk", "_pw", "seed", "$ ")
@@ -75,13 +65,13 @@ class Redactor:
         self._values = [
             (f"secret {name}", line)
             for name, value in (values or {}).items()
-            for line in _strip_colours(value).splitlines()
+            for line in without_escapes(value).splitlines()
             if len(line) >= MIN_VALUE_CHARS
         ]
 
     def rule_of(self, line: str, before: str = "") -> str | None:
         """Return the first rule that matches this line, also by a name in the line `before` it; None if clean."""
-        line = _strip_colours(line)
+        line = without_escapes(line)
         found = () if self._is_clean(line) else (*self._find_given(line), *self._find_matches(margins.read(line).text))
         rule = next((rule for _, rule in found if rule not in _HEADS), None)
         return rule or self._hidden_by_name(_naming_lines(before), line).get(0)
@@ -119,7 +109,7 @@ class Redactor:
         return self._hidden_by_name(before, text) | hidden
 
     def _find_hidden_lines(self, text: str, blocks: PrivateKeyTracker | None) -> dict[int, str]:
-        text, blocks = _strip_colours(text), blocks or PrivateKeyTracker()
+        text, blocks = without_escapes(text), blocks or PrivateKeyTracker()
         hidden = self._hidden_but_for_keys(text, blocks)
         if blocks.inside or marks_key(searchable(text)):
             hidden |= dict.fromkeys(_key_lines(text.split(_NEWLINE), blocks), PRIVATE_KEY)
@@ -130,7 +120,7 @@ class Redactor:
 
         For lines that are searched one by one otherwise, which shows no name in a line above.
         """
-        return self._hidden_but_for_keys(_strip_colours(_NEWLINE.join(lines)), PrivateKeyTracker())
+        return self._hidden_but_for_keys(without_escapes(_NEWLINE.join(lines)), PrivateKeyTracker())
 
     def _hidden_but_for_keys(self, text: str, blocks: PrivateKeyTracker) -> dict[int, str]:
         read = margins.read(text)
@@ -179,7 +169,7 @@ class Redactor:
         """
         copier = _Copier(self._marks_secret)
         copy = copier.copy(value)
-        if not copier.seen or self._is_clean(_strip_colours("\n".join(copier.seen))):
+        if not copier.seen or self._is_clean(without_escapes("\n".join(copier.seen))):
             return copy  # the common case: one scan over all texts of a tool call, in place of one for each
         return self._redact_value(value, "", 0)
 
@@ -187,7 +177,7 @@ class Redactor:
         """Yield the name and text of each value that must not be shown."""
         yield from self._values
         for password in own_passwords():
-            yield "password", password
+            yield "password", without_escapes(password)
 
     def _is_clean(self, text: str) -> bool:
         """Return whether nothing in `text` can be a secret; False may be a false alarm."""
@@ -257,35 +247,9 @@ def _names_below(line: str) -> bool:
     return folded.endswith(_NAMING_ENDS) or any(word in folded for word in _NAMING)
 
 
-def _strip_colours(text: str) -> str:
-    """Return `text` without colour codes and with escaped quotes and equals signs decoded; lines stay lines.
-
-    `grep --color` puts colours inside a token, and many tools put them between a name and its value.
-    """
-    if "\\" in text:
-        text = _replace(text, _COLOURS)
-    if "\x1b" in text:
-        text = _COLOUR.sub("", text)
-    if ";" in text and ";base64," in text:
-        text = _PICTURE.sub("", text)
-    for sign, escapes in _SIGNS.items():
-        if sign in text:
-            text = _replace(text, escapes)
-    return text
-
-
-def _replace(text: str, escapes: Iterable[tuple[str, str]]) -> str:
-    within = searchable(text)
-    for escape, sign in escapes:
-        if escape in within:
-            text = text.replace(escape, sign)
-            within = searchable(text)
-    return text
-
-
 def _scans_within(text: str) -> Callable[[], ScanSet]:
     """Return the scans for the parts of a text, however they are decoded before a search."""
-    forms = {text, _strip_colours(text), _strip_colours(text.replace("\\u001b", "\x1b"))}
+    forms = {text, without_escapes(text), without_escapes(text.replace("\\u001b", "\x1b"))}
     scans = scans_for_text("\n".join([*(margins.read(form).text for form in forms), _PROBE]))
     return lambda: scans
 

@@ -1,0 +1,56 @@
+r"""Escapes that would hide a name, a separator or a value: colours, and signs in HTML, JSON, URLs and mail.
+
+Programs print `DB_PASSWORD\u003d…`, `password%22%3A%22…` and `<b>token</b>=&gt;…` as often as the signs themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from tellback.lazy_pattern import lazy_pattern
+from tellback.redaction.substrings import searchable
+
+_COLOUR: Final = lazy_pattern(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|[()][0-9A-B])")
+_COLOURS: Final = tuple((f"\\{escape}[", "\x1b[") for escape in ("u001b", "x1b", "033", "e"))  # of JSON and code
+# Pictures and fonts within a page: chance puts the form of some token into long base64.
+_PICTURE: Final = lazy_pattern(r"(?i:data:(?:image|font|audio|video)/[\w.+-]{1,40};base64,)[0-9A-Za-z+/=]{40,}+")
+_OF_JSON: Final = dict.fromkeys((f"\\u00{ord(sign):02{form}}", sign) for sign in "\"&'+<=>" for form in "xX")
+# One within another first. Not `@`, which ends the user and the password of a URL.
+_OF_URLS: Final = tuple((f"%{ord(sign):02X}", sign) for sign in "% !\"#$&'()*+,/:;<=>?[]{|}")
+# By the sign that each has.
+_SIGNS: Final = {
+    "&": (
+        *(("&quot;", '"'), ("&#34;", '"'), ("&#x27;", "'"), ("&#39;", "'"), ("&#61;", "=")),
+        *(("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")),
+    ),
+    "\\": (('\\\\\\"', '"'), ('\\"', '"'), *_OF_JSON),  # first, in a text of JSON within another
+    "%": (*_OF_URLS, ("%3d", "="), ("%0A", "\\n")),  # a line break is read as one that JSON escapes
+    "=3": (("=3D", "="),),  # of mail
+}
+
+
+def without_escapes(text: str) -> str:
+    """Return `text` without colour codes and with escaped signs decoded; lines stay lines.
+
+    `grep --color` puts colours inside a token, and many tools put them between a name and its value.
+    """
+    if "\\" in text:
+        text = _replace(text, _COLOURS)
+    if "\x1b" in text:
+        text = _COLOUR.sub("", text)
+    if ";" in text and ";base64," in text:
+        text = _PICTURE.sub("", text)
+    for sign, escapes in _SIGNS.items():
+        if sign in text:
+            text = _replace(text, escapes)
+    return text
+
+
+def _replace(text: str, escapes: Iterable[tuple[str, str]]) -> str:
+    within = searchable(text)
+    for escape, sign in escapes:
+        if escape in within:
+            text = text.replace(escape, sign)
+            within = searchable(text)
+    return text
