@@ -1,6 +1,6 @@
 """Unit tests of feedback providers without Redis, Celery or a running clock.
 
-    from tellback.testing import Idle, context, run
+    from tellback.testing import Pause, context, run
 
     def test_it_gives_feedback_at_the_fifth_call():
         fires = run(MyProvider(), 6, every_n_calls=1)
@@ -76,7 +76,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
+class Pause:
     """Seconds without a tool call, in which time triggers fire; with `take` the feedback is taken at the end."""
 
     seconds: float
@@ -108,7 +108,7 @@ class FileCreated:
     name: str
 
 
-Step = Call | Idle | Spent | Changed | FileCreated
+Step = Call | Pause | Spent | Changed | FileCreated
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ class _ScenarioRunner:
 
     def play(self, what: Step) -> None:
         match what:
-            case Idle(seconds, take):
+            case Pause(seconds, take):
                 self._pass_time(seconds, take=take)
             case Spent(tokens, cost):
                 self.apply(

@@ -31,7 +31,7 @@ OTHERS: Final = sorted(
 RETIRED: Final = re.compile(
     r"stands?_?by|door_?bell|glance|looker|crowded|with_room|in_?the_?way|patience|hurr(?:y|ied)|fallen|held_facts?|"
     r"came_to|(?:in|of)_context|screened|"
-    r"(?<![a-z])(?:told|tell(?:s|ing|ers?)?|naps?|paus(?:es?|ed|ing)|moments?|drain(?:s|ed|ers?)?|bells?|rings?|rung|"
+    r"(?<![a-z])(?:told|tell(?:s|ing|ers?)?|naps?|moments?|drain(?:s|ed|ers?)?|bells?|rings?|rung|"
     r"bur(?:y|ies|ied)|set_aside|look(?:s|ed)?|say_encoder|not_woken|mails?|memories|unsure|attend(?:s|ed|ing)?|deaf|"
     r"contexts|anew|mend(?:s|ed|ing)?)(?![a-z])",
     re.IGNORECASE,

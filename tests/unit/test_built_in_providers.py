@@ -18,7 +18,7 @@ from tellback import (
     RepeatedCallFeedback,
     StaticFeedback,
 )
-from tellback.testing import Call, Changed, FileCreated, Fire, Idle, Spent, Step, run, run_all
+from tellback.testing import Call, Changed, FileCreated, Fire, Pause, Spent, Step, run, run_all
 
 
 def calls(fires: list[Fire]) -> list[int]:
@@ -171,7 +171,7 @@ def test_a_file_fires_once_when_it_exists() -> None:
 
 
 def test_a_deadline_is_reported_to_an_agent_that_is_stuck_in_one_call() -> None:
-    fires = run(DeadlineFeedback(), [Call(), Idle(100)], every_n_seconds=30, deadline=300)
+    fires = run(DeadlineFeedback(), [Call(), Pause(100)], every_n_seconds=30, deadline=300)
     assert [(fire.call, fire.seconds, fire.timed) for fire in fires] == [(1, 30.0, True)]
 
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from tellback import DeadlineFeedback, Feedback, FeedbackContext, FeedbackProviderConfig, FeedbackTrigger, InvalidInput
-from tellback.testing import BrokenProvider, Call, Idle, context, run, run_all
+from tellback.testing import BrokenProvider, Call, Pause, context, run, run_all
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ def test_the_trigger_decides_as_on_a_worker() -> None:
 
 
 def test_time_passes_without_calls() -> None:
-    fires = run(DeadlineFeedback(), [Idle(40), Idle(40), Call()], every_n_seconds=30, deadline=600)
+    fires = run(DeadlineFeedback(), [Pause(40), Pause(40), Call()], every_n_seconds=30, deadline=600)
     assert [(fire.call, fire.seconds, fire.timed) for fire in fires] == [(0, 30.0, True), (0, 70.0, True)]
-    waits = run(DeadlineFeedback(), [Idle(40, take=False), Idle(40, take=False)], every_n_seconds=30, deadline=600)
+    waits = run(DeadlineFeedback(), [Pause(40, take=False), Pause(40, take=False)], every_n_seconds=30, deadline=600)
     assert [fire.seconds for fire in waits] == [30.0], "one waits; its renewals are none"
 
 
