@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import itertools
+import logging
 import os
 import signal
 import sys
@@ -68,6 +69,16 @@ def plain_tracebacks() -> None:
     """Print tracebacks as workers do. structlog's own have local variables, and took longer than a lease of 5 s."""
     renderer = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*structlog.get_config()["processors"][:-1], renderer])
+
+
+@pytest.fixture(autouse=True)
+def _log_level() -> Iterator[None]:
+    """Keep the level of the library's log lines, which the command line raises for good."""
+    logger = logging.getLogger("tellback")
+    level = logger.level
+    yield
+    if logger.level != level:
+        logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")

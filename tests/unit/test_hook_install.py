@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 import os
 import stat
 import subprocess
@@ -51,7 +50,6 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     out, err, command = io.StringIO(), io.StringIO(), ["tellback", "hook", *map(str, arguments)]
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr("sys.argv", command)
-        patch.setattr(logging.getLogger("tellback"), "level", logging.WARNING)  # the command line raises it for good
         patch.setattr(installation, "compile_modules", lambda: None)  # has a test of its own, in a process of its own
         with pytest.raises(SystemExit) as end:
             entry.main()
