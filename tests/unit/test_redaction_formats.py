@@ -51,6 +51,24 @@ def test_a_secret_is_hidden_in_a_text_with_escaped_signs(text: str, escaped: Cal
 
 
 @pytest.mark.parametrize(
+    "password", ["p/ssw0rd!", "he#ll0X", "my pass9", "x:y7Qw", 'S3"cr', "1<2>3aB", "t@u,v8", "a?b{9}Z"]
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "redis://user:{}@cache:6379/0",
+        "git clone https://bot:{}@git.shop.test/a.git",
+        "copying //app:{}@files/a",
+        '{{"dsn": "amqp://:{}@mq//"}}',
+    ],
+)
+def test_an_encoded_password_of_a_url_is_hidden(text: str, password: str) -> None:
+    """Its signs stay encoded, since they would end it (A-449)."""
+    encoded = text.format(quote(password + "Zk2mX9vB", safe=""))
+    assert "Zk2mX9vB" not in redact_text(encoded)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "https://app.example.net/?q=a%20b%3Dc&next=%2Fkeys%2Flist%3Fpage%3D2",

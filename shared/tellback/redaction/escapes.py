@@ -16,6 +16,8 @@ _COLOURS: Final = tuple((f"\\{escape}[", "\x1b[") for escape in ("u001b", "x1b",
 # Pictures and fonts within a page: chance puts the form of some token into long base64.
 _PICTURE: Final = lazy_pattern(r"(?i:data:(?:image|font|audio|video)/[\w.+-]{1,40};base64,)[0-9A-Za-z+/=]{40,}+")
 _OF_JSON: Final = dict.fromkeys((f"\\u00{ord(sign):02{form}}", sign) for sign in "\"&'+<=>" for form in "xX")
+# Decoded, a password's `/`, space or quote would end it before the rules see the `@`.
+_LOGIN: Final = lazy_pattern(r"(//[^\s/@\"'<>{}]{2,400}+@)")
 # One within another first. Not `@`, which ends the user and the password of a URL.
 _OF_URLS: Final = tuple((f"%{ord(sign):02X}", sign) for sign in "% !\"#$&'()*+,/:;<=>?[]{|}")
 # By the sign that each has.
@@ -43,7 +45,9 @@ def without_escapes(text: str) -> str:
         text = _PICTURE.sub("", text)
     for sign, escapes in _SIGNS.items():
         if sign in text:
-            text = _replace(text, escapes)
+            pieces = _LOGIN.split(text) if sign == "%" and "@" in text else [text]
+            pieces[::2] = [_replace(piece, escapes) for piece in pieces[::2]]
+            text = "".join(pieces)
     return text
 
 
