@@ -122,8 +122,8 @@ def test_a_worker_that_dies_between_evaluation_and_commit_changes_no_count(
 
 BAD = {
     providers.Raises(): "raised RuntimeError: broken on purpose",
-    providers.Hangs(): "did not return within 0.1 s",
-    providers.Stubborn(): "did not return within 0.1 s",
+    providers.Hangs(): "did not return within 0.2 s",
+    providers.Stubborn(): "did not return within 0.2 s",
     providers.Nonsense(): "returned dict, not Feedback",
     providers.Exits(): "raised SystemExit: 3",
 }
@@ -132,7 +132,7 @@ BAD = {
 def test_a_custom_provider_runs_on_the_worker_and_a_bad_one_costs_its_own_feedback_only(
     tb: Tellback, start_workers: StartWorkers
 ) -> None:
-    env = {"TELLBACK_PROVIDERS": providers.SETTING, "TELLBACK_PROVIDER_TIMEOUT": "0.1"}
+    env = {"TELLBACK_PROVIDERS": providers.SETTING, "TELLBACK_PROVIDER_TIMEOUT": "0.2"}
     start_workers(1, queues="events", env=env)
     prompts = {
         reason_of: tb.prompt("s1", type(reason_of).__name__, feedback_providers=[every(1, reason_of), reminder(2)])
@@ -143,7 +143,7 @@ def test_a_custom_provider_runs_on_the_worker_and_a_bad_one_costs_its_own_feedba
             prompt.tool_invoked("t")
     good = tb.prompt("s1", "good", feedback_providers=[every(1, providers.Monitor(max_calls_without_progress=7))])
     good.tool_invoked("search")
-    (feedback,) = good.feedback(wait=10)
+    (feedback,) = good.feedback(wait=30)
     assert (feedback.summary, feedback.severity) == ("1 of 7, last search", "caution")
     for provider, prompt in prompts.items():
         assert wait_for_calls(tb, prompt, 20).fires == 10
