@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tellback.redaction import redact_text
+from tellback.redaction import Redactor, redact_text
 
 TOKEN: Final = "Zk2mX9vB4tR8wL1nPsq7Zk2mX9vB4tR8"
 
@@ -66,6 +66,13 @@ def test_an_encoded_password_of_a_url_is_hidden(text: str, password: str) -> Non
     """Its signs stay encoded, since they would end it (A-449)."""
     encoded = text.format(quote(password + "Zk2mX9vB", safe=""))
     assert "Zk2mX9vB" not in redact_text(encoded)
+
+
+@pytest.mark.parametrize("secret", ["3Dk29Qx7", "ab%2Fcd12", "a&lt;b%20c", "x\\u003dy9", "ends=3D"])
+@pytest.mark.parametrize("text", ["X={}", "see {} there", "https://{}@host/", '{{"output": "={}"}}'])
+def test_an_exact_value_that_looks_escaped_is_hidden(text: str, secret: str) -> None:
+    """Whatever stands before it (A-449)."""
+    assert secret not in Redactor({"SHOP": secret}).text(text.format(secret))
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,11 @@ def without_escapes(text: str) -> str:
     return text
 
 
+def decoded_forms(value: str) -> set[str]:
+    """Return what a secret can be in a text without escapes: in a URL's login it stays, and behind `=` loses a `3D`."""
+    return {value, without_escapes(value), without_escapes(f"={value}")[1:]}
+
+
 def _replace(text: str, escapes: Iterable[tuple[str, str]]) -> str:
     within = searchable(text)
     for escape, sign in escapes:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeGuard
 
 from tellback.own_passwords import own_passwords
 from tellback.redaction import codes, columns, kubernetes, margins
-from tellback.redaction.escapes import without_escapes
+from tellback.redaction.escapes import decoded_forms, without_escapes
 from tellback.redaction.private_keys import RULE as PRIVATE_KEY
 from tellback.redaction.private_keys import PrivateKeyTracker, key_start_before, marks_key
 from tellback.redaction.rules import Rule, ScanSet, all_scans, holds_nothing, scans_for_text
@@ -65,7 +65,8 @@ class Redactor:
         self._values = [
             (f"secret {name}", line)
             for name, value in (values or {}).items()
-            for line in without_escapes(value).splitlines()
+            for given in value.splitlines()
+            for line in decoded_forms(given)
             if len(line) >= MIN_VALUE_CHARS
         ]
 
@@ -177,7 +178,7 @@ class Redactor:
         """Yield the name and text of each value that must not be shown."""
         yield from self._values
         for password in own_passwords():
-            yield "password", without_escapes(password)
+            yield from (("password", form) for form in decoded_forms(password))
 
     def _is_clean(self, text: str) -> bool:
         """Return whether nothing in `text` can be a secret; False may be a false alarm."""
