@@ -24,10 +24,9 @@ from tellback.state.intake_lease import IntakeEntry, Lease, RawEntry
 from tellback.state.keys import Layout, Shard
 from tellback.state.redis_py import RedisConnections
 from tellback.state.script_calls import ScriptCall
-from tellback_workers.consumer import Consumer
+from tellback_workers.consumer import Consumer, Deferred
 from tellback_workers.isolation import ProviderCallMarker
 from tellback_workers.linger import Lingerer
-from tellback_workers.loop import Deferred
 from tellback_workers.loops import consumer_of
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime

@@ -28,8 +28,7 @@ from tellback.state.keys import Layout, stream_of
 from tellback.state.notifications import Notifications
 from tellback_workers import decay, due_timers, loops, tasks, wakeups
 from tellback_workers.app import config
-from tellback_workers.consumer import Consumer
-from tellback_workers.loop import Deferred
+from tellback_workers.consumer import Consumer, Deferred
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
 from tests.support.clocks import later

@@ -22,8 +22,7 @@ from tellback.signals.matching import Vectors
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake_lease import IntakeEntry, Lease
 from tellback.state.keys import Layout
-from tellback_workers.consumer import Consumer
-from tellback_workers.loop import Loop
+from tellback_workers.consumer import Consumer, Loop
 from tellback_workers.loops.recalls import RecallsLoop
 from tellback_workers.loops.signals import SignalsLoop
 from tellback_workers.runtime import Runtime

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Final
 
 from celery import Celery, signals
@@ -9,10 +10,10 @@ from kombu import Queue
 
 from tellback.broker import broker_config, exiting_on_wrong_settings
 from tellback.names import SWEEPS_QUEUE, Family, Task, host_queue
+from tellback.process_privacy import forbid_dumps
 from tellback.settings import Settings, load
-from tellback_workers import celery_signals, cgroup_parent, policy_file, pool_rescue, presence
+from tellback_workers import celery_signals, cgroup_parent, policy_file, presence
 from tellback_workers.dispatcher import DispatcherStep
-from tellback_workers.flower_metrics import protect_flower
 from tellback_workers.log import configure
 
 CONSUME_TIME_LIMIT: Final = 120  # seconds; a consumer returns after half its lease, so this only ends one that hangs
@@ -42,13 +43,27 @@ def config(settings: Settings) -> dict[str, Any]:
     }
 
 
+def _protect_flower() -> None:
+    """In the process of Flower, ask for its password at `/metrics` too, and forbid dumps.
+
+    Flower leaves that page open, and it names workers and tasks. Its environment has the broker's login.
+    """
+    page: Any = getattr(sys.modules.get("flower.views.monitor"), "Metrics", None)
+    if page is not None:
+        page.prepare = _authenticate
+        forbid_dumps()
+
+
+def _authenticate(request: Any) -> None:
+    _ = request.current_user  # raises 401 if there is a password and the request has another or none
+
+
 # Importing the other modules is enough: each connects its handlers to Celery's signals.
 __all__ = [
     "app",
     "celery_signals",
     "cgroup_parent",
     "policy_file",
-    "pool_rescue",
     "presence",
 ]
 
@@ -70,7 +85,7 @@ app.steps["worker"].add(DispatcherStep)
 
 app.set_default()
 
-protect_flower()
+_protect_flower()
 
 
 @signals.setup_logging.connect

@@ -2,7 +2,7 @@
 
 It first recovers the entries that a dead consumer left pending, one by one, because one of them may have killed its
 worker. Then it applies new entries in batches, and with a long backlog of one session those of the others in between
-(`fair_shares`). An entry that keeps failing becomes a dead letter.
+(`fair_shares`). An entry that keeps failing becomes a dead letter. The family's `Loop` applies the entries.
 
 lease ── pending, one by one ── new, in batches ──▶ release ── new entries meanwhile? ──▶ publish a wake-up
 """
@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 import structlog
 from redis.exceptions import ResponseError
@@ -31,7 +32,6 @@ from tellback.state.keys import Shard
 from tellback.tracing import Tracing
 from tellback_workers.entry_spans import EntrySpans
 from tellback_workers.fair_shares import FairShares, KeptShares
-from tellback_workers.loop import Deferred, JointLoop, Loop
 
 MAX_DELIVERIES: Final = 5  # a worker's death is not yet the entry's fault; five in a row are
 
@@ -43,6 +43,54 @@ SLICE: Final = 0.25
 MAX_DEFERRED: Final = 500
 
 _logger = structlog.get_logger("tellback.consumer")
+
+
+class Loop(Protocol):
+    """Applies the events of one family for one team."""
+
+    def ready(self) -> None:
+        """Return if entries can be processed now.
+
+        Raises:
+            Unavailable: something is missing, such as a model; no entry is read, they all stay in their stream.
+        """
+        ...
+
+    def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
+        """Apply and acknowledge every entry, in order, in scripts that check the fence.
+
+        If it raises, the consumer delivers the unacknowledged entries again, one by one, with `deliveries` above 1.
+
+        Raises:
+            Fenced: another consumer has the lease.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """The rest after applying several streams together: leases that are no longer held, and batches to apply alone."""
+
+    fenced: set[Lease] = field(default_factory=set[Lease])
+    released: set[Lease] = field(default_factory=set[Lease])
+    separate: dict[Lease, Sequence[IntakeEntry]] = field(default_factory=dict[Lease, Sequence[IntakeEntry]])
+
+
+@runtime_checkable
+class JointLoop(Loop, Protocol):
+    """A loop that applies entries of several streams in the round trips of one."""
+
+    def apply_together(self, batches: Mapping[Lease, Sequence[IntakeEntry]], *, or_release: bool = False) -> Deferred:
+        """Apply and acknowledge new entries of several streams, each stream in order; return the rest.
+
+        With `or_release`, the script that leaves a stream without an entry releases it. A batch that could delay the
+        others is returned, for you to apply alone. On a cluster all streams must share a slot.
+        """
+        ...
+
+    def forget(self, leases: Iterable[Lease]) -> None:
+        """Forget what was remembered of streams whose leases end."""
+        ...
 
 
 class Consumer:

@@ -12,8 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, cast
 
 from tellback.names import Family
-from tellback_workers.consumer import Consumer
-from tellback_workers.loop import Loop
+from tellback_workers.consumer import Consumer, Loop
 from tellback_workers.runtime import BY_LAYOUT, TEAMS, Runtime
 
 if TYPE_CHECKING:

@@ -31,8 +31,8 @@ from tellback.state.evaluations import EvaluationChange, Evaluations, commit_eac
 from tellback.state.intake_lease import Fenced, IntakeEntry, Lease
 from tellback.state.shared_changes import SharedChange, SharedChanges
 from tellback.state.tool_health import FleetHealth, ToolHealth, ToolSighting
+from tellback_workers.consumer import Deferred
 from tellback_workers.isolation import IsolatedInvoker, ProviderCallMarker
-from tellback_workers.loop import Deferred
 from tellback_workers.runtime import TEAMS, Runtime
 
 REFUSAL_CODES: Final = frozenset({"rate_limited", "unavailable"})
