@@ -13,8 +13,7 @@ import pytest
 from tellback.state import script_calls
 from tellback.state.all_scripts import all_scripts
 from tellback.state.generate_scripts import render_scripts, script_names
-from tellback.state.lua_header import Header, header_of
-from tellback.state.lua_text import FOLDER, read, script_text
+from tellback.state.lua_text import FOLDER, Header, header_of, read, script_text
 
 ROOT: Final = Path(__file__).parents[2]
 MODULES: Final = Path(script_calls.__file__).parent / "scripts"
@@ -65,7 +64,7 @@ def test_each_script_has_a_caller() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_no_script_counts_its_keys_and_arguments(path: Path) -> None:
-    assert not re.search(r"\b(KEYS|ARGV)\b", path.read_text("utf-8")), "use key_NAME and arg_NAME: see lua_header"
+    assert not re.search(r"\b(KEYS|ARGV)\b", path.read_text("utf-8")), "use key_NAME and arg_NAME: see lua_text"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

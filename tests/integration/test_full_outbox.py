@@ -16,7 +16,7 @@ from tellback.client.turns import Turn
 from tellback.settings import Settings
 from tellback.state import outbox
 from tellback.state.intake_lease import Lease
-from tellback.state.turn_answers import TurnAnswer
+from tellback.state.turn_view import TurnAnswer
 from tellback_workers.runtime import Runtime
 from tests.support.full_outbox import CAP, fill, keys_of
 from tests.support.intake_entries import published

@@ -6,7 +6,7 @@ import pytest
 
 from tellback import Tellback, clock
 from tellback.doctor.backlog import check_outbox as examined
-from tellback.state.stranded import PAGE, reindex, stranded
+from tellback.state.turn_sweeps import PAGE, reindex, stranded
 from tests.support.interleaving import Interrupted
 from tests.support.turns import HELLO, SENT, opened, overdue, sent, store, swept
 from tests.support.waiting import wait_until

@@ -22,8 +22,7 @@ from tellback.errors import Unavailable
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.script_calls import Arg, ScriptCall
-from tellback.state.turn_answers import LostTurnOrigin, TurnAnswer
-from tellback.state.turn_view import TurnRef
+from tellback.state.turn_view import LostTurnOrigin, TurnAnswer, TurnRef
 from tellback.state.turns import Turns
 from tellback_workers.sweep_turns import sweep
 from tests.support.forked import SERVED

@@ -11,7 +11,7 @@ from tellback.contracts.turns import TurnFinished
 from tellback.names import Family
 from tellback.state.intake import Intake
 from tellback.state.intake_lease import Fenced, IntakeEntry, Lease
-from tellback.state.turn_answers import TurnAnswer
+from tellback.state.turn_view import TurnAnswer
 from tellback_workers.loops.turns import TurnsLoop
 from tellback_workers.runtime import Runtime
 from tests.support.intake_entries import read_new

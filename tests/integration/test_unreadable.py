@@ -24,8 +24,8 @@ from tellback.state.evaluations import Evaluations, timer_member
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.records import read_history
 from tellback.state.shared_changes import SharedChanges
-from tellback.state.stranded import stranded
 from tellback.state.tool_health import ToolHealth
+from tellback.state.turn_sweeps import stranded
 from tellback_workers.decay import run_for
 from tellback_workers.due_timers import DueTimers
 from tellback_workers.loops.guidance import GuidanceLoop

@@ -10,7 +10,7 @@ from tellback.contracts.turns import OutgoingResponse, RoutingOutcome, TurnFinis
 from tellback.errors import InvalidInput, MalformedMessage
 from tellback.names import Family
 from tellback.state.keys import Layout
-from tellback.state.turn_answers import excerpt
+from tellback.state.turn_view import excerpt
 from tellback.state.turns import turn_id
 
 

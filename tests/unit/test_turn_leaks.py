@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tellback import LlmError, LlmResponse, OutgoingResponse, RoutingOutcome, SystemFailure, TurnContext, TurnPipeline
 from tellback.client.turn_checks import TurnEnding, check_failures, check_llm_error, check_messages
 from tellback.contracts.codec import encode
-from tellback.state.turn_answers import LostTurnOrigin
-from tellback.state.turn_view import TurnRef
+from tellback.state.turn_view import LostTurnOrigin, TurnRef
 from tellback.turns.pipeline.checks import error_line, failure_from_exception
 from tests.support.examples import examples
 from tests.support.leaking import FORMS, TEXTS, Blurts, leaks, secrets, shown

@@ -20,7 +20,7 @@ from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.outbox import Delivery, Outbox, OutboxQueue
 from tellback.state.steady import gap_ms
-from tellback.state.stranded import reindex
+from tellback.state.turn_sweeps import reindex
 from tellback.state.turn_view import TurnView
 from tellback.state.turns import Turns
 from tellback.tracing import WORKER, tracing_of, turn_span

@@ -241,7 +241,7 @@ def _show_banks(tb: Tellback, names: list[str], *, as_json: bool) -> None:
 def _existing_banks(tb: Tellback, names: list[str], unread: list[str]) -> Iterator[BankStats]:
     """Yield the banks, and add what is wrong with those that cannot be read to `unread`."""
     from tellback.state.database import WrongType
-    from tellback.state.wrong_types import advice_of
+    from tellback.state.quarantine import advice_of
 
     for name in names:
         try:

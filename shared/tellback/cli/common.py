@@ -100,7 +100,7 @@ def existing_team(url: str | None, team: str | None) -> Generator[Tellback, None
 def listed_team(url: str | None, team: str | None) -> Generator[Tellback, None, None]:
     """Open a client as `existing_team` does, for a listing: keys of another type are left out, and named at its end."""
     from tellback.client.connection import connect_for_command
-    from tellback.state.wrong_types import ReadingDatabase, advice_of
+    from tellback.state.quarantine import ReadingDatabase, advice_of
 
     with report_errors():
         named = _is_named(team)
@@ -155,7 +155,7 @@ def report_errors() -> Generator[None, None, None]:
     except Exception as error:
         if not str(error).startswith("WRONGTYPE"):  # of redis-py, which must not be imported here
             raise
-        from tellback.state.wrong_types import advice_of
+        from tellback.state.quarantine import advice_of
 
         echo(terminal_line(f"tellback: {advice_of(getattr(error, 'keys', ['a key']))}"), err=True)
         raise typer.Exit(1) from error

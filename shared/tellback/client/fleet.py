@@ -15,7 +15,7 @@ from tellback.state.job_listing import JobListing, ListedJob
 from tellback.state.presence import Presence
 from tellback.state.records import Records
 from tellback.state.sessions import SessionActivity, Sessions
-from tellback.state.team_memory import team_memory
+from tellback.state.teams import team_memory
 from tellback.state.turn_view import TurnView
 from tellback.state.turns import Turns
 from tellback.state.unavailable import NotPermitted

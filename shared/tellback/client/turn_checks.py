@@ -38,8 +38,7 @@ from tellback.contracts.turns import (
 from tellback.errors import InvalidInput, NotFound, TellbackError
 from tellback.redaction import redact_text
 from tellback.settings import Settings
-from tellback.state.turn_answers import LostTurnOrigin
-from tellback.state.turn_view import TurnRef
+from tellback.state.turn_view import LostTurnOrigin, TurnRef
 from tellback.turns.fallback_text import MAX_TAG
 from tellback.turns.pipeline.checks import clean_error, clean_failures, error_line
 from tellback.turns.pipeline.context import TurnAbout, TurnContext

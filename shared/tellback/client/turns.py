@@ -45,8 +45,7 @@ from tellback.contracts.turns import (
 )
 from tellback.errors import InvalidInput, StateConflict, Unavailable
 from tellback.redaction import redact_text
-from tellback.state.turn_answers import LostTurnOrigin, TurnAnswer, excerpt
-from tellback.state.turn_view import TurnRef, TurnView
+from tellback.state.turn_view import LostTurnOrigin, TurnAnswer, TurnRef, TurnView, excerpt
 from tellback.state.turns import MAX_MERGED, NewTurn, Turns, no_turn, turn_id
 from tellback.tracing import turn_span
 from tellback.turns.pipeline.checks import error_line

@@ -16,7 +16,7 @@ from tellback.state.gauges import TurnStats, read_backlog
 from tellback.state.keys import FAMILIES, Layout, stream_of
 from tellback.state.presence import Worker
 from tellback.state.quarantine import quarantined_keys
-from tellback.state.stranded import stranded
+from tellback.state.turn_sweeps import stranded
 from tellback.state.unavailable import NotPermitted
 from tellback.state.unreadable import unreadable_jobs, unreadable_queues, unreadable_turns
 from tellback.urls import without_secrets

@@ -20,7 +20,7 @@ from tellback.errors import TellbackError
 from tellback.replay.accounts import PROMPT, observe_arguments
 from tellback.replay.transcript import AgentAnswer, Conversation, MissingAnswer, Step, ToolResult, UserMessage
 from tellback.settings import Settings
-from tellback.state.turn_answers import excerpt
+from tellback.state.turn_view import excerpt
 
 if TYPE_CHECKING:
     from tellback.client.connection import Tellback

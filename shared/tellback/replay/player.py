@@ -22,7 +22,7 @@ from tellback.replay.transcript import (
     UserMessage,
 )
 from tellback.state.evaluation_codec import EvaluationId
-from tellback.state.turn_answers import excerpt
+from tellback.state.turn_view import excerpt
 from tellback.state.turns import Turns
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tellback.state.keys import FAMILIES
-from tellback.state.lua_header import TYPES, Header, HeaderEntry, header_of
-from tellback.state.lua_text import FOLDER, read
+from tellback.state.lua_text import FOLDER, TYPES, Header, HeaderEntry, header_of, read
 
 WIDTH: Final = 120
 LONGEST: Final = WIDTH - len('    """."""')

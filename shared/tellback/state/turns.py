@@ -28,8 +28,16 @@ from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import common
 from tellback.state.scripts import turns as scripts
 from tellback.state.steady import GAP_MS, skews
-from tellback.state.turn_answers import LostTurnOrigin, RoutingReport, TurnAnswer, excerpt, origin_args
-from tellback.state.turn_view import TurnRef, TurnView, view_of
+from tellback.state.turn_view import (
+    LostTurnOrigin,
+    RoutingReport,
+    TurnAnswer,
+    TurnRef,
+    TurnView,
+    excerpt,
+    origin_args,
+    view_of,
+)
 
 MAX_MERGED: Final = 100
 MAX_HANDED_OVER: Final = FAMILIES["handover"].cap or 0  # a host that never reads its list must not grow it

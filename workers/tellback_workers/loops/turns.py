@@ -27,8 +27,7 @@ from tellback.errors import InvalidInput
 from tellback.redaction import redact_text
 from tellback.state.intake_lease import IntakeEntry, Lease, RawEntry
 from tellback.state.keys import Layout
-from tellback.state.turn_answers import LostTurnOrigin, RoutingReport, TurnAnswer
-from tellback.state.turn_view import TurnView
+from tellback.state.turn_view import LostTurnOrigin, RoutingReport, TurnAnswer, TurnView
 from tellback.state.turns import Turns, turn_id
 from tellback.turns.pipeline.checks import clean_error, clean_failures, error_line
 from tellback.turns.pipeline.context import TurnAbout, TurnContext
