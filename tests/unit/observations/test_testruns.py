@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellback.guidance.observations.testrun_forms import FORMS
-from tellback.guidance.observations.testruns import TestCounts, count_tests
+from tellback.guidance.observations.testruns import FORMS, TestCounts, count_tests
 from tests.support.examples import examples
 
 

@@ -6,6 +6,7 @@ too short for it. Requirements G-54 and G-55.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, cast, get_args
@@ -22,7 +23,6 @@ from tellback.guidance.observations.files import classify_file_tool
 from tellback.guidance.observations.http import classify_http_status, http_status_of
 from tellback.guidance.observations.phrases import SERVICE_DOWN, SINGLE_CALL_FAILED, is_challenge_page
 from tellback.guidance.observations.programs import classify_program
-from tellback.guidance.observations.refusals import classify_cancelled, classify_denied_by_host
 from tellback.guidance.observations.statuses import retry_after_from_headers
 from tellback.guidance.observations.texts import (
     code_for_error_text,
@@ -106,6 +106,50 @@ def classify_partial_result(evidence: Evidence) -> Finding | None:
     """Classify a result that the host calls partial, or a body with results beside errors."""
     said = (evidence.status or "").lower() == "partial"
     return Finding("partial") if said or is_partial(evidence.data) else None
+
+
+# Claude Code adds what the user wrote; a page or a file that begins so is longer still.
+_LONGEST_REFUSAL: Final = 8_000
+
+# At the beginning of the text only: a log may quote them. Claude Code, Codex, Gemini CLI, pi, OpenHands.
+_STOPPED: Final = re.compile(
+    r"\s{0,40}(?:<tool_use_error>|\[|Error: )?(?:"
+    r"the user (?:doesn't|does not|did not|didn't) want to (?:proceed|take|continue|run|use)\b"
+    r"|sibling tool call errored|cancelled: parallel tool call|(?:tool )?(?:call|use"
+    r"|execution) (?:was )?(?:cancelled|canceled|aborted)\b"
+    r"|(?:request )?interrupted by (?:the )?user|(?:command|operation|execution"
+    r"|tool call) (?:was )?(?:aborted|interrupted)\b\W*$"
+    r"|(?:command |operation |execution )?(?:was )?(?:aborted|cancelled|canceled|interrupted) by (?:the )?user"
+    r"|(?:exec )?command rejected by user|operation cancelled\] reason: user"
+    r"|the user (?:has )?(?:interrupted|cancelled|canceled|rejected|declined|denied)\b"
+    r"|user (?:has )?(?:interrupted|cancelled|canceled|rejected|declined|denied)\b(?! (?:access|permission))"
+    r"|(?:tool use|edit|change|action) (?:was )?rejected by (?:the )?user)",
+    re.IGNORECASE,
+)
+
+
+def classify_cancelled(evidence: Evidence) -> Finding | None:
+    """Classify a call that a user refused or stopped, or that was cancelled together with another.
+
+    It is neither success nor failure: the agent did nothing wrong, and trying again may be right or wrong. A refusal
+    by a policy, a hook or a sandbox is a failure with the code "denied". Requirement G-82.
+    """
+    text = evidence.message
+    return Finding("cancelled", text) if len(text) <= _LONGEST_REFUSAL and _STOPPED.match(text[:400]) else None
+
+
+# Hooks, sandboxes and confined folders of hosts, where the words do not stand in a tool's error.
+_DENIED_BY_HOST: Final = re.compile(
+    r"\s{0,40}(?:<tool_use_error>|Error: )?(?:failed in sandbox: sandbox denied\b"
+    r"|File path must be within one of the workspace directories\b|Path not in workspace: )",
+    re.IGNORECASE,
+)
+
+
+def classify_denied_by_host(evidence: Evidence) -> Finding | None:
+    """Classify a call that the host's sandbox refused, in the host's own words."""
+    text = evidence.message or evidence.text
+    return Finding("denied", text) if len(text) <= _LONGEST_REFUSAL and _DENIED_BY_HOST.match(text[:400]) else None
 
 
 # From explicit to inferred: what the host, an exit code or a status says outweighs what words suggest. Emptiness comes
