@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tellback import Settings, Tellback
-from tellback.embedding import batching
+from tellback.embedding import embedder
 from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.signals.matching import Vectors
@@ -113,7 +113,7 @@ def test_a_model_that_fails_at_any_text_sends_nothing_to_the_dead_letters(
     tb: Tellback, bench: Bench, encoder: Gated, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Signals wait however often they are tried, hosts learn why, and the worker continues without a restart."""
-    monkeypatch.setattr(batching, "RETRY_SECONDS", -1.0)
+    monkeypatch.setattr(embedder, "RETRY_SECONDS", -1.0)
     encoder.broken = True
     tb.bank("b").signal([item("f", "a")])
     tb.bank("b").signal([item("f", "b")])
@@ -122,14 +122,14 @@ def test_a_model_that_fails_at_any_text_sends_nothing_to_the_dead_letters(
         with pytest.raises(Unavailable, match="out of memory"):
             bench.consume()
     assert sum(bench.intake.lengths().values()) == 2
-    monkeypatch.setattr(batching, "RETRY_SECONDS", 30.0)
+    monkeypatch.setattr(embedder, "RETRY_SECONDS", 30.0)
     with pytest.raises(Unavailable, match="out of memory"):
         bench.consume()
     [state] = Encoders(bench.runtime.database, layout).all()
     assert state.state == "failed"
     assert "CUDA error: out of memory" in state.reason
     encoder.broken = False
-    monkeypatch.setattr(batching, "RETRY_SECONDS", -1.0)
+    monkeypatch.setattr(embedder, "RETRY_SECONDS", -1.0)
     bench.consume()
     assert tb.bank("b").fact_stats("f").signal_count == 2
     assert tb.dead.count() == 0
@@ -142,7 +142,7 @@ def test_a_lease_is_kept_while_the_model_computes(
     tb: Tellback, bench: Bench, encoder: Gated, layout: Layout, monkeypatch: pytest.MonkeyPatch, read: str
 ) -> None:  # fmt: skip
     """The model takes longer than the lease: nobody else gets the stream, and what was computed is applied."""
-    monkeypatch.setattr(batching, "KEEP_SECONDS", 0.05)
+    monkeypatch.setattr(embedder, "KEEP_SECONDS", 0.05)
     encoder.gate.clear()
     shard = layout.of("b")
     tb.bank("b").signal([item("f", "a")])
@@ -167,7 +167,7 @@ def test_a_consumer_that_lost_its_lease_waits_no_longer(
     tb: Tellback, bench: Bench, encoder: Gated, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It leaves what it computed to its successor, so that no text is computed twice."""
-    monkeypatch.setattr(batching, "KEEP_SECONDS", 0.05)
+    monkeypatch.setattr(embedder, "KEEP_SECONDS", 0.05)
     encoder.gate.clear()
     tb.bank("b").signal([item("f", "a")])
     tb.flush()

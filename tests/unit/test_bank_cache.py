@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tellback.embedding import bank_cache
-from tellback.embedding.bank_cache import BankCache
+from tellback.embedding import clusters
+from tellback.embedding.clusters import BankCache
 from tellback.state.keys import Layout
 
 SHARD = Layout("acme", 1).shard(0)
@@ -48,7 +48,7 @@ def test_a_bank_larger_than_all_room_is_kept_while_it_is_used() -> None:
 
 
 def test_the_number_of_banks_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bank_cache, "MAX_BANKS", 2)
+    monkeypatch.setattr(clusters, "MAX_BANKS", 2)
     dropped: list[str] = []
     banks = cache(dropped)
     for name in ("a", "b", "a", "c"):

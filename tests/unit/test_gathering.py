@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tellback import clock
-from tellback.embedding import batching as module
-from tellback.embedding.batching import BatchedEncoder, Row
+from tellback.embedding import embedder as module
+from tellback.embedding.embedder import BatchedEncoder, Row
 from tellback.embedding.encoder import RETRY_SECONDS
 from tellback.errors import Unavailable
 from tellback.signals.matching import Vectors

@@ -2,11 +2,20 @@
 
 Queries repeat, and a lookup is far cheaper than a call of the model. `ModelSimilarity` is the same model as a function
 of texts, for the `similarity` of `tellback.detect_signals`.
+
+One call of the model serves all threads of this process that wait for one, since a call for one text costs nearly as
+much as a call for ten. So a text waits a few milliseconds for others, and texts of other streams, banks and teams
+collect for the next call while the model computes. Each waiting thread keeps its own lease by its `keep`.
+
+encode ── texts not yet requested ──▶ batch ── one call ──▶ a row or an error per text ──▶ every requesting thread
 """
 
 from __future__ import annotations
 
+import math
+import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
@@ -14,8 +23,10 @@ from typing import Final
 import numpy as np
 from cachetools import LRUCache
 
-from tellback.embedding.batching import batched_encoder
-from tellback.embedding.encoder import Encoder, encoder_for
+from tellback import clock
+from tellback.embedding.encoder import RETRY_SECONDS, Encoder, encoder_for
+from tellback.errors import Unavailable
+from tellback.log import get_logger
 from tellback.settings import Settings, load
 from tellback.signals.matching import Vectors, as_bytes, as_vectors
 from tellback.state.database import Database
@@ -24,10 +35,215 @@ from tellback.state.keys import Shard
 from tellback.state.unavailable import RedisFull
 
 MAX_CACHED: Final = 10_000  # 15 MB at 384 dimensions
-
 BATCH_DELAY: Final = 0.005  # seconds
-
 STORE_BATCH: Final = 512  # embeddings of one Redis call: 800 KB
+MAX_BATCH: Final = 512  # texts of one call: 3 to 5 seconds on two cores
+MAX_SHORT_BATCH: Final = 64  # texts while recalls come: a recall has to wait for the call that is under way
+SHORT_CALLS_SECONDS: Final = 60.0  # seconds after the last recall in which calls stay short
+MAX_BATCH_CHARACTERS: Final = 160_000  # of one call: the model's time grows with a text's length
+READ_CHARACTERS: Final = 1_500  # counted of one text; a model reads hardly more (256 word pieces for MiniLM)
+IDLE_SECONDS: Final = 10.0  # after which the thread ends; the next request starts it again
+KEEP_SECONDS: Final = 0.5
+MAX_ENCODE_WAIT: Final = 300.0  # longest wait in seconds: a model that hangs must not hold a lease for ever
+PROBE: Final = "Does the model work?"
+
+Row = Vectors | Exception
+"""A text's vector, or the error why it has none."""
+
+_logger = get_logger("tellback.gathering")
+
+
+class _EmbeddingRequest:
+    """The texts that one thread waits for."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = tuple(dict.fromkeys(texts))
+        self.found: dict[str, Row] = {}
+        self.done = threading.Event()
+
+    def set_row(self, text: str, row: Row) -> None:
+        self.found[text] = row
+        if len(self.found) == len(self.texts):
+            self.done.set()
+
+
+class BatchedEncoder:
+    """A model whose calls are batched across threads. `delay` is the seconds that a text waits for others."""
+
+    def __init__(self, encoder: Encoder, *, delay: float) -> None:
+        self._encoder = encoder
+        self._delay = delay
+        self._guard = threading.Condition()
+        self._urgent: dict[str, list[_EmbeddingRequest]] = {}
+        self._wanted: dict[str, list[_EmbeddingRequest]] = {}
+        self._alone: deque[_EmbeddingRequest] = deque()
+        self._urgent_at = -math.inf
+        self._thread: threading.Thread | None = None
+        self._failure = ""
+        self._failed_at = 0.0
+
+    def ready(self) -> None:
+        """Load the model unless it is loaded.
+
+        Raises:
+            Unavailable: it does not load, or it failed at every text within the last half minute.
+        """
+        self._encoder.load()
+        if self._failure and clock.monotonic() - self._failed_at <= RETRY_SECONDS:
+            raise Unavailable(self._failure)
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        *,
+        alone: bool = False,
+        urgent: bool = False,
+        keep: Callable[[], None] | None = None,
+    ) -> dict[str, Row]:
+        """Return a row or an error for each text: a text at which the model fails costs no other text its row.
+
+        Args:
+            texts: the texts that no cache has.
+            alone: encode them in a call of their own, since one of them may crash the process.
+            urgent: encode them in the next call, ahead of the others; calls stay short while urgent texts come.
+            keep: called twice a second during the wait, to renew a lease; whatever it raises ends the wait.
+
+        Raises:
+            Unavailable: the model does not load, or fails at every text.
+        """
+        if not texts:
+            return {}
+        asked = _EmbeddingRequest(texts)
+        with self._guard:
+            if urgent:
+                self._urgent_at = clock.monotonic()
+            if alone:
+                self._alone.append(asked)
+            else:
+                for text in asked.texts:
+                    (self._urgent if urgent else self._wanted).setdefault(text, []).append(asked)
+            self._start_thread()
+            self._guard.notify()
+        end = clock.monotonic() + MAX_ENCODE_WAIT
+        while not asked.done.wait(KEEP_SECONDS):
+            if clock.monotonic() > end:
+                raise Unavailable(
+                    f"the embedding model {self._encoder.model} has not answered for {MAX_ENCODE_WAIT:g} s"
+                )
+            if keep is not None:
+                keep()
+        away = next((row for row in asked.found.values() if isinstance(row, Unavailable)), None)
+        if away is not None:
+            raise away
+        return asked.found
+
+    def _start_thread(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="tellback-encoder", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError as error:  # the system gives no more threads, which is no entry's fault
+                raise Unavailable(f"the embedding model {self._encoder.model} has no thread: {error}") from error
+
+    def _run(self) -> None:
+        while (call := self._next_batch()) is not None:
+            texts, askers = call
+            for text, row in self._encode_rows(texts).items():
+                for asked in askers[text]:
+                    asked.set_row(text, row)
+
+    def _next_batch(self) -> tuple[list[str], dict[str, list[_EmbeddingRequest]]] | None:
+        """Return the texts of the next call and their requests; None after `IDLE_SECONDS` without a request."""
+        with self._guard:
+            if not self._guard.wait_for(self._has_waiting, IDLE_SECONDS):
+                self._thread = None
+                return None
+            if self._alone:  # first, and without a delay: no other text may share the call
+                asked = self._alone.popleft()
+                return list(asked.texts), {text: [asked] for text in asked.texts}
+            self._guard.wait_for(self._is_full, self._delay)
+            texts = self._take_batch()
+            return texts, {text: [*self._urgent.pop(text, ()), *self._wanted.pop(text, ())] for text in texts}
+
+    def _has_waiting(self) -> bool:
+        return bool(self._alone or self._urgent or self._wanted)
+
+    def _is_full(self) -> bool:
+        return len(self._urgent) + len(self._wanted) >= MAX_BATCH
+
+    def _take_batch(self) -> list[str]:
+        """Return the urgent texts, then those that wait longest, up to the limits of one call."""
+        most, room = MAX_BATCH, MAX_BATCH_CHARACTERS
+        if clock.monotonic() - self._urgent_at < SHORT_CALLS_SECONDS:
+            most, room = MAX_SHORT_BATCH, MAX_BATCH_CHARACTERS * MAX_SHORT_BATCH // MAX_BATCH
+        texts: list[str] = []
+        for text in dict.fromkeys((*self._urgent, *self._wanted)):
+            room -= min(len(text), READ_CHARACTERS)
+            if texts and (room < 0 or len(texts) == most):
+                break
+            texts.append(text)
+        return texts
+
+    def _encode_rows(self, texts: list[str]) -> dict[str, Row]:
+        try:
+            rows = self._bisect_failures(texts)
+        except Unavailable as away:
+            return dict.fromkeys(texts, away)
+        self._failure = ""
+        return rows
+
+    def _bisect_failures(self, texts: list[str]) -> dict[str, Row]:
+        """Return a row for each text; if a call fails, try its halves, down to the text that makes it fail."""
+        try:
+            return dict(zip(texts, self._encode_texts(texts), strict=True))
+        except Unavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a model raises at a text
+            if len(texts) == 1:
+                self._check_model_works(error)
+                _logger.warning("encoder.text_failed", characters=len(texts[0]), reason=type(error).__name__)
+                return {texts[0]: error}
+        half = len(texts) // 2
+        return self._bisect_failures(texts[:half]) | self._bisect_failures(texts[half:])
+
+    def _encode_texts(self, texts: list[str]) -> Vectors:
+        rows = self._encoder.encode(texts)
+        if rows.shape != (len(texts), self._encoder.dimension) or not np.isfinite(rows).all():
+            raise ValueError(f"the model gives {len(texts)} texts rows of shape {rows.shape}, not all of them finite")
+        return rows
+
+    def _check_model_works(self, cause: Exception) -> None:
+        """Return if the model encodes a plain text: then the failure is the text's fault.
+
+        Raises:
+            Unavailable: the model fails at a plain text too, so no entry may be blamed for it.
+        """
+        try:
+            self._encode_texts([PROBE])
+        except Exception as error:
+            self._failure = f"the embedding model {self._encoder.model} fails: {type(error).__name__}: {error}"
+            self._failed_at = clock.monotonic()
+            _logger.exception("encoder.broken", model=self._encoder.model)
+            raise Unavailable(self._failure) from cause
+
+
+_gatherings: dict[Encoder, BatchedEncoder] = {}
+_guard = threading.Lock()
+
+
+def batched_encoder(encoder: Encoder, delay: float) -> BatchedEncoder:
+    """Return this process's batching of a model, shared by all teams, banks and loops."""
+    with _guard:
+        return _gatherings.setdefault(encoder, BatchedEncoder(encoder, delay=delay))
+
+
+def _forget_after_fork() -> None:
+    global _guard  # noqa: PLW0603 - another thread of the parent may have held it at the fork
+    _guard = threading.Lock()
+    _gatherings.clear()  # their threads run in the parent only
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
 
 
 class Embedder:

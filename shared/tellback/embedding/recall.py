@@ -16,8 +16,7 @@ import structlog
 
 from tellback.contracts.limits import MAX_CANDIDATES
 from tellback.contracts.signals import Candidate, RecallReply, RecallRequested
-from tellback.embedding.bank_cache import BankCache
-from tellback.embedding.clusters import ClusterCache
+from tellback.embedding.clusters import BankCache, ClusterCache
 from tellback.embedding.encoder import Encoder
 from tellback.errors import ConfigurationError
 from tellback.redaction import redact_text

@@ -18,9 +18,16 @@ import msgspec
 
 from tellback.contracts.signals import SignalItem
 from tellback.errors import InvalidInput
-from tellback.signals.textual_evidence import NamedFacts, ResponseWindows, best_overlap, find_named_facts
+from tellback.signals.textual_evidence import (
+    NamedFacts,
+    ResponseWindows,
+    best_overlap,
+    carries_meaning,
+    comparable_words,
+    find_named_facts,
+    values_in,
+)
 from tellback.signals.validation import check_id, check_query, check_share
-from tellback.signals.words import carries_meaning, comparable_words, values_in
 
 MAX_FACTS: Final = 1_000
 MAX_RESPONSE: Final = 40_000
