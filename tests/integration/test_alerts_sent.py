@@ -17,10 +17,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tellback import ConfigurationError, Settings, Tellback
-from tellback.alerts.rules import RULES
 from tellback.alerts.settings import AlertSettings, load_alert_settings
 from tellback.alerts.sinks import AlertNotice, Sink, SlackSink, WebhookSink, slack_text
-from tellback.alerts.watcher import AlertWatcher
+from tellback.alerts.watcher import RULES, AlertWatcher
 from tellback.cli.app import app
 from tellback.client.fleet import TeamStatus, team_status
 from tellback.state.database import Database

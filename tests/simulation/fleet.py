@@ -15,7 +15,7 @@ from tellback.commands.control import CommandControl
 from tellback.commands.runner import NOT_STARTED, OVERDUE, CommandResult, ExecutionSpec
 from tellback.commands.survivors import MARK
 from tellback.commands.truncation import StreamTruncator
-from tellback.embedding.batching import _gatherings
+from tellback.embedding.embedder import _gatherings
 from tellback.names import Family, Task
 from tellback.redaction import Redactor
 from tellback.state.job_keys import ANY_POOL, queue_of

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tellback.errors import ConfigurationError
-from tellback.turns.catalogs import read_catalog
 from tellback.turns.fallback_text import (
     BUILT_IN,
     BUSY_KEY,
@@ -22,6 +21,7 @@ from tellback.turns.fallback_text import (
     LIMIT_KEYS,
     Words,
     load_words,
+    read_catalog,
     shipped_catalogs,
 )
 from tests.support.examples import examples

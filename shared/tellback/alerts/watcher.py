@@ -1,4 +1,6 @@
-"""The loop of one receiver: check a team, compare with what the receiver knows, and send each change once.
+"""The rules, and the loop of one receiver: check a team, compare with what it knows, and send each change once.
+
+A rule says when a team's state is an alert, what it says, and which runbook it links to.
 
 Each receiver has a thread and a memory of its own, so that one that hangs or fails delays no other. A notice is built
 again for each attempt: after an outage, the receiver learns the present state, not an old one.
@@ -8,10 +10,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 from tellback import clock
-from tellback.alerts.rules import RULES, AlertRule
 from tellback.alerts.settings import AlertSettings
 from tellback.alerts.sinks import AlertNotice, NotDelivered, NoticeState, Sink
 from tellback.backoff import Backoff
@@ -19,12 +20,64 @@ from tellback.client.fleet import TeamStatus
 from tellback.errors import Unavailable
 from tellback.log import get_logger
 from tellback.state.notified_alerts import NotifiedAlerts
+from tellback.wording import be, count_phrase
 
 BACKOFF: Final = Backoff(first=1.0, longest=300.0)
 LEASE_PERIODS: Final = 3.0  # checks that a process may miss before another takes over
 MAX_RETRY_AFTER: Final = 3_600.0  # seconds; a receiver that asks for more is asked again after an hour
 
 _logger = get_logger("tellback.alerts")
+
+AlertSeverity = Literal["critical", "warning"]
+
+
+class AlertRule(NamedTuple):
+    """One rule. `name` is also that of its runbook; `summary` says what holds now, or is None while all is well."""
+
+    name: str
+    severity: AlertSeverity
+    summary: Callable[[TeamStatus, AlertSettings], str | None]
+    action: str
+
+
+def _overdue(status: TeamStatus, settings: AlertSettings) -> str | None:
+    if status.sweep_lag <= settings.overdue:
+        return None
+    count = count_phrase(status.turns_overdue, "turn")
+    longest = f"the longest by {status.sweep_lag:.0f} s"
+    return f"{count} {be(status.turns_overdue)} overdue, {longest}; their users hear nothing"
+
+
+def _dead_letters(status: TeamStatus, settings: AlertSettings) -> str | None:
+    if status.dead_letters < settings.dead_letters:
+        return None
+    return f"{count_phrase(status.dead_letters, 'event')} could not be applied"
+
+
+def _lag(status: TeamStatus, settings: AlertSettings) -> str | None:
+    late = {family: waited for family, waited in status.waited.items() if waited > settings.lag}
+    if not late:
+        return None
+    return "events wait: " + ", ".join(
+        f"{status.waiting[family]} of {family}, the oldest for {waited:.0f} s" for family, waited in late.items()
+    )
+
+
+def _memory(status: TeamStatus, settings: AlertSettings) -> str | None:
+    share = status.memory_share
+    if share is None or share <= settings.memory_share:
+        return None
+    return f"the team takes about {share:.0%} of Redis' memory; its share is {settings.memory_share:.0%}"
+
+
+RULES: Final = (
+    AlertRule(
+        "overdue-turns", "critical", _overdue, "Start a worker, any one; `tellback doctor` says what is missing."
+    ),
+    AlertRule("dead-letters", "warning", _dead_letters, "`tellback dead list` says why; fix the cause, then replay."),
+    AlertRule("intake-lag", "warning", _lag, "Start more workers of these queues; see `tellback doctor`."),
+    AlertRule("memory-share", "warning", _memory, "See what grows with `tellback team`; end it, or raise `maxmemory`."),
+)
 
 
 class AlertWatcher:

@@ -6,14 +6,17 @@ On Linux a process that loses its parent is adopted by its nearest ancestor that
 So an adopting process finds everything below itself, even after setsid or a double fork. The guardian only waits, so
 little can happen to it; if it is killed, the supervisor ends everything. The alternative was that each command asks the
 kernel for a signal at its supervisor's death. Only the forked child can ask, which costs a full fork for each command,
-the most expensive part of a short one, and the command's own children would survive anyway. Standard library only:
-psutil would cost each supervisor a third of its start (docs/decisions/libraries.md).
+the most expensive part of a short one, and the command's own children would survive anyway.
+
+What processes use is read here too: memory from /proc, written bytes, and the counters of a control group. Standard
+library only: psutil would cost each supervisor a third of its start (docs/decisions/libraries.md).
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import sys
 import time
@@ -27,6 +30,8 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
 MAX_FREEZE_ROUNDS = 100  # a process may fork before it is stopped, so each round looks for new ones
+
+PAGE = resource.getpagesize()
 
 LINUX = sys.platform.startswith("linux")
 
@@ -133,3 +138,46 @@ def _has_processes() -> bool:
     except ChildProcessError:
         return False
     return True
+
+
+def resident_bytes(pid: int) -> int:
+    """Return the memory that a process has in use."""
+    with suppress(OSError):  # it may have exited
+        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * PAGE
+    return 0
+
+
+def written_bytes(pid: int) -> int:
+    """Return the bytes that a process and its reaped children have written."""
+    with suppress(OSError, IndexError):  # it may have exited, or belong to another user now
+        return _written(Path(f"/proc/{pid}/io").read_bytes())
+    return 0
+
+
+class OwnWrites:
+    """The bytes that this process and its reaped children have written.
+
+    Open it before `forbid_dumps`, which makes `/proc/self/io` root's. A descriptor opened earlier still reads it.
+    """
+
+    def __init__(self) -> None:
+        self._descriptor: int | None = None
+        with suppress(OSError):  # no such file: not Linux
+            self._descriptor = os.open("/proc/self/io", os.O_RDONLY)
+
+    def count(self) -> int:
+        """Return the bytes written so far."""
+        return 0 if self._descriptor is None else _written(os.pread(self._descriptor, 4096, 0))
+
+
+def _written(text: bytes) -> int:
+    return int(text.split()[3])
+
+
+def cgroup_counter(file: Path, name: str) -> int:
+    """Return one counter of a control group's file of events."""
+    with suppress(OSError):  # the group is gone
+        for line in file.read_text("utf-8").splitlines():
+            if line.startswith(f"{name} "):
+                return int(line.split()[1])
+    return 0

@@ -44,13 +44,16 @@ from tellback.commands.exec_preparation import ExecPreparation
 from tellback.commands.process_tree import (
     LIFE_CHECK,
     LINUX,
+    OwnWrites,
     become_subreaper,
+    cgroup_counter,
     descendants,
     freeze_tree,
+    resident_bytes,
     signal_tree,
     split_off_guardian,
+    written_bytes,
 )
-from tellback.commands.process_usage import OwnWrites, cgroup_counter, resident_bytes, written_bytes
 from tellback.process_privacy import forbid_dumps
 
 TICK = 0.02  # seconds between checks of what is left of a command
