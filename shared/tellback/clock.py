@@ -34,8 +34,8 @@ def boot_id() -> str:
 
     The boot id alone is not enough: a container can have a time namespace of its own under its host's boot id.
     """
-    with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as boot:  # noqa: PTH123 - to start fast
-        return f"{boot.read().strip()}.{os.stat('/proc/self/ns/time').st_ino}"  # noqa: PTH116 - as above
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as boot:
+        return f"{boot.read().strip()}.{os.stat('/proc/self/ns/time').st_ino}"
     return os.urandom(8).hex()  # not Linux: only a process and its forked children share the id
 
 
@@ -45,7 +45,7 @@ def process_start(pid: int) -> str:
     The kernel reuses process ids, but not together with the start time. psutil gives it by the wall clock: after a step
     of that, a living process would seem to be another one.
     """
-    with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123 - to start fast
+    with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as stat:
         return stat.read().rpartition(b")")[2].split()[19].decode()
     return ""
 

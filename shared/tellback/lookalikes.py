@@ -20,18 +20,18 @@ _ALIKE: Final = (
     ("АВЕКМНОРСТУХІЅЈавекмнорстухіѕјԁԛԝһ", "ABEKMHOPCTYXISJabekmhopctyxisjdqwh"),  # Cyrillic
     ("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧΛΣοατνικєερυχητσς", "ABEZHIKMNOPTYXAEoatvikeepuxntos"),  # Greek
     ("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz"),  # small capitals
-    ("ᎬᏚᎢᏢᎪᏴᎠᏞᏙᏔᎷᏟᎻᏃᏦᏒᏀ", "ESTPABDLVWMCHZKRG"),  # noqa: RUF001 - Cherokee
-    ("ꓮꓐꓚꓓꓰꓝꓖꓧꓲꓙꓗꓡꓟꓠꓳꓑꓣꓢꓔꓴꓦꓪꓫꓬꓜ", "ABCDEFGHIJKLMNOPRSTUVWXYZ"),  # noqa: RUF001 - Lisu
+    ("ᎬᏚᎢᏢᎪᏴᎠᏞᏙᏔᎷᏟᎻᏃᏦᏒᏀ", "ESTPABDLVWMCHZKRG"),  # Cherokee
+    ("ꓮꓐꓚꓓꓰꓝꓖꓧꓲꓙꓗꓡꓟꓠꓳꓑꓣꓢꓔꓴꓦꓪꓫꓬꓜ", "ABCDEFGHIJKLMNOPRSTUVWXYZ"),  # Lisu
     ("ⲀⲂⲤⲈⲎⲒⲔⲘⲚⲞⲢⲦⲬⲨ", "abcehikmnoptxy"),  # Coptic
     ("ՏՕՍԼՈհոսօցզ", "SOULNhnuogq"),  # Armenian
     ("ภєรкץเՇђקợѵӿӾⱮ", "nesKyithpovxxm"),  # Thai, Hebrew and others
-    ("ᗩᗷᑕᗪᗴᖴᕼᒍᒪᗰᑎᑭᖇᔕᑌᐯᗯ᙭", "ABCDEFHJLMNPRSUVWX"),  # noqa: RUF001 - Canadian syllabics
+    ("ᗩᗷᑕᗪᗴᖴᕼᒍᒪᗰᑎᑭᖇᔕᑌᐯᗯ᙭", "ABCDEFHJLMNPRSUVWX"),  # Canadian syllabics
     ("卂乃匚千卄丨长ㄥ冂几ㄖ卩尺丂ㄒㄩ山乂ㄚ乙乇", "abcfhikLmnoprstuwxyze"),  # Han and Bopomofo
     ("₳฿₵€₣₲₭₥₦₱₮₴₩¥£¢", "ABCEFGKMNPTSWYLC"),  # currencies
-    ("ϲϹϜϝəҽҼҿҾьЬɑ⍺ꮯ᙮⤫⤬𐌕ꮪ𐑈ꮲ", "ccffeeeeebbaacxxxtssp"),  # noqa: RUF001 - others
+    ("ϲϹϜϝəҽҼҿҾьЬɑ⍺ꮯ᙮⤫⤬𐌕ꮪ𐑈ꮲ", "ccffeeeeebbaacxxxtssp"),  # others
 )
 _DASHES: Final = "\u058a\u05be\u1806\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\u30fc\u4e00"
-_BRACKETS: Final = ("【〔⟦「〚❲⁅‹〈⟨", "[[[[[[[<<<")  # noqa: RUF001 - look-alikes are its subject
+_BRACKETS: Final = ("【〔⟦「〚❲⁅‹〈⟨", "[[[[[[[<<<")
 TAGS: Final = (0xE0000, 0xE007F)
 """The first and the last of the characters that stand for ASCII and are not shown."""
 _BLANKS: Final = "\u2800\u303f"  # Braille without dots: it takes space and is no space to Unicode

@@ -12,7 +12,7 @@ def read_file(path: str) -> bytes:
     Raises:
         OSError: it cannot be read.
     """
-    with open(path, "rb") as file:  # noqa: PTH123 - see above
+    with open(path, "rb") as file:
         return file.read()
 
 
@@ -23,12 +23,12 @@ def write_file(path: str, content: bytes) -> None:
         OSError: the disk is full or not writable.
     """
     folder, _, name = path.rpartition("/")
-    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - see above
+    os.makedirs(folder, mode=0o700, exist_ok=True)
     draft = f"{folder}/.{name}.{os.getpid()}"
     try:
-        with open(draft, "wb") as file:  # noqa: PTH123 - see above
+        with open(draft, "wb") as file:
             file.write(content)
-        os.replace(draft, path)  # noqa: PTH105 - see above
+        os.replace(draft, path)
     except OSError:
         with suppress(OSError):  # otherwise every process on a full disk would leave an empty draft
             remove_file(draft)
@@ -38,7 +38,7 @@ def write_file(path: str, content: bytes) -> None:
 def file_names(folder: str) -> list[str]:
     """Return the names in a folder; none if it cannot be read."""
     try:
-        return os.listdir(folder)  # noqa: PTH208 - see above
+        return os.listdir(folder)
     except OSError:
         return []
 
@@ -49,11 +49,11 @@ def remove_file(path: str) -> None:
     Raises:
         OSError: it cannot be removed; perhaps another process was faster.
     """
-    os.unlink(path)  # noqa: PTH108 - see above
+    os.unlink(path)
 
 
 def remove_if_older(path: str, wall: float) -> None:
     """Remove a file that was written before this time, unless another process is faster."""
     with suppress(OSError):
-        if os.stat(path).st_mtime < wall:  # noqa: PTH116 - see above
+        if os.stat(path).st_mtime < wall:
             remove_file(path)

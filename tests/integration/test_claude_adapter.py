@@ -164,10 +164,10 @@ def test_a_prompt_of_aio_serves_as_well() -> None:
         async def observe(self, tool: str, **_: Any) -> tellback.ToolFeedback:
             return tellback.ToolFeedback(tool, "success")
 
-        async def feedback(self, wait: float = 0.0) -> list[Feedback]:  # noqa: ARG002 - as of a prompt
+        async def feedback(self, wait: float = 0.0) -> list[Feedback]:
             return [FEEDBACK]
 
-        async def check_answer(self, answer: object) -> Any:  # noqa: ARG002 - as above
+        async def check_answer(self, answer: object) -> Any:
             raise RuntimeError
 
     guide: Any = Awaited()

@@ -35,7 +35,7 @@ HOUR = 3_600
 
 
 @pytest.fixture
-def runtime(settings: Settings, layout: Layout) -> Iterator[Runtime]:  # noqa: ARG001 - the team exists
+def runtime(settings: Settings, layout: Layout) -> Iterator[Runtime]:
     runtime = Runtime(settings)
     yield runtime
     runtime.database.close()

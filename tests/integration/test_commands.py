@@ -43,7 +43,7 @@ def workers(start_workers: StartWorkers, tmp_path: Path) -> Workers:
 
 
 @pytest.fixture
-def run(tb: Tellback, workers: Workers) -> Callable[..., CommandRecord]:  # noqa: ARG001 - the worker runs them
+def run(tb: Tellback, workers: Workers) -> Callable[..., CommandRecord]:
     """Submits a command and waits for its record."""
 
     def submit_and_wait(*argv: str, **options: Any) -> CommandRecord:

@@ -51,7 +51,7 @@ def timed(seconds: float = SOON, text: str = "Mind the time.") -> FeedbackProvid
 
 
 @pytest.fixture
-def runtime(settings: Settings, layout: Layout) -> Runtime:  # noqa: ARG001 - the team exists
+def runtime(settings: Settings, layout: Layout) -> Runtime:
     return Runtime(settings)
 
 

@@ -46,7 +46,7 @@ def reminder(every: int, text: str = "Mind the goal.") -> FeedbackProviderConfig
 
 
 @pytest.fixture
-def runtime(settings: Settings, layout: Layout) -> Runtime:  # noqa: ARG001 - the team exists
+def runtime(settings: Settings, layout: Layout) -> Runtime:
     return Runtime(settings)
 
 

@@ -215,7 +215,7 @@ class Submit(Protocol):
 @pytest.fixture
 def submit(
     settings: Settings,
-    workers: Workers,  # noqa: ARG001 - the worker runs them
+    workers: Workers,
     tmp_path: Path,
 ) -> Iterator[Submit]:
     started: list[subprocess.Popen[bytes]] = []

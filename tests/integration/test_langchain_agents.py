@@ -41,7 +41,7 @@ class TeamGuide:
         self.seen.append({"agent": self.agent, "tool": tool, **fields})
         return tellback.ToolFeedback(tool, "success")
 
-    def feedback(self, wait: float = 0.0) -> list[Feedback]:  # noqa: ARG002 - as of a prompt
+    def feedback(self, wait: float = 0.0) -> list[Feedback]:
         return [Feedback("Goal", "Mind the goal.")]
 
     def check_answer(self, answer: object) -> Any:

@@ -34,7 +34,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Angles:
 
 
 @pytest.fixture
-def host(settings: Settings, bench: Bench, model: Angles) -> Iterator[Tellback]:  # noqa: ARG001 - both are there
+def host(settings: Settings, bench: Bench, model: Angles) -> Iterator[Tellback]:
     with connect(settings=msgspec.structs.replace(settings, recall_in_process=True)) as tb:
         yield tb
 

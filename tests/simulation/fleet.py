@@ -168,7 +168,7 @@ class Fleet:
         redactor: Redactor,
         control: CommandControl,
         now: Callable[[], datetime],
-        tap: object = None,  # noqa: ARG002 - no output
+        tap: object = None,
     ) -> CommandResult:
         """Stand in for `tellback.commands.runner.run`: the command `["sleep", seconds]` on the scheduler's clock."""
         scheduler = self.world.scheduler

@@ -42,7 +42,7 @@ class CountingProvider:
 
     name = "Counts"
 
-    def should_run(self, *, context: FeedbackContext) -> bool:  # noqa: ARG002 - the protocol gives it
+    def should_run(self, *, context: FeedbackContext) -> bool:
         """Return True."""
         return True
 

@@ -204,7 +204,7 @@ class SimulatedThread:
 
     def __init__(
         self,
-        group: None = None,  # noqa: ARG002 - as threading's
+        group: None = None,
         target: Callable[..., object] | None = None,
         name: str | None = None,
         args: Iterable[Any] = (),

@@ -40,7 +40,7 @@ class LocalBroker:
     def logs(self) -> str:
         return (self.server.folder / "redis.log").read_text()
 
-    def kill(self, signal: str | int = "SIGKILL") -> None:  # noqa: ARG002 - a broker is lost, whatever the signal
+    def kill(self, signal: str | int = "SIGKILL") -> None:
         self.server.kill()
         self.status = "exited"
 
@@ -53,7 +53,7 @@ class LocalBroker:
     def reload(self) -> None:
         """The status is always fresh."""
 
-    def restart(self, timeout: float = 10) -> None:  # noqa: ARG002 - a node passes the time it would wait for an engine
+    def restart(self, timeout: float = 10) -> None:
         self.server.restart()
         self.status = "running"
 
@@ -96,7 +96,7 @@ class LocalWorker:
     def reload(self) -> None:
         """The status is always fresh."""
 
-    def restart(self, timeout: float = 10) -> None:  # noqa: ARG002 - a node passes the time it would wait for an engine
+    def restart(self, timeout: float = 10) -> None:
         self._workers.stop()
         self._workers.start()
 

@@ -26,17 +26,17 @@ class Silent:
         self.seen.append({"tool": tool, **fields})
         return tellback.ToolFeedback(tool, "success")
 
-    def feedback(self, wait: float = 0.0) -> list[Feedback]:  # noqa: ARG002 - as of a prompt
+    def feedback(self, wait: float = 0.0) -> list[Feedback]:
         return []
 
-    def check_answer(self, answer: object) -> Any:  # noqa: ARG002 - as above
+    def check_answer(self, answer: object) -> Any:
         raise RuntimeError("broken on purpose")
 
 
 class Speaking(Silent):
     """A prompt that has feedback for each call."""
 
-    def feedback(self, wait: float = 0.0) -> list[Feedback]:  # noqa: ARG002 - as above
+    def feedback(self, wait: float = 0.0) -> list[Feedback]:
         return [FEEDBACK]
 
 

@@ -1,7 +1,5 @@
 """Custom providers that worker processes load in tests; some misbehave."""
 
-# ruff: noqa: ARG002 - the protocol gives each method a context
-
 from __future__ import annotations
 
 import itertools

@@ -33,11 +33,11 @@ class Guide:
         self.seen.append({"tool": tool, **fields})
         return tellback.ToolFeedback(tool, "success")
 
-    def feedback(self, wait: float = 0.0) -> list[Feedback]:  # noqa: ARG002 - as of a prompt
+    def feedback(self, wait: float = 0.0) -> list[Feedback]:
         given, self.waiting = self.waiting, []
         return given
 
-    def check_answer(self, answer: object) -> AnswerCheck:  # noqa: ARG002 - as above
+    def check_answer(self, answer: object) -> AnswerCheck:
         return self.check
 
 

@@ -64,10 +64,10 @@ class SpeakingGuide:
     def observe(self, tool: str, **_: Any) -> tellback.ToolFeedback:
         return tellback.ToolFeedback(tool, "success", suggestions=["go on"] if self.speaks else [])
 
-    def feedback(self, wait: float = 0.0) -> list[Feedback]:  # noqa: ARG002 - as of a prompt
+    def feedback(self, wait: float = 0.0) -> list[Feedback]:
         return [GOAL] if self.speaks else []
 
-    def check_answer(self, answer: object) -> AnswerCheck:  # noqa: ARG002 - as above
+    def check_answer(self, answer: object) -> AnswerCheck:
         return AnswerCheck(passed=True)
 
 

@@ -1,7 +1,5 @@
 """Names of providers, and the way that providers are sent, rebuilt and checked."""
 
-# ruff: noqa: ARG002 - the protocol gives each method a context
-
 from __future__ import annotations
 
 import sys

@@ -49,7 +49,7 @@ class SupervisorProcess:
         self.socket, theirs = socket.socketpair()
         try:
             with theirs:
-                self._process = subprocess.Popen(  # noqa: S603 - this interpreter, our own file
+                self._process = subprocess.Popen(
                     [sys.executable, "-I", "-S", "-c", _PROGRAM, _HOME, str(theirs.fileno())],
                     cwd="/",
                     env=_environment(),

@@ -31,7 +31,7 @@ class HostProcess:
     """One agent host as a child process, and the steps that it prints as JSON lines."""
 
     def __init__(self, argv: list[str], environ: Mapping[str, str]) -> None:
-        self._process = subprocess.Popen(  # noqa: S603 - Tellback's own program
+        self._process = subprocess.Popen(
             die_with_parent_argv(argv),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -161,7 +161,7 @@ class DemoSystem:
         if not self._keep:
             argv = die_with_parent_argv(argv)
         with errors.open("w") as stderr:
-            self._up = subprocess.Popen(  # noqa: S603 - Tellback's own program
+            self._up = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

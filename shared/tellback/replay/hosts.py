@@ -234,7 +234,7 @@ class HostsReplay:
             fatal=fatal,
         )
         command = [sys.executable, "-P", "-m", "tellback.replay.host"]  # -P: no module of the current directory
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:  # noqa: S603 - Tellback's own program
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             try:
                 self._feed_host(process, part)
             finally:

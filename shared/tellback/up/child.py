@@ -60,7 +60,7 @@ class ChildProcess:
         program = self.program
         rotate_log(program.log)
         with os.fdopen(os.open(program.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
-            self.process = subprocess.Popen(  # noqa: S603 - the system's own programs
+            self.process = subprocess.Popen(
                 [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), *program.argv],
                 stdin=subprocess.DEVNULL if program.stdin is None else subprocess.PIPE,
                 stdout=log,
