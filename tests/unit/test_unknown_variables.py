@@ -12,7 +12,7 @@ from tellback.cli.app import app
 from tellback.commands.survivors import MARK
 from tellback.doctor.infrastructure import check_variables
 from tellback.settings import Settings
-from tellback.transports.__main__ import SECRET, TOKEN
+from tellback.transports.__main__ import BOT, SIGNING
 from tellback.unknown_variables import OTHERS, unknown_variables
 from tests.support.pages import ROOT
 
@@ -59,7 +59,7 @@ def test_what_is_known_empty_or_of_a_service_of_kubernetes_is_not_named() -> Non
 def test_every_variable_that_something_reads_is_known() -> None:
     alerts = {f"ALERT_{name.upper()}" for name in AlertSettings.__struct_fields__}
     compose = set(re.findall(r"\$\{TELLBACK_(\w+)", (ROOT / "docker-compose.yml").read_text("utf-8")))
-    others = {name.removeprefix("TELLBACK_") for name in (SECRET, TOKEN, MARK)}
+    others = {name.removeprefix("TELLBACK_") for name in (SIGNING, BOT, MARK)}
     assert set(OTHERS) == (alerts | compose | others) - {name.upper() for name in Settings.__struct_fields__}
 
 

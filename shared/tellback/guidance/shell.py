@@ -7,6 +7,7 @@ It knows lists, pipelines, quotes, here-documents, redirections, and the usual w
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
@@ -132,7 +133,7 @@ def _split(text: str, depth: int) -> list[SimpleCommand]:
         elif kind == "operator":
             if token == "\n" and delimiters:  # noqa: S105 - a token of the shell
                 reader.stdin, place = _here_document(text, place, delimiters.pop(0))
-            reader.end(_operator(token))
+            reader.end(_OPERATORS.get(token, ";"))
             pending = ""
         elif kind in ("word", "stray"):
             if token.startswith("#") and kind == "word" and not pending:
@@ -153,10 +154,8 @@ def _split(text: str, depth: int) -> list[SimpleCommand]:
     return [each for raw in reader.found for each in _unwrapped(raw, depth)]
 
 
-def _operator(token: str) -> Before:
-    if token in ("&&", "||", "&"):
-        return token  # type: ignore[return-value]  # narrowed by the test above
-    return "|" if token.startswith("|") else ";"
+# The other operators end a command.
+_OPERATORS: Final[Mapping[str, Before]] = {"&&": "&&", "||": "||", "&": "&", "|": "|", "|&": "|"}
 
 
 def _here_document(text: str, place: int, delimiter: str) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import BinaryIO, Final, Literal
+from typing import BinaryIO, Final, Literal, cast
 
 from tellback.contracts.guidance import OutcomeCode, Severity
 from tellback.guidance.observations.values import display_text
@@ -320,4 +320,4 @@ def rereadable(file: BinaryIO) -> Generator[BinaryIO, None, None]:
     with tempfile.SpooledTemporaryFile(_MAX_IN_MEMORY_BYTES) as copy:
         shutil.copyfileobj(file, copy)
         copy.seek(0)
-        yield copy  # type: ignore[misc]  # a BinaryIO in all but its declared type
+        yield cast("BinaryIO", copy)  # in all but its declared type

@@ -124,11 +124,10 @@ def header_of(text: str) -> Header:
     for line in lines:
         if line.startswith("keys: "):
             into = keys
-            line = line[6:]  # noqa: PLW2901 - the rest of the line is the first of the section
         elif line.startswith(("args:", "returns: ")):
             into = args if line == "args:" else []
             continue
-        into.append(line)
+        into.append(line.removeprefix("keys: "))
     return Header(
         " ".join(line for line in summary if not line.startswith(("flags: ", "constants: "))),
         _checked([_entry(part, "str") for part in " ".join(line.strip() for line in keys).split(", ") if part]),

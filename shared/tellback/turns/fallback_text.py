@@ -240,15 +240,19 @@ def read_catalog(path: Path, keys: frozenset[str], required: str) -> Mapping[str
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
     try:
-        if len(raw) > MAX_BYTES:
-            raise ValueError(f"{len(raw)} bytes; a catalog has at most {MAX_BYTES}")  # noqa: TRY301 - the handler below adds the path
-        texts = _translations(raw if path.suffix == ".mo" else _compile(path, keys), keys)
-        if required not in texts:
-            raise ValueError(f"{required}: has no translation, and every catalog needs this one")  # noqa: TRY301 - as above
+        return _checked_texts(path, raw, keys, required)
     except (ValueError, OSError) as error:  # OSError: what polib raises for wrong syntax
         raise ConfigurationError(f"{path}: {error}") from error
     except Exception as error:  # gettext lets any error of its parsing through: LookupError, struct.error, IndexError
         raise ConfigurationError(f"{path}: gettext cannot read it: {error!r}") from error
+
+
+def _checked_texts(path: Path, raw: bytes, keys: frozenset[str], required: str) -> dict[str, str]:
+    if len(raw) > MAX_BYTES:
+        raise ValueError(f"{len(raw)} bytes; a catalog has at most {MAX_BYTES}")
+    texts = _translations(raw if path.suffix == ".mo" else _compile(path, keys), keys)
+    if required not in texts:
+        raise ValueError(f"{required}: has no translation, and every catalog needs this one")
     return texts
 
 
