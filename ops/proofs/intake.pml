@@ -2,7 +2,7 @@
 
 STEP append           lua/intake/append_events.lua
 STEP notify           tellback.messaging.append_call:notification tellback.messaging.lane:notify
-STEP be_notified      tellback.state.notifications:Notifications.wait
+STEP be_notified      tellback.state.intake:Notifications.wait
 STEP try_mark         tellback.state.intake:mark_pending
 STEP send             tellback_workers.wakeups:publish
 STEP unmark           tellback.state.intake:unmark_pending

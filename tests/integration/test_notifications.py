@@ -16,9 +16,8 @@ from tellback.messaging.append_call import notification
 from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.fleet import NOTICES, QUIET_SECONDS, TeamVisits
-from tellback.state.intake import StreamRef, mark_pending
+from tellback.state.intake import Notifications, Notified, StreamRef, mark_pending
 from tellback.state.keys import NOTIFICATIONS, Layout, Shard, stream_of
-from tellback.state.notifications import Notifications, Notified
 from tellback_workers import dispatcher
 from tellback_workers.dispatcher import Dispatcher, Rescue
 from tellback_workers.runtime import Runtime

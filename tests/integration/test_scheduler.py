@@ -21,11 +21,10 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.fleet import TeamVisits
 from tellback.state.gauges import TurnStats
-from tellback.state.intake import StreamRef
+from tellback.state.intake import Notifications, StreamRef
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import FLEET, Layout, Shard, stream_of
-from tellback.state.notifications import Notifications
 from tellback.state.presence import Presence
 from tellback.state.records import Records
 from tellback_workers import scheduler

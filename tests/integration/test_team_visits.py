@@ -15,9 +15,8 @@ from tellback.settings import Settings
 from tellback.state import steady
 from tellback.state.database import Command, Database
 from tellback.state.fleet import IDLE_SECONDS, QUIET_SECONDS, WHOLE_SECONDS, TeamVisits
-from tellback.state.intake import StreamRef
+from tellback.state.intake import Notifications, StreamRef
 from tellback.state.keys import NOTIFICATIONS, Layout, Shard, stream_of
-from tellback.state.notifications import Notifications
 from tellback.state.redis_py import RedisConnections
 from tellback.state.team import open_layout
 from tellback_workers import scheduler

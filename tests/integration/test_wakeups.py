@@ -21,11 +21,10 @@ from tellback.broker_transport import check_task
 from tellback.errors import InvalidInput
 from tellback.names import SWEEPS_QUEUE, Family, Task
 from tellback.state.database import Database
-from tellback.state.intake import mark_pending
+from tellback.state.intake import Notifications, mark_pending
 from tellback.state.intake_lease import IntakeEntry, Lease
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.keys import Layout, stream_of
-from tellback.state.notifications import Notifications
 from tellback_workers import decay, due_timers, loops, tasks, wakeups
 from tellback_workers.app import config
 from tellback_workers.consumer import Consumer, Deferred

@@ -33,8 +33,7 @@ from tellback.errors import TellbackError
 from tellback.names import Family
 from tellback.settings import load
 from tellback.state.fleet import TeamVisits
-from tellback.state.intake import StreamRef
-from tellback.state.notifications import Notifications
+from tellback.state.intake import Notifications, StreamRef
 from tellback_workers.celery_signals import shutting_down
 from tellback_workers.consumer import SLICE
 from tellback_workers.loops import consumer_of

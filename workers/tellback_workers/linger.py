@@ -18,10 +18,9 @@ import structlog
 
 from tellback import clock
 from tellback.names import Family
-from tellback.state.intake import Intake
+from tellback.state.intake import Intake, Notifications
 from tellback.state.intake_lease import Fenced, Lease, RawEntry, Read
 from tellback.state.keys import Shard
-from tellback.state.notifications import Notifications
 from tellback_workers.consumer import Consumer
 from tellback_workers.runtime import Runtime
 

@@ -18,9 +18,8 @@ from tellback.settings import Settings, load
 from tellback.state.confirmation import Confirmation
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
-from tellback.state.intake import Intake, StreamRef
+from tellback.state.intake import Intake, Notified, StreamRef
 from tellback.state.keys import Layout, Shard
-from tellback.state.notifications import Notified
 from tellback.state.team import existing_layouts, open_layout
 from tellback.tracing import WORKER, Tracing, tracing_of
 from tellback.wording import count_phrase

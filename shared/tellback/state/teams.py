@@ -17,9 +17,9 @@ import msgspec
 from tellback.names import Family, check_team
 from tellback.state.database import Command, Database
 from tellback.state.fleet import TeamVisits, place_of
+from tellback.state.intake import Notifications
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.limits import LimitStore, TeamLimits
-from tellback.state.notifications import Notifications
 from tellback.state.team import existing_layouts, no_team, open_layout
 
 PAGE: Final = 200  # teams in one round trip
