@@ -154,7 +154,7 @@ class Consumer:
         try:
             for lease in [one.lease for one in taken if one.pending]:
                 self._alone(held, lease, partial(self.recover_pending, lease, half))
-            end = _sooner(half, most)
+            end = half if most is None else min(half, clock.monotonic() + most)
             while held:
                 given = {lease: raws for lease, raws in read.items() if raws and lease in held}
                 self._apply_each(held, given, end)
@@ -371,7 +371,3 @@ class Consumer:
             self._dead.add(lease, raw, reason)
         except ResponseError:  # somebody changed their key by hand: the entry stays pending, and the others continue
             _logger.exception("consumer.dead_letter_failed", stream=lease.stream, entry=raw.id)
-
-
-def _sooner(end: float, most: float | None) -> float:
-    return end if most is None else min(end, clock.monotonic() + most)

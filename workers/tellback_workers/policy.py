@@ -71,7 +71,8 @@ class Policy:
         Raises:
             Refused: the policy forbids it.
         """
-        self._check_team()
+        if self._file.teams is not None and self._team not in self._file.teams:
+            raise Refused("teams", f"commands of team {self._team} do not run on this host")
         cwd = self._directory(submitted)
         env = self._environment(submitted) | dict(secrets)
         return ExecutionSpec(
@@ -89,10 +90,6 @@ class Policy:
     def _refused(self, rule: str, reason: str) -> Refused:
         """Return a refusal that also names the team's section if the rule is in it."""
         return Refused(f"teams.{self._team}.{rule}" if rule in self._file.own else rule, reason)
-
-    def _check_team(self) -> None:
-        if self._file.teams is not None and self._team not in self._file.teams:
-            raise Refused("teams", f"commands of team {self._team} do not run on this host")
 
     def _timeout(self, asked: float) -> float:
         longest = self._file.timeout

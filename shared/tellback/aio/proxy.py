@@ -331,7 +331,7 @@ class PendingConnection:
         url, team, settings = self._arguments
         threads = CallThreads(self._threads)
         try:
-            client = await threads.run(lambda: connect_now(url, team=team, settings=settings), _close_client)
+            client = await threads.run(lambda: connect_now(url, team=team, settings=settings), Tellback.close)
         except BaseException:
             threads.close()
             raise
@@ -359,7 +359,3 @@ async def close(client: Any) -> None:
         await client._threads.run(client._target.close)  # noqa: SLF001 - as above
     finally:
         client._threads.close()  # noqa: SLF001 - as above
-
-
-def _close_client(client: Any) -> None:
-    client.close()

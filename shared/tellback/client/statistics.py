@@ -19,7 +19,7 @@ from tellback.names import Family
 from tellback.state.bank_stats import BankStatistics
 from tellback.state.decay import Decay
 from tellback.state.embeddings import Encoders, EncoderState
-from tellback.state.guidance_stats import Day, read_stats
+from tellback.state.guidance_stats import read_stats
 from tellback.state.keys import stream_of
 from tellback.state.readable import readable
 from tellback.state.records import read_history
@@ -64,7 +64,7 @@ def team_stats(context: ClientContext, days: int) -> GuidanceStats:
         since=min((day.since for day in found), default=None),
         until=context.database.now_ms(),
         summary=summarize(sum_counters(day.counters for day in found)),
-        by_day=[_day_stats(day) for day in found],
+        by_day=[DayStats(day=day.day.isoformat(), totals=summarize(day.counters).totals) for day in found],
         cooling=ToolHealth(context.database, context.layout).in_force(),
     )
 
@@ -90,10 +90,6 @@ def session_stats(context: ClientContext, session: str) -> GuidanceStats:
 def format_time(at_ms: int) -> str:
     """Return a time in milliseconds as `YYYY-MM-DD HH:MM` in UTC."""
     return clock.utc_time(at_ms).strftime("%Y-%m-%d %H:%M")
-
-
-def _day_stats(day: Day) -> DayStats:
-    return DayStats(day=day.day.isoformat(), totals=summarize(day.counters).totals)
 
 
 RECENT_REPORT_MS: Final = 300_000

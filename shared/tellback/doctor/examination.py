@@ -80,7 +80,8 @@ def _checks_with_redis(settings: Settings) -> Iterator[DoctorFinding]:
         yield infrastructure.check_versions(alive, version("tellback"))
         yield from infrastructure.check_policies(alive)
         yield from infrastructure.check_model_copies(alive)
-        yield from infrastructure.check_loaded_models(Encoders(database, layout).all(), now_ms)
+        for state in Encoders(database, layout).all():
+            yield infrastructure.check_loaded_model(state, now_ms)
         yield infrastructure.check_beat(presence, settings, now_ms)
         yield from backlog.check_intake(database, layout, settings, alive)
         yield backlog.check_queues(broker, alive)

@@ -357,12 +357,8 @@ def check_model_copies(alive: list[Worker]) -> list[DoctorFinding]:
     ]
 
 
-def check_loaded_models(states: list[EncoderState], now_ms: int) -> list[DoctorFinding]:
-    """Check the models that worker hosts reported; a host reports once it needs its model."""
-    return [_check_loaded_model(state, now_ms) for state in states]
-
-
-def _check_loaded_model(state: EncoderState, now_ms: int) -> DoctorFinding:
+def check_loaded_model(state: EncoderState, now_ms: int) -> DoctorFinding:
+    """Check the model that a worker host reported; a host reports once it needs its model."""
     check = f"model of {state.host}"
     seconds = max(0, now_ms - state.at) / 1000
     if state.mismatch and seconds < _FORGOTTEN_SECONDS:

@@ -155,21 +155,15 @@ class BatchedEncoder:
     def _next_batch(self) -> tuple[list[str], dict[str, list[_EmbeddingRequest]]] | None:
         """Return the texts of the next call and their requests; None after `IDLE_SECONDS` without a request."""
         with self._guard:
-            if not self._guard.wait_for(self._has_waiting, IDLE_SECONDS):
+            if not self._guard.wait_for(lambda: bool(self._alone or self._urgent or self._wanted), IDLE_SECONDS):
                 self._thread = None
                 return None
             if self._alone:  # first, and without a delay: no other text may share the call
                 asked = self._alone.popleft()
                 return list(asked.texts), {text: [asked] for text in asked.texts}
-            self._guard.wait_for(self._is_full, self._delay)
+            self._guard.wait_for(lambda: len(self._urgent) + len(self._wanted) >= MAX_BATCH, self._delay)
             texts = self._take_batch()
             return texts, {text: [*self._urgent.pop(text, ()), *self._wanted.pop(text, ())] for text in texts}
-
-    def _has_waiting(self) -> bool:
-        return bool(self._alone or self._urgent or self._wanted)
-
-    def _is_full(self) -> bool:
-        return len(self._urgent) + len(self._wanted) >= MAX_BATCH
 
     def _take_batch(self) -> list[str]:
         """Return the urgent texts, then those that wait longest, up to the limits of one call."""

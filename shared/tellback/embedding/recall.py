@@ -7,7 +7,7 @@ vectors in this process.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -135,18 +135,15 @@ class FactSearch:
                 facts.matrix.id = updates.info.id if updates.info else ""
             for name in updates.deleted:
                 facts.matrix.drop(name)
-            _resized(facts.matrix, updates.vectors, self._encoder.dimension)
+            if updates.vectors:
+                rows = as_vectors(list(updates.vectors.values()), self._encoder.dimension)
+                facts.matrix.put_all(list(updates.vectors), rows)
             facts.matrix.version = updates.version
             facts.matrix.stamp = updates.info.stamp if updates.info else ""
             complete = updates.is_complete
 
     def _check_model(self, info: StoredFactsInfo, bank: str) -> None:
         info.check(bank, self._encoder.model, self._encoder.weights, self._encoder.dimension)
-
-
-def _resized(matrix: FactMatrix, vectors: Mapping[str, bytes], dimension: int) -> None:
-    if vectors:
-        matrix.put_all(list(vectors), as_vectors(list(vectors.values()), dimension))
 
 
 def _by_cosine(found: tuple[str, float]) -> tuple[float, str]:

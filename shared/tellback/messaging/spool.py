@@ -125,7 +125,7 @@ class Spool:
     def _block(self, events: Sequence[SpooledEvent], age: float) -> bytes:
         stamp = int((clock.wall() - age) * 1000)
         block = b"".join(format_line(event, stamp) for event in events)
-        used, most = self.used_bytes(), self._max_bytes
+        used, most = sum(spool_sizes(self._place.team)), self._max_bytes
         if self._family not in RESERVED:
             most -= most // RESERVE
         if used + len(block) > most:
@@ -148,10 +148,6 @@ class Spool:
         with file:
             file.append(block)
         return True
-
-    def used_bytes(self) -> int:
-        """Return the bytes of all processes' files, over all families."""
-        return sum(spool_sizes(self._place.team))
 
     def send_own(self, send: Send) -> None:
         """Send this process's events in order; whatever `send` raises ends it, and the rest stays on disk."""

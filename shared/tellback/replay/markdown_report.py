@@ -6,7 +6,7 @@ or `html_text` in the HTML report; otherwise it could become markup, a link or H
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tellback.replay.analysis import GROUPS, AnalysisDigest, ConversationCard, GroupFigures, ReportLine
@@ -137,10 +137,10 @@ def _card_line(line: ReportLine) -> Iterator[str]:
         yield f"| {line.position} | | {speaker(line)}: {cell_text(line.text)} | |\n"
         return
     call = f"{cell_text(line.headline)}<br>{cell_text(line.tool)} {cell_text(line.arguments)}"
-    yield f"| {line.position} | {line.index} | {call} | {_joined_steps(line.steps)} |\n"
+    yield f"| {line.position} | {line.index} | {call} | {_joined(line.steps)} |\n"
     for nudge in line.nudges:
         who = f"**{nudge.severity}** {cell_text(nudge.provider)}"
-        yield f"| {line.position} | {line.index} | {who} | {_quoted_text(nudge.text)} |\n"
+        yield f"| {line.position} | {line.index} | {who} | {_joined(filter(str.strip, nudge.text.splitlines()))} |\n"
 
 
 def speaker(line: ReportLine) -> str:
@@ -148,12 +148,8 @@ def speaker(line: ReportLine) -> str:
     return "the user" if line.kind == "user" else "the agent's answer"
 
 
-def _joined_steps(steps: Sequence[str]) -> str:
-    return "<br>".join(cell_text(step) for step in steps)
-
-
-def _quoted_text(text: str) -> str:
-    return "<br>".join(cell_text(line) for line in text.splitlines() if line.strip())
+def _joined(lines: Iterable[str]) -> str:
+    return "<br>".join(map(cell_text, lines))
 
 
 def cell_text(text: str) -> str:

@@ -95,7 +95,7 @@ def _play_steps(tb: Tellback, conversation: Conversation, prompt: Prompt, played
                 turns[position] = turn
                 played.turns.append(turn.id)
             case ToolResult():
-                _play_tool_call(prompt, step)
+                prompt.observe(step.tool, **observe_arguments(step), call_id=step.call_id)
             case AgentAnswer(position, text):
                 turn = turns.pop(position)
                 turn.respond(OutgoingResponse.text_only(excerpt(text, MAX_FIELD_BYTES)))
@@ -119,10 +119,6 @@ def _limit_undelivered(tb: Tellback, answered: list[str]) -> None:
         if turn is None or turn.delivery not in {"waiting", "sending"}:
             return
         clock.sleep(UNDELIVERED_POLL)
-
-
-def _play_tool_call(prompt: Prompt, step: ToolResult) -> None:
-    prompt.observe(step.tool, **observe_arguments(step), call_id=step.call_id)
 
 
 def _close_turn(turn: Turn, reason: str) -> None:

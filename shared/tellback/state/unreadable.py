@@ -48,22 +48,20 @@ def _is_stuck(found: Any) -> bool:
         return True
     state, spec, session, overdue = found
     waits = overdue is not None or session is None
-    return state == b"running" and waits and not _is_readable(spec or b"", _decode_submitted)
-
-
-def _decode_submitted(raw: bytes) -> CommandSubmitted:
-    return msgspec.json.decode(raw, type=CommandSubmitted)
+    return (
+        state == b"running" and waits and not _is_readable(spec or b"", msgspec.json.Decoder(CommandSubmitted).decode)
+    )
 
 
 def unreadable_turns(database: Database, layout: Layout) -> list[str]:
     """Return the keys of open turns that no sweep can read: their users get no fallback."""
     keys = _indexed_keys(database, layout, "due", "turn", "turn")
     stored = read_each(database, [("HMGET", key, *_OF_A_TURN) for key in keys])
-    return [key for key, found in zip(keys, stored, strict=True) if not _is_readable(found, _decode_turn)]
-
-
-def _decode_turn(values: Sequence[bytes | None]) -> TurnView | None:
-    return view_of(_OF_A_TURN, (values, 0))
+    return [
+        key
+        for key, found in zip(keys, stored, strict=True)
+        if not _is_readable(found, lambda values: view_of(_OF_A_TURN, (values, 0)))
+    ]
 
 
 def unreadable_queues(database: Database, layout: Layout, channels: Sequence[str]) -> list[str]:

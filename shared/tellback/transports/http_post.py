@@ -107,11 +107,12 @@ def post_request(
         NoReply: at least a part was sent, and no readable status came back.
     """
     parts = urlsplit(url)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     end = clock.monotonic() + timeout
     with closing(_open_connection(parts, timeout)) as connection, _SocketDeadline() as guard:
         _connect(connection, guard, parts, end, tls)
         try:
-            connection.request("POST", _request_target(parts), body, dict(headers))
+            connection.request("POST", target, body, dict(headers))
             response = connection.getresponse()
         except (OSError, http.client.HTTPException, ValueError) as error:
             over = guard.over or isinstance(error, TimeoutError)
@@ -134,10 +135,6 @@ def _read_body(response: http.client.HTTPResponse) -> bytes:
 def _open_connection(parts: SplitResult, timeout: float) -> http.client.HTTPConnection:
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     return kind(parts.hostname or "", parts.port, timeout=timeout)
-
-
-def _request_target(parts: SplitResult) -> str:
-    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
 def _connect(

@@ -203,11 +203,6 @@ def code_in_other_language(text: str) -> OutcomeCode | None:
     return next((code for code, phrases in _translated_patterns().items() if phrases.search(text)), None)
 
 
-def is_challenge_in_other_language(text: str) -> bool:
-    """Check for phrases of challenge pages in languages other than English."""
-    return _challenge_pattern().search(text) is not None
-
-
 # Visible characters of a challenge or error page at most; a long story may end with "please verify you are a human".
 PAGE_START: Final = 1_500
 
@@ -267,7 +262,7 @@ def is_challenge_page(text: str) -> bool:
     if (
         _CHALLENGE.search(visible)
         or _CHALLENGE_TEXT.match(visible)
-        or (len(visible) <= _WIDGET_PAGE and is_challenge_in_other_language(visible))
+        or (len(visible) <= _WIDGET_PAGE and _challenge_pattern().search(visible))
     ):
         return True
     if head == visible:
