@@ -58,6 +58,13 @@ def test_a_finished_file_is_not_published_twice_and_a_grown_one_goes_on(
     assert counted(tb, bench) == 6
 
 
+def test_blank_lines_are_not_counted_as_published(bench: Bench, settings: Settings, tb: Tellback, file: Path) -> None:
+    file.write_text(line(fact_id="f1") + "\n \n" + line(fact_id="f2") + "\n")
+    assert summary(run(settings, file, "--json"))["published"] == 2
+    assert run(settings, file).stdout == "0 signals published to bank b, 2 lines already published\n"
+    assert counted(tb, bench) == 2
+
+
 def test_a_run_that_died_after_publishing_goes_on_and_counts_each_line_once(
     bench: Bench, settings: Settings, tb: Tellback, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,6 +103,7 @@ class SignalFilePublisher:
         for line in lines:
             if line.number <= read and line.number not in again:
                 self._digest.update(line.stored)
+                self.done.skipped += bool(line.raw.strip())
             elif not self._take_line(line, rejects, cursor):
                 break  # it is the last line; a later run reads it again, when its writer may have completed it
             self._unsaved += 1
@@ -173,7 +174,6 @@ def publish_file(
     with _open_file(file) as source, open_cursor(tb.context.settings, file, bank) as cursor:
         cursor.start_over() if again else cursor.resume(source)
         place = cursor.place
-        publication.done.skipped = place.lines - len(place.rejected)
         kept_rejects = unicode_path(rejects) if rejects else ""
         # Rejected lines are read again, and those that are still wrong are written again.
         size = place.rejects_size if place.rejects == kept_rejects and not place.rejected else 0
