@@ -11,9 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from tellback.cli.app import app
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.up import RunningUp, refused
 
@@ -84,15 +82,6 @@ def test_an_unwritable_directory(tmp_path: Path) -> None:
         "choose another with --data-dir"
     )
     assert one_line(said) == wanted
-
-
-def test_an_empty_name_of_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of a shell variable which is not set: data, passwords and logs went into the present directory."""
-    monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(app, ["up", "--data-dir", "", "--redis-url", "redis://127.0.0.1:1/0", "--no-flower"])
-    assert done.exit_code == 2
-    assert "is empty: name a directory" in done.stderr
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_redis_that_is_too_old(tmp_path: Path) -> None:

@@ -97,6 +97,23 @@ def test_a_current_directory_that_is_gone_is_one_line(given: str, tmp_path: Path
     assert done.stderr == b"tellback: can't use the current directory: No such file or directory\n"
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["up", "--data-dir", "", "--redis-url", "redis://127.0.0.1:1/0", "--no-flower"],
+        ["acl", "", "--one-redis", "--redis-url", "redis://127.0.0.1:1/0"],
+        ["init-runner", ""],
+    ],
+)
+def test_an_empty_name_of_a_directory(given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of a shell variable which is not set: files with passwords went into the current directory."""
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 2
+    assert "is empty: name a directory" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("given", ["audit", "dead list", "outbox", "sessions", "turns", "bank show b", "records s"])
 def test_a_number_that_redis_could_not_take_is_refused(given: str) -> None:
     option = "--last" if given.startswith(("bank", "records")) else "--limit"

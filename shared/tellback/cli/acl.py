@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from tellback.cli.common import OPERATE, JsonOption, UrlOption, echo, print_json, report_errors
+from tellback.cli.common import OPERATE, JsonOption, UrlOption, echo, named_directory, print_json, report_errors
 from tellback.errors import InvalidInput
 from tellback.sanitize import is_printable
 
@@ -36,7 +36,9 @@ def register(app: typer.Typer) -> None:
 
 
 def acl(
-    directory: Annotated[Path, typer.Argument(help="Directory to write to; it is created if necessary.")],
+    directory: Annotated[
+        Path, typer.Argument(parser=named_directory, help="Directory to write to; it is created if necessary.")
+    ],
     *,
     team: TeamsOption = None,
     broker_url: BrokerOption = None,

@@ -56,6 +56,13 @@ UrlOption = Annotated[
 TeamOption = Annotated[str | None, typer.Option("--team", help="Team name. Default: TELLBACK_TEAM.")]
 
 
+def named_directory(text: str) -> Path:
+    """Return the path; that of an empty text, as of a variable which is not set, would be the current directory."""
+    if not text:
+        raise typer.BadParameter("is empty: name a directory")
+    return Path(text)
+
+
 def echo(text: str, *, err: bool = False) -> None:
     """Print lines on standard output or error; they may quote names and errors from outside."""
     typer.echo(terminal_text(text), err=err)

@@ -14,7 +14,7 @@ from typing import IO, Annotated, Final
 
 import typer
 
-from tellback.cli.common import COMMANDS, JsonOption, echo, print_json, report_errors
+from tellback.cli.common import COMMANDS, JsonOption, echo, named_directory, print_json, report_errors
 from tellback.wording import count_phrase
 
 _CHUNK: Final = 256 << 10  # bytes
@@ -81,7 +81,9 @@ def _print_report(lines: int, counts: Counter[str]) -> None:
 
 
 def init_runner(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Project directory.")] = Path(),
+    folder: Annotated[
+        Path, typer.Argument(parser=named_directory, metavar="[DIR]", help="Project directory.")
+    ] = Path(),
     *,
     head: Annotated[int, typer.Option(help="Lines to keep from the beginning of each output stream.")] = 5,
     tail: Annotated[int, typer.Option(help="Lines to keep from the end of each output stream.")] = 30,

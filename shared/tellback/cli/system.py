@@ -8,24 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tellback.cli.common import BEGIN, TeamOption, UrlOption, echo, plain_text, print_json, report_errors
+from tellback.cli.common import BEGIN, TeamOption, UrlOption, echo, named_directory, plain_text, print_json, report_errors
 
 if TYPE_CHECKING:
     from tellback.doctor.infrastructure import DoctorFinding
     from tellback.up.system import SystemPlan
 
 
-def _named_directory(text: str) -> Path:
-    """Return the path; that of an empty text, as of a variable which is not set, would be the present directory."""
-    if not text:
-        raise typer.BadParameter("is empty: name a directory, or leave the option out")
-    return Path(text).absolute()
-
-
 DataDirOption = Annotated[
     Path | None,
     typer.Option(
-        parser=_named_directory,
+        parser=named_directory,
         metavar="<path>",
         help="Directory for data and logs. Default: TELLBACK_DATA_DIR, or your user data directory.",
     ),
@@ -65,7 +58,7 @@ def up(
 
     with report_errors():
         options = UpOptions(
-            settings=load(data_dir=None if data_dir is None else str(data_dir)),
+            settings=load(data_dir=None if data_dir is None else str(data_dir.absolute())),
             redis_url=redis_url or os.environ.get(f"{PREFIX}REDIS_URL") or None,
             workers=workers,
             redis_port=port,
