@@ -66,11 +66,31 @@ def test_recall_of_stored_facts_without_a_worker_is_an_error(settings: Settings,
     assert "no worker has answered within 0 s: start one for the queue recalls" in done.stderr
 
 
-def test_a_bank_that_holds_nothing_lists_and_recalls_nothing(settings: Settings, database: Any) -> None:
+def test_a_bank_that_holds_nothing_recalls_nothing(settings: Settings, database: Any) -> None:
     del database
-    assert rows(run(settings, "bank", "none", "--remembered", "--json")) == []
     assert rows(run(settings, "recall", "x", "--bank", "none", "--json")) == []
     assert run(settings, "recall", "x", "--bank", "none").stdout == "Stored facts of bank none: none\n"
+
+
+@pytest.mark.parametrize("option", [["--remembered"], ["--last", "5"]])
+def test_no_list_is_shown_of_a_bank_that_does_not_exist(settings: Settings, database: Any, option: list[str]) -> None:
+    """A misspelt name looked like a bank at rest."""
+    del database
+    done = run(settings, "bank", "none", *option)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == "tellback: no bank 'none'; its first signal or stored fact creates it\n"
+
+
+def test_a_fact_to_forget_that_no_bank_stores_is_named(settings: Settings, bench: Bench, tb: Tellback) -> None:
+    """It is no error, since a worker may be about to store it; a misspelt name passed unnoticed."""
+    tb.bank("b").remember("f", "x")
+    tb.flush()
+    bench.consume()
+    for bank, fact_id in (("bb", "f"), ("b", "ff")):
+        done = run(settings, "bank", bank, "--forget", fact_id)
+        assert done.exit_code == 0
+        assert done.stderr == f"tellback: bank {bank} stores no fact {fact_id} now; check both names\n"
+    assert run(settings, "bank", "b", "--forget", "f").stderr == ""
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -29,7 +29,7 @@ from tellback.cli.common import (
     warn_of_models,
 )
 from tellback.cli.signals import shorten_text
-from tellback.errors import InvalidInput, NotFound, StateConflict
+from tellback.errors import InvalidInput, NotFound, StateConflict, Unavailable
 from tellback.sanitize import terminal_line
 from tellback.wording import count_phrase
 
@@ -136,6 +136,7 @@ def bank(
         elif fact is not None:
             _show_fact(fact, tb.bank(name).fact_stats(fact), as_json=as_json)
         elif last is not None:
+            tb.bank(name).stats()  # raises NotFound: an empty list for a misspelt name would look like a bank at rest
             _show_signals(tb, name, last, as_json=as_json)
         elif prune_candidates:
             found = tb.bank(name).prune_candidates(
@@ -317,6 +318,13 @@ def _remember_fact(tb: Tellback, bank: str, fact_id: str, text: str | None) -> N
 
 
 def _forget_fact(tb: Tellback, bank: str, fact_id: str) -> None:
+    from tellback.signals.validation import check_id
+    from tellback.state.stored_facts import FactStore
+
+    store = FactStore(tb.context.database, tb.context.layout.of(bank), bank)
+    with suppress(Unavailable):  # the spool takes the change
+        if not store.texts([check_id(fact_id, "fact_id")]):  # no refusal: a worker may be about to store it
+            echo(f"tellback: bank {bank} stores no fact {fact_id} now; check both names", err=True)
     tb.bank(bank).forget(fact_id)
     _flush_published(tb, f"fact {fact_id} will be deleted from bank {bank}; its scores stay")
 
@@ -324,6 +332,7 @@ def _forget_fact(tb: Tellback, bank: str, fact_id: str) -> None:
 def _list_facts(tb: Tellback, bank: str, limit: int, *, as_json: bool) -> None:
     from tellback.state.stored_facts import FactStore
 
+    tb.bank(bank).stats()  # raises NotFound, as for --last
     found = FactStore(tb.context.database, tb.context.layout.of(bank), bank).newest(limit)
     rows = [
         {"at": fact.at, "fact_id": fact.fact_id, "text": fact.text if as_json else shorten_text(fact.text)}
