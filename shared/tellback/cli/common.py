@@ -83,7 +83,7 @@ def client(url: str | None, team: str | None) -> Generator[Tellback, None, None]
 
     with report_errors():
         breaker = CircuitBreaker()
-        is_new = _is_named(team) and not _exists(url, team, breaker)
+        is_new = is_named(team) and not _exists(url, team, breaker)
         with connect_for_command(url, team=team, create=True, breaker=breaker) as tb:
             if is_new:
                 echo(f"tellback: there was no team {tb.context.layout.team}; this created it", err=True)
@@ -99,7 +99,7 @@ def existing_team(url: str | None, team: str | None) -> Generator[Tellback, None
     """
     from tellback.client.connection import connect_for_command
 
-    with report_errors(), connect_for_command(url, team=team, create=False, required=_is_named(team)) as tb:
+    with report_errors(), connect_for_command(url, team=team, create=False, required=is_named(team)) as tb:
         yield tb
 
 
@@ -110,7 +110,7 @@ def listed_team(url: str | None, team: str | None) -> Generator[Tellback, None, 
     from tellback.state.quarantine import ReadingDatabase, advice_of
 
     with report_errors():
-        named = _is_named(team)
+        named = is_named(team)
         with connect_for_command(url, team=team, create=False, required=named, database=ReadingDatabase) as tb:
             database = tb.context.database
             assert isinstance(database, ReadingDatabase), "as it was asked for"
@@ -123,7 +123,8 @@ def listed_team(url: str | None, team: str | None) -> Generator[Tellback, None, 
         raise typer.Exit(1)
 
 
-def _is_named(team: str | None) -> bool:
+def is_named(team: str | None) -> bool:
+    """Return True if the user named the team, by `--team` or by TELLBACK_TEAM."""
     from tellback.settings import PREFIX
 
     return bool(team or os.environ.get(f"{PREFIX}TEAM"))

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tellback.cli.common import BEGIN, TeamOption, UrlOption, echo, named_directory, plain_text, print_json, report_errors
+from tellback.cli.common import (
+    BEGIN,
+    TeamOption,
+    UrlOption,
+    echo,
+    is_named,
+    named_directory,
+    plain_text,
+    print_json,
+    report_errors,
+)
 
 if TYPE_CHECKING:
     from tellback.doctor.infrastructure import DoctorFinding
@@ -93,7 +103,10 @@ def doctor(
     from tellback.settings import load
 
     with report_errors():
-        findings = run_checks(load(redis_url=redis_url, team=team), url_given=redis_url is not None)
+        settings = load(redis_url=redis_url, team=team)
+        if settings.served_teams and not is_named(team):
+            settings = msgspec.structs.replace(settings, team=settings.served_teams[0])
+        findings = run_checks(settings, url_given=redis_url is not None)
     well = all(finding.state != "wrong" for finding in findings)
     if as_json:
         print_json({"ok": well, "findings": msgspec.to_builtins(findings)})

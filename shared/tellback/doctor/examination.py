@@ -9,18 +9,25 @@ import contextlib
 import os
 from collections.abc import Iterator
 from importlib.metadata import version
+from typing import Final
 
 from redis.exceptions import ResponseError
 
 from tellback.connection_file import NAME, RunningSystem, find_running
 from tellback.doctor import backlog, infrastructure
-from tellback.doctor.infrastructure import DoctorFinding, wrong
-from tellback.errors import Unavailable
+from tellback.doctor.infrastructure import DoctorFinding, note, ok, wrong
+from tellback.errors import InvalidInput, Unavailable
 from tellback.settings import PREFIX, Settings
 from tellback.state.database import Database, WrongType
 from tellback.state.embeddings import Encoders
+from tellback.state.keys import Layout
 from tellback.state.presence import Presence
+from tellback.state.team import stored_layout
+from tellback.state.teams import Teams
 from tellback.state.unavailable import NotPermitted
+from tellback.wording import count_phrase
+
+_SHOWN: Final = 5  # other teams that a finding names
 
 
 def run_checks(settings: Settings, *, url_given: bool) -> list[DoctorFinding]:
@@ -70,8 +77,10 @@ def _checks_with_redis(settings: Settings) -> Iterator[DoctorFinding]:
     broker = Database(settings.broker)
     with contextlib.closing(database), contextlib.closing(broker):
         yield from infrastructure.check_server(database)
-        layout, team = infrastructure.open_team(database, settings)
+        layout, team = _find_team(database, settings)
         yield team
+        if layout is None:  # of a team that does not exist, all would be found missing
+            return
         yield from backlog.check_keys(database, layout)
         presence, now_ms = Presence(database, layout.team), database.now_ms()
         alive = presence.workers()
@@ -89,3 +98,23 @@ def _checks_with_redis(settings: Settings) -> Iterator[DoctorFinding]:
         yield backlog.check_running(database, layout)
         yield backlog.check_outbox(database, layout)
         yield backlog.check_dead_letters(database, layout)
+
+
+def _find_team(database: Database, settings: Settings) -> tuple[Layout | None, DoctorFinding]:
+    """Return the team's layout and a finding; unlike a client, don't create the team. None: others exist, not this."""
+    unknown = Layout(settings.team, settings.shards)
+    others: list[str] = []
+    with contextlib.suppress(NotPermitted):  # an agent's user sees one team
+        others = [name for name in Teams(database).names() if name != settings.team]
+    named = ", ".join([*others[:_SHOWN], *(["..."] if others[_SHOWN:] else [])])
+    try:
+        layout = stored_layout(database, settings.team)
+    except InvalidInput as error:
+        key = unknown.shard(0).key("team")
+        return unknown, wrong("team", str(error), f"workers leave the team out: restore the field `shards` of {key}")
+    if layout is not None:
+        examined = f"{settings.team}, {count_phrase(layout.shards, 'shard')}"
+        return layout, ok("team", f"{examined}; not examined: {named}" if others else examined)
+    if others:
+        return None, wrong("team", f"there is no team {settings.team}; there are: {named}", "name one with --team")
+    return unknown, note("team", f"{settings.team}: not used yet", "the first client or worker creates it")

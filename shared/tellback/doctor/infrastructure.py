@@ -20,7 +20,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError
 from tellback.connection_file import RunningSystem
 from tellback.doctor.vulnerabilities import Server, vulnerabilities_of
 from tellback.embedding.weights import ModelSource, check_fingerprint, find_source
-from tellback.errors import ConfigurationError, InvalidInput
+from tellback.errors import ConfigurationError
 from tellback.messaging import spool_file
 from tellback.messaging.spool import spool_sizes
 from tellback.names import Family
@@ -28,9 +28,7 @@ from tellback.settings import Settings
 from tellback.signals.models import PACKAGE, PACKAGED, PACKAGED_SHA256
 from tellback.state.database import Database
 from tellback.state.embeddings import EncoderState
-from tellback.state.keys import Layout
 from tellback.state.presence import MODEL_ADVICE, MODEL_MB, Presence, Worker
-from tellback.state.team import stored_layout
 from tellback.state.unavailable import CHECK_LOGIN, NotPermitted
 from tellback.unknown_variables import unknown_variables
 from tellback.up.health import check_redis, flower_is_healthy
@@ -274,6 +272,8 @@ _OTHERS_MODEL: Final = (
 
 _FORGOTTEN_SECONDS: Final = 300.0  # a worker that needs a model and has none repeats its report twice a minute
 
+_SERVE_TEAM: Final = "name this team in their TELLBACK_TEAMS too, or examine one of theirs with --team"
+
 _START_WORKERS: Final = "start them with `tellback up`, or `celery -A tellback_workers.app worker -E`"
 
 
@@ -282,7 +282,10 @@ def check_workers(presence: Presence, now_ms: int) -> DoctorFinding:
     alive, silent = presence.workers(), presence.expired_workers()
     found = ", ".join(f"{worker.name} (pid {worker.pid}: {' '.join(worker.queues)})" for worker in alive)
     if not alive:
-        return wrong("workers", f"none{_silent_workers_text(silent, now_ms)}", _START_WORKERS)
+        others = [f"{worker.name} serves {' '.join(worker.teams)}" for worker in presence.all_workers()]
+        found = f"none{' serves this team' if others else ''}{_silent_workers_text(silent, now_ms)}"
+        advice = _SERVE_TEAM if others else _START_WORKERS
+        return wrong("workers", "; ".join([found, *others[:10]]), advice)
     if silent:
         return note(
             "workers", f"{found}{_silent_workers_text(silent, now_ms)}", "check the log of the worker that went silent"
@@ -381,16 +384,3 @@ def check_flower(running: RunningSystem | None) -> DoctorFinding:
     if not flower_is_healthy(running.flower_url):
         return wrong("flower", f"{shown} does not respond", f"check {running.data_dir}/logs/flower.log")
     return ok("flower", shown)
-
-
-def open_team(database: Database, settings: Settings) -> tuple[Layout, DoctorFinding]:
-    """Return the team's layout and a finding; unlike a client, don't create the team."""
-    unknown = Layout(settings.team, settings.shards)
-    try:
-        layout = stored_layout(database, settings.team)
-    except InvalidInput as error:
-        key = unknown.shard(0).key("team")
-        return unknown, wrong("team", str(error), f"workers leave the team out: restore the field `shards` of {key}")
-    if layout is None:
-        return unknown, note("team", f"{settings.team}: not used yet", "the first client or worker creates it")
-    return layout, ok("team", f"{settings.team}, {count_phrase(layout.shards, 'shard')}")

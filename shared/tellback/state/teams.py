@@ -50,12 +50,12 @@ class Teams:
     def rows(self, names: Sequence[str] | None = None) -> Generator[TeamRow]:
         """Yield the teams that exist, by name; `names` are those that you want, by default all."""
         noticed, active = self._fleet.last_noticed(), self._fleet.active()
-        wanted = iter(self._known() if names is None else names)
+        wanted = iter(self.names() if names is None else names)
         while page := list(islice(wanted, PAGE)):
             for layout in existing_layouts(self._db, page):
                 yield self._row(layout, noticed.get(layout.team), active=layout.team in active)
 
-    def _known(self) -> list[str]:
+    def names(self) -> list[str]:
         """Return every team's name; one that has just come into being is not in the registry yet."""
         return sorted({*self._fleet.known(), *(each.team for each in Notifications(self._db).peek())})
 

@@ -1,0 +1,58 @@
+"""`tellback doctor` where there are several teams: which one it examines, and what it says of the others."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from tellback.cli.app import app
+from tellback.doctor.examination import run_checks
+from tellback.doctor.infrastructure import DoctorFinding
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.keys import Layout
+from tellback.state.presence import Presence, Worker
+from tellback.state.teams import Teams
+
+WORKER = Worker(name="w@h", host="h", pid=1, queues=("events",), version="0.1.0", teams=("beta",))
+
+
+def found(settings: Settings) -> dict[str, DoctorFinding]:
+    return {finding.check: finding for finding in run_checks(settings, url_given=False)}
+
+
+def test_a_team_that_does_not_exist_is_wrong_where_others_do(settings: Settings, database: Database) -> None:
+    """Its workers, beat and streams were found missing, and the advice was to start what runs for other teams."""
+    Presence(database, "beta").announce(WORKER)
+    assert found(settings)["team"].state == "note", "nobody has used this Redis"
+    Teams(database).create("beta", 1)
+    checks = found(settings)
+    assert (checks["team"].state, checks["team"].advice) == ("wrong", "name one with --team")
+    assert checks["team"].found == f"there is no team {settings.team}; there are: beta"
+    assert not {"workers", "beat", "intake events"} & set(checks)
+
+
+def test_a_team_is_told_from_those_that_are_not_examined(
+    settings: Settings, layout: Layout, database: Database
+) -> None:
+    """A stuck team beside it passed unnoticed. Workers that serve others alone are not to be started again."""
+    Presence(database, "beta").announce(WORKER)
+    Teams(database).create("beta", 1)
+    checks = found(settings)
+    assert checks["team"].found == f"{layout.team}, {layout.shards} shards; not examined: beta"
+    assert checks["workers"].found == "none serves this team; w@h serves beta"
+    assert "TELLBACK_TEAMS" in checks["workers"].advice
+
+
+def test_the_doctor_examines_the_first_of_the_teams_that_are_served(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the environment of a worker, which names no team of its own."""
+    Teams(database).create("beta", 1)
+    monkeypatch.setenv("TELLBACK_TEAMS", "beta")
+    for option, team in ((), "beta, 1 shard"), (("--team", "other"), "there is no team other; there are: beta"):
+        done = CliRunner().invoke(app, ["doctor", "--json", "--redis-url", settings.redis_url, *option])
+        [said] = [each for each in json.loads(done.stdout)["findings"] if each["check"] == "team"]
+        assert said["found"] == team
