@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from cachetools import LRUCache
+from typer.testing import CliRunner
 
 from tellback import Tellback, connect
+from tellback.cli.app import app as cli
 from tellback.contracts.signals import SignalItem
 from tellback.messaging.team_renewal import TeamRenewal
 from tellback.names import Family
 from tellback.settings import Settings
+from tellback.state.audit import Author
 from tellback.state.database import Database
 from tellback.state.intake import StreamRef
-from tellback.state.keys import Layout
+from tellback.state.keys import Layout, stream_of
 from tellback.state.team import existing_layouts
 from tellback.state.teams import Teams
 from tellback_workers.app import app
@@ -125,3 +129,32 @@ def test_a_host_that_uses_another_number_of_shards_logs_that(
     assert existing_layouts(database, [layout.team]) == [made_again]
     assert f"team.other_shards team='default' stored={layout.shards - 1} used={layout.shards}" in caplog.text
     assert "restart this process" in caplog.text
+
+
+def test_events_spooled_for_a_removed_team_are_named_and_go_to_the_next_of_its_name(
+    settings: Settings, database: Database
+) -> None:
+    """They passed unnoticed: nobody sends them, nor looks for them, until the name is used again."""
+    teams, own = Teams(database), msgspec.structs.replace(settings, team=TEAM)
+    folder = Path(own.data_dir) / "spool" / TEAM
+
+    def remove() -> str:
+        environment = {"TELLBACK_REDIS_URL": own.redis_url, "TELLBACK_DATA_DIR": own.data_dir}
+        return CliRunner().invoke(cli, ["teams", "remove", TEAM, "--yes"], env=environment).stderr
+
+    teams.create(TEAM, 1)
+    assert remove() == ""
+    teams.create(TEAM, 1)
+    teams.limits(TEAM).change(Author.of("tests"), suspended=True)
+    with connect(settings=own) as tb:
+        tb.prompt("s", "p").tool_invoked("search")
+    size = sum(path.stat().st_size for path in folder.rglob("*.spool"))
+    assert remove() == (
+        f"tellback: {size} bytes spooled on this host would go to a new team of this name: delete {folder}\n"
+    )
+    with connect(settings=own) as tb:
+        tb.prompt("s", "p").tool_invoked("search")
+        tb.flush()
+        lengths = [database.command("XLEN", stream_of(shard, Family.EVENTS)) for shard in tb.context.layout.all]
+    assert sum(lengths) == 4, "the beginning of each evaluation, and its call"
+    assert not list(folder.rglob("*.spool"))

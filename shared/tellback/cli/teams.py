@@ -152,14 +152,23 @@ def remove(
     yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
     redis_url: UrlOption = None,
 ) -> None:
-    """Delete a team with all its keys: streams, records, turns, scores, facts and history."""
-    with _teams(redis_url) as (teams, _):
+    """Delete a team with all its keys: streams, records, turns, scores, facts and history.
+
+    Events that hosts have spooled for it stay on their disks.
+    """
+    from tellback.messaging.spool import spool_sizes
+
+    with _teams(redis_url) as (teams, settings):
         [row] = list(teams.rows([teams.layout(team).team]))
         if not yes:
             waiting, open_turns = count_phrase(row.waiting, "waiting event"), count_phrase(row.open_turns, "open turn")
             typer.confirm(f"Delete team {team} for good, with {waiting} and {open_turns}?", abort=True)
         deleted = _remove_all(teams, team)
     echo(f"{team}: removed, {count_phrase(deleted, 'key')} deleted")
+    folder = settings.data_path / "spool" / team
+    if spooled := sum(spool_sizes(str(folder))):
+        size = count_phrase(spooled, "byte")
+        echo(f"tellback: {size} spooled on this host would go to a new team of this name: delete {folder}", err=True)
 
 
 def _remove_all(teams: Teams, team: str) -> int:
