@@ -59,6 +59,19 @@ def review(*records: CommandRecord) -> RecordReview:
     return made
 
 
+def test_a_waiver_that_comes_later_resolves_the_failure_in_its_place() -> None:
+    """It was taken for another record of the same command, and the failure stayed open."""
+    failed, since = record("a", 1), record("b")
+    made = review(failed, since)
+    made.apply_filter(RecordFilter(kind=Kind.OPEN))
+    assert made.visible == [0]
+    waived = msgspec.structs.replace(failed, waiver=Waiver(by="ada", reason="known", at="2026-11-21T12:02:00Z"))
+    assert (made.add([waived]), made.add([waived])) == (1, 0)
+    assert [row.record for row in made.rows] == [waived, since]
+    assert (made.counts[Kind.OPEN], made.visible, made.rows[0].is_resolved) == (0, [], True)
+    assert review(failed, waived).counts[Kind.OPEN] == 0, "both in one batch"
+
+
 def shown(of: RecordReview, chosen: RecordFilter) -> str:
     of.apply_filter(chosen)
     return "".join(of.rows[place].record.command_id for place in of.visible)

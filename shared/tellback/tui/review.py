@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from tellback.commands.gate import RetryChain, build_chains, resolutions
 from tellback.contracts.commands import CommandRecord
 from tellback.tui.filters import Kind, RecordFilter
@@ -71,26 +73,32 @@ class RecordReview:
         self._awaited: dict[str, list[int]] = {}  # id of a missing parent -> places of its children
 
     def add(self, records: Iterable[CommandRecord]) -> int:
-        """Add records, skip exact repeats, and return the number of new ones."""
-        first, joined = len(self.rows), dict[int, AttemptChain]()
+        """Add records, skip exact repeats, and return the number of those that are new or newly waived."""
+        first, waived, joined = len(self.rows), 0, dict[int, AttemptChain]()
         for record in records:
             known = self._place_of.get(record.command_id)
-            if known is not None and self.rows[known].record == record:
+            row = None if known is None else self.rows[known]
+            if row is not None and row.record == record:
+                continue
+            if row is not None and msgspec.structs.replace(row.record, waiver=record.waiver) == record:
+                row.record, waived = record, waived + 1
+                if story := row.attempt_chain:  # otherwise it is one of the new rows
+                    joined[id(story)] = story
                 continue
             joined |= {
                 id(story): story for place in self._linked_indexes(record) if (story := self.rows[place].attempt_chain)
             }
             self._append_record(record)
-        if first == len(self.rows):
+        if not joined and first == len(self.rows):
             return 0
         before = sorted(place for story in joined.values() for place in story.row_indexes)
         self._rebuild_chains([*before, *range(first, len(self.rows))])
-        # A new record changes the kinds of older ones only in these two; otherwise appending is enough.
+        # A record changes the kinds of older ones only in these two; otherwise appending is enough.
         if before and self.filter.kind in (Kind.OPEN, Kind.RETRIES):
             self._refresh_visible()
         else:
             self.visible += self._matching_indexes(self.rows[first:])
-        return len(self.rows) - first
+        return len(self.rows) - first + waived
 
     def apply_filter(self, chosen: RecordFilter) -> None:
         """Show only the records that match a filter."""

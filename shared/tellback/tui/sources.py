@@ -1,7 +1,7 @@
 """The sources of records: a session in Redis, a file with its rotated files, or JSON lines on standard input.
 
 A source runs in a thread and delivers first what exists and then what arrives. Repeats are allowed, since the review
-skips them; a gap isn't, so a follower starts before the existing records are loaded.
+skips them, but for a waiver that came since; a gap isn't, so a follower starts before the existing records are loaded.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from typing import Final, Protocol
@@ -16,7 +17,8 @@ from typing import Final, Protocol
 from tellback.commands.record import LoadedRecords, RecordFile, decode_record
 from tellback.contracts.commands import CommandRecord
 from tellback.errors import InvalidInput, Unavailable
-from tellback.state.database import Database
+from tellback.state.audit import AuditEntry, AuditLog
+from tellback.state.database import Database, WrongType
 from tellback.state.keys import Layout
 from tellback.state.records import Records
 from tellback.wording import count_phrase
@@ -53,24 +55,36 @@ class SessionSource:
 
     def __init__(self, database: Database, layout: Layout, session: str) -> None:
         self.title = f"session {session}"
-        self._database, self._session = database, session
-        self._records = Records(database, layout)
+        self._session = session
+        self._records, self._audit = Records(database, layout), AuditLog(database, layout)
 
     def run(self, deliver: DeliverRecords, stopped: Event) -> None:
         """Deliver the session's records; once it has begun, it keeps retrying while Redis is unavailable."""
+        act = self._last_act()
         kept, gone = self._records.all(self._session)
         said = _evicted_note(gone)
         _deliver_in_chunks(kept, deliver, said)
-        pacer = _PollPacer(deliver, stopped, lambda: self._status_text() or said)
+
+        def deliver_waived() -> str:
+            """Put records into the batch again if somebody may have waived them: they change in place."""
+            nonlocal act
+            try:
+                if (last := self._last_act()) != act:
+                    stored, _ = self._records.all(self._session)
+                    pacer.batch += [record for record in stored if record.waiver is not None]
+                    act = last
+            except Unavailable:
+                return "Redis is away; retrying"
+            return said
+
+        pacer = _PollPacer(deliver, stopped, deliver_waived)
         for record in self._records.follow(self._session, len(kept) + gone, pacer):
             pacer.batch.append(record)
 
-    def _status_text(self) -> str:
-        try:
-            self._database.command("PING")
-        except Unavailable:
-            return "Redis is away; retrying"
-        return ""
+    def _last_act(self) -> list[AuditEntry]:
+        with suppress(WrongType):  # of the audit log, which costs no other key
+            return self._audit.newest(1)
+        return []
 
 
 class FileSource:
