@@ -191,8 +191,9 @@ def test_a_file_that_was_made_read_only_is_left(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "named"),
     [
-        ("--wait=0", "TELLBACK_HOOK_WAIT"),
-        ("--wait=100", "TELLBACK_HOOK_WAIT"),
+        ("--wait=0", "--wait is not a number of seconds above 0"),
+        ("--wait=nan", "--wait is not a number of seconds above 0"),
+        ("--wait=100", "--wait is not a number of seconds above 0"),
         ("--team=Bad Team", "Bad Team"),
         ("--redis-url=http://example.org", "not the URL of a Redis"),
         ("--prompt=", "--prompt has no value"),

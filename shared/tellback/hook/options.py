@@ -99,7 +99,7 @@ def read_options(arguments: Sequence[str], environ: Mapping[str, str]) -> HookOp
         intake_max=_whole_number("intake_max", text("intake_max"), 1, 2**62),
         intake_max_bytes=_whole_number("intake_max_bytes", text("intake_max_bytes"), 1, 2**62),
         spool_max_bytes=_whole_number("spool_max_bytes", text("spool_max_bytes"), 4096, 2**62),
-        wait=_seconds_value("hook_wait", text("hook_wait")),
+        wait=_seconds_value("--wait" if "hook_wait" in given else "TELLBACK_HOOK_WAIT", text("hook_wait")),
         prompt=given.get("prompt"),
         config=text("hook_config"),
         redaction_rules=text("redaction_rules"),
@@ -175,7 +175,7 @@ def _seconds_value(name: str, text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value <= 10:
-        raise ConfigurationError(f"TELLBACK_{name.upper()} is not a number of seconds above 0 and at most 10")
+        raise ConfigurationError(f"{name} is not a number of seconds above 0 and at most 10")
     return value
 
 
