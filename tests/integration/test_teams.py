@@ -90,8 +90,9 @@ def test_a_removal_asks_first_and_a_team_that_does_not_exist_is_an_error(setting
     )
     assert (result.exit_code, "1 open turn?" in result.output) == (1, True)
     assert Teams(tb.context.database).layout("default").team == "default"
-    code, output = run(settings, "suspend", "nobody")
-    assert (code, "there is no team nobody" in output) == (1, True)
+    for act in ("suspend", "list"):
+        code, output = run(settings, act, "nobody")
+        assert (code, "there is no team nobody" in output) == (1, True)
     with pytest.raises(NotFound):
         Teams(tb.context.database).limits("nobody")
 

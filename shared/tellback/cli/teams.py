@@ -50,7 +50,7 @@ def list_(
     import msgspec
 
     with _teams(redis_url) as (teams, _):
-        found = list(teams.rows(names or None))
+        found = list(teams.rows([teams.layout(name).team for name in names] if names else None))
     if as_json:
         show_rows(found, as_json=True, columns=(), title="Teams")
         return
