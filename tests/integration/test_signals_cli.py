@@ -39,11 +39,23 @@ def test_recall_without_workers_says_so(bench: Bench, settings: Settings, tb: Te
     assert "usefulness" in run(settings, "recall", "a", *options).stdout
 
 
-@pytest.mark.parametrize(("option", "value"), [("-c", "f1"), ("-c", "=0.5"), ("--weight", "1.5"), ("--limit", "0")])
-def test_wrong_options_of_recall(database: Any, settings: Settings, option: str, value: str) -> None:
+@pytest.mark.parametrize(
+    ("option", "value", "named"),
+    [
+        ("-c", "f1", "--candidate"),
+        ("-c", "=0.5", "fact_id"),
+        ("--weight", "1.5", "--weight"),
+        ("--min-usefulness", "nan", "--min-usefulness"),
+        ("--limit", "0", "--limit"),
+        ("--wait", "-1", "--wait"),
+    ],
+)
+def test_wrong_options_of_recall(database: Any, settings: Settings, option: str, value: str, named: str) -> None:
+    """An option is named, not the argument of the library that it sets."""
     del database
     done = run(settings, "recall", "a", "--bank", "b", "-c", "f=0.5", option, value)
     assert done.exit_code == 2, done.output
+    assert named in done.stderr
 
 
 def test_banks_and_facts_are_listed(bench: Bench, settings: Settings, tb: Tellback) -> None:

@@ -30,17 +30,17 @@ CandidateOption = Annotated[
 ]
 
 ExplorationOption = Annotated[
-    float, typer.Option(help="Share of results reserved for facts with fewer than five signals, 0 to 1.")
+    float, typer.Option(min=0, max=1, help="Share of results reserved for facts with fewer than five signals.")
 ]
 
-PenaltyFloorOption = Annotated[float, typer.Option(help="Minimum usefulness of any fact when ranking, 0 to 1.")]
+PenaltyFloorOption = Annotated[float, typer.Option(min=0, max=1, help="Minimum usefulness of any fact when ranking.")]
 
 PenaltyAfterOption = Annotated[
-    int, typer.Option(help="Number of signals before a fact can rank as less useful than 0.5.")
+    int, typer.Option(min=0, help="Number of signals before a fact can rank as less useful than 0.5.")
 ]
 
 WaitOption = Annotated[
-    float, typer.Option(help="Seconds to wait for a worker before ranking candidates by global scores.")
+    float, typer.Option(min=0, max=60, help="Seconds to wait for a worker before ranking candidates by global scores.")
 ]
 
 
@@ -50,14 +50,14 @@ def recall(
     bank: Annotated[str, typer.Option("--bank", "-b", help="Bank to search.")],
     candidate: CandidateOption = None,
     boost: Annotated[bool, typer.Option(help="Rank by usefulness as well as relevance.")] = True,
-    weight: Annotated[float, typer.Option(help="Weight of usefulness, 0 to 1.")] = 0.3,
+    weight: Annotated[float, typer.Option(min=0, max=1, help="Weight of usefulness.")] = 0.3,
     min_usefulness: Annotated[
-        float, typer.Option(help="Minimum usefulness of a result; facts without signals have 0.5.")
+        float, typer.Option(min=0, max=1, help="Minimum usefulness of a result; facts without signals have 0.5.")
     ] = 0.0,
     exploration: ExplorationOption = 0.0,
     penalty_floor: PenaltyFloorOption = 0.0,
     penalty_after: PenaltyAfterOption = 0,
-    limit: Annotated[int, typer.Option(help="Maximum number of results.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of results.")] = 10,
     wait: WaitOption = 5.0,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
