@@ -82,11 +82,17 @@ def test_a_team_that_nobody_serves_is_named_in_time(settings: Settings, tb: Tell
     assert record.error.startswith("cancelled before it started by ")
 
 
-def test_submit_without_redis_says_at_once_that_the_command_will_run(settings: Settings) -> None:
+def test_submit_without_redis_says_at_once_why_and_that_the_command_will_run(settings: Settings) -> None:
+    """A wrong address or login was called an outage, which ends by itself."""
+    for url, why in (
+        ("redis://127.0.0.1:1/0", "Can't reach Redis at 127.0.0.1:1 (connection refused)"),
+        (settings.redis_url.replace("//", "//:wrong@"), "refused the call: "),
+    ):
+        kept = tool(msgspec.structs.replace(settings, redis_url=url), "submit", "--session", "s1", "true")
+        assert kept.returncode == 1
+        assert why in kept.stderr
+        assert "is saved on this host's disk and runs when Redis takes it; don't submit it again" in kept.stderr
     away = msgspec.structs.replace(settings, redis_url="redis://127.0.0.1:1/0")
-    kept = tool(away, "submit", "--session", "s1", "true")
-    assert kept.returncode == 1
-    assert "is saved on this host's disk and runs when Redis is back; don't submit it again" in kept.stderr
     detached = tool(away, "submit", "--session", "s1", "--detach", "true")
     assert detached.returncode == 0
     assert detached.stdout.strip() in detached.stderr

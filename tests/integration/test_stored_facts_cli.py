@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,6 +48,17 @@ def test_facts_are_stored_listed_recalled_and_forgotten(settings: Settings, benc
     assert "its scores stay" in forgotten.stdout
     bench.consume()
     assert [row["fact_id"] for row in rows(run(settings, "bank", "b", "--remembered", "--json"))] == ["far"]
+
+
+@pytest.mark.parametrize("change", [["--remember", "f", "--text", "x"], ["--forget", "f"]])
+def test_a_change_of_facts_is_kept_while_redis_is_away(tmp_path: Path, change: list[str]) -> None:
+    """It was refused, since the warning of models read Redis first."""
+    env = {"TELLBACK_DATA_DIR": str(tmp_path)}
+    done = CliRunner().invoke(app, ["bank", "b", *change, "--redis-url", "redis://127.0.0.1:1/0"], env=env)
+    assert done.exit_code == 0
+    assert "(connection refused)" in done.stderr
+    assert "The change is saved on this host's disk; the next client sends it" in done.stderr
+    assert list(tmp_path.rglob("*.spool"))
 
 
 def test_recall_explores(settings: Settings, bench: Bench, tb: Tellback) -> None:

@@ -126,7 +126,8 @@ def bank(
     holding = FactOptions(remember=remember, text=text, forget=forget, listed=limit if remembered else None)
     publishes = remember is not None or forget is not None
     with (client if publishes else listed_team)(redis_url, team) as tb:
-        warn_of_models(tb)
+        with suppress(Unavailable):  # a reading below raises it again, and what is published goes to the spool
+            warn_of_models(tb)
         if name is None:
             if fact is not None or last is not None or prune_candidates or holding.is_given:
                 raise InvalidInput("name a bank: without one, only --json, --team and --redis-url are allowed")
@@ -350,5 +351,6 @@ def _read_stdin() -> str:
 
 def _flush_published(tb: Tellback, done: str) -> None:
     tb.flush()
-    spooled = ". Redis is unavailable; this host's spool keeps the change until it is back" if tb.spooled else ""
-    echo(f"{done} once a worker applies the change{spooled}")
+    if why := tb.context.publisher.refusal:
+        echo(f"tellback: {why}. The change is saved on this host's disk; the next client sends it", err=True)
+    echo(f"{done} once a worker applies the change")

@@ -285,14 +285,9 @@ def _check_waiting(wait: float | None, *, follow: bool, detach: bool) -> None:
 def _publish(tb: Tellback, job: Job) -> None:
     """Send the command, and warn the user if it went to the spool."""
     tb.flush()
-    if tb.spooled:
-        refusal = tb.context.publisher.refusal
-        why, until = (refusal, "Redis takes it") if refusal else ("Redis is unavailable", "Redis is back")
-        echo(
-            f"tellback: {why}. Command {job.command_id} is saved on this host's disk and runs when {until}; "
-            "don't submit it again",
-            err=True,
-        )
+    if why := tb.context.publisher.refusal:
+        kept = f"Command {job.command_id} is saved on this host's disk and runs when Redis takes it"
+        echo(f"tellback: {why}. {kept}; don't submit it again", err=True)
 
 
 def _append_record(record: CommandRecord, path: Path) -> None:

@@ -152,11 +152,8 @@ def signal(
             advice = "some lines are published" if str(file) == "-" else "run the same command again to resume"
             echo(f"tellback: stopped; {advice}", err=True)
             raise typer.Exit(130) from None
-        if tb.context.publisher.spooled:
-            echo(
-                "tellback: Redis is unavailable; the signals are saved on this host's disk; the next client sends them",
-                err=True,
-            )
+        if why := tb.context.publisher.refusal:
+            echo(f"tellback: {why}. The signals are saved on this host's disk; the next client sends them", err=True)
     if as_json:
         import msgspec
 

@@ -22,7 +22,7 @@ from tellback.contracts.message import Message
 from tellback.errors import SpoolFull, StateConflict, TellbackError, Unavailable
 from tellback.forks import run_in_child
 from tellback.log import get_logger
-from tellback.messaging.append_call import Bounds, StreamFull
+from tellback.messaging.append_call import Bounds
 from tellback.messaging.lane import (
     RETRY_SECONDS,
     AppendOutcome,
@@ -250,9 +250,9 @@ class Publisher:
         return any(lane.spooled for lane in self._all())
 
     @property
-    def refusal(self) -> str | None:
-        """The reason for which Redis refused what waits on disk: a limit, a full stream; None if it does not answer."""
-        return next((str(it.trouble) for it in self._all() if it.spooled and isinstance(it.trouble, StreamFull)), None)
+    def refusal(self) -> str:
+        """The reason for which events wait on disk, such as an outage or a full stream; empty if none do."""
+        return next((str(lane.trouble) for lane in self._all() if lane.spooled), "")
 
     def close(self) -> None:
         """Flush, stop the thread and close the spool; safe to call again.
