@@ -305,6 +305,17 @@ def test_wrong_arguments_are_refused_before_publishing(
     assert not any(b":in:" in key for key in database.command("KEYS", "*"))
 
 
+@pytest.mark.parametrize("timeout", [float("nan"), "5"])
+def test_a_wait_without_an_end_is_refused(tb: Tellback, timeout: Any) -> None:
+    """Not a number: it waited for ever. A text raised no error of ours."""
+    job = tb.submit(["true"], session="s1")
+    for wait in (job.wait, job.follow):
+        with pytest.raises(
+            tellback.InvalidInput, match=r"timeout is .*; use a number of seconds, or None for no limit"
+        ):
+            wait(timeout)
+
+
 def test_waiting_ends_with_timeout_and_never_a_guess(tb: Tellback) -> None:
     """Without a worker there is no record, and no answer that looks like one."""
     job = tb.submit(["true"], session="s1")

@@ -48,14 +48,14 @@ def follow_output(
     context: ClientContext,
     submitted: CommandSubmitted,
     next_attempt: Callable[[str], str | None],
-    timeout: float | None,
+    timeout: float,
     block: float,
 ) -> Iterator[OutputPiece | float]:
     """Yield the output of a command and of its further attempts, and the seconds to wait until the next poll.
 
     One poll waits at most `block` seconds. See `tellback.Job.follow`.
     """
-    end = clock.monotonic() + (math.inf if timeout is None else timeout)
+    end = clock.monotonic() + timeout
     command_id: str | None = submitted.command_id
     while command_id is not None:
         record = yield from _FollowedAttempt(context, submitted.session, command_id, end).steps(block)
@@ -153,17 +153,19 @@ class Job:
         Without `timeout` this waits forever. With `on_lost="retry"` you get the record of the last attempt.
 
         Raises:
+            InvalidInput: `timeout` is not a number.
             Timeout: there is no record within `timeout` seconds. The command continues, and you can wait again.
             NotFound: the command ended long ago, and newer records of its session have replaced its record.
             Unavailable: Redis has not answered for 30 seconds, or does not when the time is over.
         """
+        limit = _check_timeout(timeout)
         self._context.publisher.flush()
-        end = clock.monotonic() + (math.inf if timeout is None else timeout)
+        end = clock.monotonic() + limit
         records, command_id = Records(self._context.database, self._context.layout), self.command_id
         while True:
             record = records.wait(self.submitted.session, command_id, end - clock.monotonic())
             if record is None:
-                raise Timeout(f"command {command_id} has no record after {timeout:g} s; it may still run")
+                raise Timeout(f"command {command_id} has no record after {limit:g} s; it may still run")
             again = None if record.may_advance else self._next_attempt(command_id)
             if again is None:
                 return record
@@ -178,6 +180,7 @@ class Job:
         number of readers may follow one command.
 
         Raises:
+            InvalidInput: `timeout` is not a number.
             Timeout: there is no record within `timeout` seconds. The command continues.
             NotFound: the command ended long ago, and newer records of its session have replaced its record.
             Unavailable: Redis has not answered for 30 seconds. Start again later.
@@ -185,8 +188,9 @@ class Job:
         return sleep_between(self._poll_output(timeout, POLL_SECONDS))
 
     def _poll_output(self, timeout: float | None = None, block: float = 0.0) -> Iterator[OutputPiece | float]:
+        limit = _check_timeout(timeout)
         self._context.publisher.flush()
-        return follow_output(self._context, self.submitted, self._next_attempt, timeout, block)
+        return follow_output(self._context, self.submitted, self._next_attempt, limit, block)
 
     def cancel(self, *, reason: str = "", by: str = "") -> bool:
         """Cancel the command, queued or running; return False if it already has a record. Requirements C-21 to C-24.
@@ -214,6 +218,15 @@ class Job:
     @property
     def _jobs(self) -> Jobs:
         return Jobs(self._context.database, self._context.layout)
+
+
+def _check_timeout(timeout: object) -> float:
+    """Return the seconds to wait, infinity for None. A deadline that is NaN would never come."""
+    if timeout is None:
+        return math.inf
+    if not isinstance(timeout, int | float) or math.isnan(timeout):
+        raise InvalidInput(f"timeout is {timeout!r}; use a number of seconds, or None for no limit")
+    return timeout
 
 
 def submit(
