@@ -257,6 +257,7 @@ def test_candidates_for_pruning(
     assert names(bank.prune_candidates(PruneRule(min_signals=1))) == ["worst", "ignored", "young", "mixed"]
     assert names(bank.prune_candidates(PruneRule(min_against=1))) == ["worst", "ignored", "torn", "mixed"]
     assert names(bank.prune_candidates(PruneRule(), limit=2)) == ["worst", "ignored"]
+    assert names(bank.prune_candidates(PruneRule(), limit=10**30))[:2] == ["worst", "ignored"]
     everything = PruneRule(max_score=1, min_signals=0, min_against=0)
     assert names(bank.prune_candidates(everything)) == [*counts]
     host = tb.bank("b")

@@ -114,9 +114,12 @@ def test_an_empty_name_of_a_directory(given: list[str], tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("given", ["audit", "dead list", "outbox", "sessions", "turns", "bank show b", "records s"])
+LISTS = ["audit", "dead list", "outbox", "sessions", "turns", "bank show b", "records s"]
+
+
+@pytest.mark.parametrize("given", [*LISTS, "bank show b --remembered", "bank show b --prune-candidates"])
 def test_a_number_that_redis_could_not_take_is_refused(given: str) -> None:
-    option = "--last" if given.startswith(("bank", "records")) else "--limit"
+    option = "--last" if given in {"bank show b", "records s"} else "--limit"
     done = CliRunner().invoke(app, [*given.split(), option, "9" * 23])
     assert done.exit_code == 2
     assert "less than or equal" in done.stderr

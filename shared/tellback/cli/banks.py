@@ -78,7 +78,7 @@ ForgetOption = Annotated[str | None, typer.Option(metavar="FACT", help="Delete t
 RememberedOption = Annotated[bool, typer.Option("--remembered", help="List the facts stored most recently.")]
 
 LimitOption = Annotated[
-    int, typer.Option(min=1, help="With --prune-candidates or --remembered: maximum number of facts.")
+    int, typer.Option(min=1, max=1_000_000, help="With --prune-candidates or --remembered: maximum number of facts.")
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -132,7 +133,8 @@ class BankStatistics:
 
         This reads the bank in short calls until it has enough facts or the scores exceed the rule's.
         """
-        return list(islice((fact for fact in self._lowest_scores(rule.max_score) if rule.matches(fact)), limit))
+        matching = (fact for fact in self._lowest_scores(rule.max_score) if rule.matches(fact))
+        return list(islice(matching, min(limit, sys.maxsize)))
 
     def _lowest_scores(self, most: float) -> Iterator[FactScore]:
         """Yield facts up to this score, each once, lowest first; a signal during the read may hide one."""
