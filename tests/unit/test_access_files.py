@@ -153,6 +153,8 @@ def test_the_command_prints_names_of_files_and_no_password(tmp_path: Path) -> No
     assert password_of((folder / "worker.env").read_text()) not in done.output
     again = runner.invoke(app, [*given, "--one-redis"])
     assert again.exit_code == 2
+    both = runner.invoke(app, [*given, "--one-redis", "--broker-url", "redis://b:1/0", "--replace"])
+    assert (both.exit_code, "use either --broker-url or --one-redis" in both.stderr) == (2, True), "it was ignored"
     listed = runner.invoke(app, [*given, "--one-redis", "--replace", "--json"])
     assert {Path(path).name for path in json.loads(listed.output)["files"]} >= {"redis.acl", "agent-acme.env"}
     assert runner.invoke(app, [*given[:3], "Bad Team", "--one-redis"]).exit_code == 2

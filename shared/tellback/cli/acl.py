@@ -68,6 +68,8 @@ def acl(
             raise InvalidInput(
                 "name the broker's Redis with --broker-url, or pass --one-redis if it is that of the state"
             )
+        if broker_url and one_redis:
+            raise InvalidInput("use either --broker-url or --one-redis, not both")
         broker = "" if one_redis else settings.broker_url
         for url in (settings.redis_url, broker):
             _check_address(url)
