@@ -109,9 +109,10 @@ def test_a_fact_to_forget_that_no_bank_stores_is_named(settings: Settings, bench
     ("options", "message"),
     [
         (["b", "--remember", "f"], "--remember requires the fact's text: --text TEXT, or --text - for standard input"),
-        (["b", "--text", "x"], "use one of --remember, --forget and --remembered; --text goes with --remember"),
+        (["b", "--text", "x"], "--text goes with --remember"),
         (["b", "--forget", "f", "--text", "x"], "--text goes with --remember"),
-        (["b", "--forget", "f", "--remembered"], "use one of --remember, --forget and --remembered"),
+        (["b", "--forget", "f", "--remembered"], "use one of --forget and --remembered"),
+        (["b", "--fact", "f", "--last", "3", "--prune-candidates"], "one of --fact and --last and --prune-candidates"),
         (["b", "--remember", "", "--text", "x"], "fact_id is empty"),
         (["b", "--remember", "f", "--text", " "], "text is blank"),
         (["--remembered"], "name a bank: without one"),

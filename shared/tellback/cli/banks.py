@@ -1,7 +1,7 @@
 """`tellback bank`: inspect banks, manage the facts that they store, and re-embed a bank with another model.
 
 `tellback bank NAME` is short for `tellback bank show NAME`; its options choose one of several views. Options that
-store, forget or list facts are gathered in `FactOptions`, which checks that they go together.
+store, forget or list facts are gathered in `FactOptions`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tellback.cli.common import (
     existing_team,
     listed_team,
     print_json,
+    report_errors,
     show_rows,
     warn_of_models,
 )
@@ -125,12 +126,14 @@ def bank(
 
     holding = FactOptions(remember=remember, text=text, forget=forget, listed=limit if remembered else None)
     publishes = remember is not None or forget is not None
+    views = {"--fact": fact, "--last": last, "--prune-candidates": prune_candidates or None}
+    views |= {"--remember": remember, "--forget": forget, "--remembered": remembered or None}
+    with report_errors():
+        _check_options(name, [option for option, value in views.items() if value is not None], text)
     with (client if publishes else listed_team)(redis_url, team) as tb:
         with suppress(Unavailable):  # a reading below raises it again, and what is published goes to the spool
             warn_of_models(tb)
         if name is None:
-            if fact is not None or last is not None or prune_candidates or holding.is_given:
-                raise InvalidInput("name a bank: without one, only --json, --team and --redis-url are allowed")
             _show_banks(tb, bank_names(tb.context.database, tb.context.layout), as_json=as_json)
         elif holding.is_given:
             holding.run(tb, name, as_json=as_json)
@@ -146,6 +149,13 @@ def bank(
             _show_candidates(name, found, as_json=as_json)
         else:
             _show_banks(tb, [name], as_json=as_json)
+
+
+def _check_options(name: str | None, views: list[str], text: str | None) -> None:
+    if len(views) > 1:
+        raise InvalidInput(f"use one of {' and '.join(views)}")
+    if name is None and (views or text is not None):
+        raise InvalidInput("name a bank: without one, only --json, --team and --redis-url are allowed")
 
 
 def _show_signals(tb: Tellback, bank: str, last: int, *, as_json: bool) -> None:
@@ -297,10 +307,8 @@ class FactOptions:
         """Run the one action that the options ask for.
 
         Raises:
-            InvalidInput: the options contradict each other, or --remember has no text.
+            InvalidInput: --remember has no text, or --text no --remember.
         """
-        if sum(each is not None for each in (self.remember, self.forget, self.listed)) != 1:
-            raise InvalidInput("use one of --remember, --forget and --remembered; --text goes with --remember")
         if self.remember is not None:
             _remember_fact(tb, bank, self.remember, self.text)
         elif self.text is not None:
