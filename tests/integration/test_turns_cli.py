@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 from tellback import RoutingOutcome, Tellback, connect
 from tellback.cli.app import app
 from tellback.settings import Settings
+from tellback.state.steady import observe
+from tests.support.clocks import ServerClock
 from tests.support.turns import HELLO, delivered_now, fallback_was, opened, overdue, swept, view
 from tests.support.waiting import wait_until
 
@@ -69,6 +71,15 @@ def test_the_outbox_is_listed_by_channel_or_whole(tb: Tellback, settings: Settin
         delivery.settle(RoutingOutcome(attempted=True, ambiguous=True))
     assert [row["status"] for row in rows(settings, "outbox", "chat")] == ["ambiguous"]
     assert "ambiguous" in run(settings, "outbox")
+
+
+def test_no_delivery_is_ready_before_it_is_written(tb: Tellback, settings: Settings, clock: ServerClock) -> None:
+    """In a shard at rest, whose clock nobody observes, it was shown as ready minutes before."""
+    observe(tb.context.database, tb.context.layout.all)
+    clock.passes(600)
+    opened(tb).respond(HELLO)
+    [row] = rows(settings, "outbox")
+    assert row["ready_at"] == row["at"]
 
 
 @pytest.mark.parametrize("command", ["turns", "outbox"])

@@ -217,7 +217,8 @@ def _delivery_row(queue: OutboxQueue, ready_at: int, delivery: Delivery) -> dict
         "status": delivery.status,
         "attempt": delivery.attempt,
         "waits": delivery.waits,
-        "ready_at": ready_at,
+        # The steady clock stands still where nobody has observed the server's for long.
+        "ready_at": max(ready_at, delivery.at),
         "text": response.text,
         "voice": response.voice,
         "attachments": list(response.attachments),
