@@ -343,7 +343,7 @@ def begin_prompt(
     seconds = _seconds_left(deadline)
     ends_at = None if seconds is None else clock.monotonic() + seconds
     here = context.settings.host_name
-    begun = build_evaluation_begun(id_, specs, delivery, seconds, observer.tools, question, here)
+    begun = build_evaluation_begun(id_, specs, delivery, seconds, observer.tools, question=question, host=here)
     context.admission.ask("sessions", id_.session)
     context.publisher.publish(begun)
 

@@ -69,12 +69,13 @@ class Observations(msgspec.Struct, frozen=True, kw_only=True):
     """The attempts that another process recorded, from `prompt.observation_memory()`."""
 
 
-def build_evaluation_begun(  # noqa: PLR0917 - as many as the event has
+def build_evaluation_begun(
     id_: EvaluationId,
     specs: Iterable[ProviderSpec],
     delivery: DeliveryMode,
     deadline_in: float | None,
     tools: Mapping[str, Tool],
+    *,
     question: str | None,
     host: str,
 ) -> EvaluationBegun:

@@ -114,9 +114,9 @@ Classifier = Callable[[Evidence], Finding | OutcomeCode | None]
 
 def plausible_seconds(value: object) -> float | None:
     """Clamp a wait to between zero and one day; return None for anything that is not a finite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return min(max(0.0, float(value)), MAX_RETRY_AFTER) if value != float("inf") else None
+    return min(max(0.0, float(value)), MAX_RETRY_AFTER) if value < float("inf") else None  # NaN is below nothing
 
 
 class Suggestion(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -133,27 +133,28 @@ def build_evidence(
 ) -> Evidence:
     """Build the evidence of a call; a failure that a wrapper reports counts as the host's own report."""
     try:
-        return _read_call(tool, params, result, error, status, http_status, headers, metadata, now)
+        return _read_call(
+            tool, params, result, error, status, http_status=http_status, headers=headers, metadata=metadata, now=now
+        )
     except Exception:  # noqa: BLE001 - of a foreign object that lets nobody ask for its class, its text or its length
         said = status if type(status) is str else None
-        return _read_call(
-            readable_text(tool), None, _plain_or_text(result), _plain_or_text(error), said, None, None, None, now
-        )
+        return _read_call(readable_text(tool), None, _plain_or_text(result), _plain_or_text(error), said, now=now)
 
 
 def _plain_or_text(value: object) -> object:
     return value if type(value) in (bool, type(None)) else readable_text(value)
 
 
-def _read_call(  # noqa: PLR0917 - those of `build_evidence`
+def _read_call(
     tool: object,
     params: Mapping[str, Any] | None,
     result: object,
     error: object,
     status: str | None,
-    http_status: int | None,
-    headers: Mapping[str, Any] | None,
-    metadata: Mapping[str, Any] | None,
+    *,
+    http_status: int | None = None,
+    headers: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
     now: datetime | None,
 ) -> Evidence:
     more = as_mapping(metadata)
