@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tellback.names import Family
-from tellback.state.absent_hosts import AbsentHosts
 from tellback.state.database import Database
 from tellback.state.intake import Intake, mark_pending
 from tellback.state.job_keys import ANY_POOL
+from tellback.state.job_losses import AbsentHosts
 from tellback.state.jobs import JobClaimant, JobLease, Jobs
 from tellback.state.keys import Layout, stream_of
 from tellback.state.records import Records

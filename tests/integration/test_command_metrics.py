@@ -10,9 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tellback import Tellback
 from tellback.cli.metrics_collector import render_metrics
-from tellback.state.absent_hosts import AbsentHosts
 from tellback.state.gauges import OUTCOMES
 from tellback.state.job_keys import ANY_POOL
+from tellback.state.job_losses import AbsentHosts
 from tellback.state.jobs import JobClaimant, JobLease, Jobs
 from tellback.state.steady import observe
 from tests.support.clocks import ServerClock

@@ -10,9 +10,9 @@ from tellback.doctor.backlog import check_running
 from tellback.errors import NotFound
 from tellback.names import host_queue
 from tellback.settings import Settings
-from tellback.state.absent_hosts import AbsentHosts
 from tellback.state.database import Database
 from tellback.state.job_keys import ANY_POOL
+from tellback.state.job_losses import AbsentHosts
 from tellback.state.jobs import POSTPONE_MS, JobClaimant, JobLease, Jobs
 from tellback.state.keys import FLEET, Layout, Shard
 from tellback.state.presence import Presence, Worker

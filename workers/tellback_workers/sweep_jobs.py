@@ -13,9 +13,8 @@ import structlog
 from celery import current_app
 
 from tellback.errors import Unavailable
-from tellback.state.absent_hosts import AbsentHosts
 from tellback.state.job_keys import pool_of, queue_of
-from tellback.state.job_losses import Lost
+from tellback.state.job_losses import AbsentHosts, Lost
 from tellback.state.jobs import Jobs
 from tellback.state.keys import Shard
 from tellback.state.steady import gap_ms

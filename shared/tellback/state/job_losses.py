@@ -1,4 +1,6 @@
-"""Lost commands: a running command whose lease has expired, its next attempt, and the call that records both.
+"""Commands that end without a run: those whose lease has expired, and those for a host that no worker serves.
+
+A lost command may have a next attempt, and one call records both.
 
 A newer release may have queued a command whose message this one cannot read. While the workers are upgraded, one of
 that release records its loss and tries it again. If none does within an hour, or somebody changed the message by hand,
@@ -7,22 +9,27 @@ the command ends with a record built from what is known of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
+from redis import exceptions
 
-from tellback.commands.record import CommandAttempt
+from tellback.commands.record import CommandAttempt, record_without_run
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
 from tellback.log import get_logger
-from tellback.state.job_keys import PRIORITIES, command_keys, pool_of, stored_record
-from tellback.state.keys import Shard
-from tellback.state.readable import UNREADABLE
+from tellback.state.database import Database, small_write
+from tellback.state.job_keys import ANY_POOL, PRIORITIES, command_keys, pool_of, queue_of, stored_record
+from tellback.state.keys import Layout, Shard, lifetime_ms
+from tellback.state.presence import Presence
+from tellback.state.readable import UNREADABLE, names_of, read_each, readable, reply_of
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import commands as scripts
+from tellback.state.steady import due_now
 
+SWEEP_BATCH: Final = 100  # commands of one place in one sweep
 MAX_ATTEMPTS: Final = 3  # in all, including the first
 UNREADABLE_SECONDS: Final = 3_600.0  # for how long a release that can read the command may record its loss
 STORED_FIELDS: Final = ("spec", "attempt", "worker", "host", "cwd", "session")
@@ -146,3 +153,83 @@ def losing(lost: Lost, record: CommandRecord, watch: float = 0.0, token: str = "
 def text_or_none(value: bytes | None) -> str | None:
     """Return a stored field as text; None if it is not there."""
     return value.decode() if value is not None else None
+
+
+class AbsentHosts:
+    """The queued commands of one team whose hosts no worker serves."""
+
+    def __init__(self, database: Database, layout: Layout) -> None:
+        self._db = database
+        self._layout = layout
+
+    def abandon(self, wait_seconds: float) -> dict[str, list[str]]:
+        """Abandon commands whose host has been absent for `wait_seconds`; return their ids by host.
+
+        One call abandons a bounded number in each pool.
+        """
+        workers, unreadable = Presence(self._db, self._layout.team).roll()
+        if unreadable:  # an unreadable worker may serve any host: abandon nothing
+            return {}
+        served = {queue for worker in workers for queue in worker.queues}
+        ids: dict[str, list[str]] = {}
+        shards = self._layout.all
+        for shard, now in zip(shards, due_now(self._db, shards), strict=True):
+            for pool, since in self._absent_pools(shard, served, wait_seconds, now):
+                for command_id in self._abandon_pool(shard, pool, since, wait_seconds):
+                    ids.setdefault(pool, []).append(command_id)
+        return ids
+
+    def _absent_pools(
+        self, shard: Shard, consumed: Collection[str], wait_seconds: float, now: int
+    ) -> Iterable[tuple[str, int]]:
+        """Yield pools with queued commands whose host has been absent for `wait_seconds`, and since when.
+
+        The start of an absence is stored while sweeps continue and commands wait; a worker that comes back in time ends
+        it.
+        """
+        for pool in names_of("pool", self._db.command("ZRANGE", shard.key("pools"), 0, -1)):
+            key = shard.key("jobabsent", pool)
+            if pool == ANY_POOL or queue_of(pool) in consumed:
+                # race: for a host that leaves at this moment, the wait starts with the next sweep
+                self._db.command("DEL", key)
+                continue
+            life = lifetime_ms("jobabsent")
+            # race: the start is set once; if the host comes back, the script sees that this start is gone
+            note = small_write("SET", key, now, "NX", "GET", "PX", life)
+            # race: as above; an existing start stays as it is
+            stored, _ = self._db.run_all([note], [("PEXPIRE", key, life)])
+            since = int(stored or now)
+            if now - since >= wait_seconds * 1000:
+                yield pool, since
+
+    def _abandon_pool(self, shard: Shard, pool: str, since: int, wait_seconds: float) -> Iterable[str]:
+        members = names_of("command", self._db.command("ZRANGE", shard.key("jobs", pool), 0, SWEEP_BATCH - 1))
+        ids = [member.partition(":")[2] for member in members]
+        keys = [shard.key("job", command_id) for command_id in ids]
+        stored = read_each(self._db, [("HGET", key, field) for key in keys for field in ("session", "spec")])
+        found = zip(members, stored[::2], stored[1::2], strict=True)
+        queued = [(member, session, spec) for member, session, spec in found if spec is not None]
+        # Without a spec it was leased or cancelled meanwhile.
+        for member, submitted in readable("queued command", queued, _submitted):
+            command_id = submitted.command_id
+            error = f"never started: no worker of host {pool} has been at work for {wait_seconds:g} s"
+            abandoned = scripts.abandon_job(
+                **command_keys(shard, submitted),
+                **stored_record(record_without_run(submitted, error)),
+                jobs=shard.key("jobs", pool),
+                member=member,
+                pool=pool,
+                since=since,
+            )
+            try:
+                was_abandoned = self._db.run(abandoned)
+            except exceptions.ResponseError as error:  # the session's records have another type: the others go on
+                _logger.error("job.not_recorded", command_id=command_id, reason=str(error))  # noqa: TRY400 - its text says all
+                continue
+            if was_abandoned:
+                yield command_id
+
+
+def _submitted(queued: tuple[str, Any, Any]) -> tuple[str, CommandSubmitted]:
+    member, session, spec = queued
+    return member, read_submitted(member.partition(":")[2], reply_of(session), reply_of(spec))[0]

@@ -30,6 +30,7 @@ from tellback.state.database import Command, Database, decide, shorten_lifetime,
 from tellback.state.job_keys import command_keys, outcome_of, pool_of, stored_record
 from tellback.state.job_losses import (
     STORED_FIELDS,
+    SWEEP_BATCH,
     UNREADABLE_SECONDS,
     Lost,
     losing,
@@ -45,7 +46,6 @@ from tellback.state.scripts import common
 from tellback.state.steady import GAP_MS, Observed, observe, steady_now
 from tellback.truncation import truncate_chars
 
-SWEEP_BATCH: Final = 100
 POSTPONE_MS: Final = 60_000  # a lost command whose record could not be stored is retried after this time
 FRESH_SECONDS: Final = 0.1  # for how long a view of the queues is good enough to lease by
 APPLY_EVERY: Final = 0.02  # seconds between two attempts to apply the intake, which another worker may be applying
