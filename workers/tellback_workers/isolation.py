@@ -26,7 +26,13 @@ import structlog
 
 from tellback import clock
 from tellback.contracts.guidance import Feedback, ProviderSpec
-from tellback.guidance.provider import FeedbackContext, ProviderFailure, ProviderTimeout, invoke_provider
+from tellback.guidance.provider import (
+    FeedbackContext,
+    ProviderFailure,
+    ProviderSkipped,
+    ProviderTimeout,
+    invoke_provider,
+)
 from tellback.guidance.registry import ProviderRegistry
 from tellback.redaction import redact_text, redact_value
 from tellback.settings import Settings
@@ -195,7 +201,7 @@ class IsolatedInvoker:
     ) -> None:
         """Set up an invoker; `timeout` limits one custom call and `budget` all of them, in seconds.
 
-        When the budget is spent, custom providers are skipped; they stay due for a later batch. `crashed` is what an
+        When the budget is spent, custom providers are skipped, and a timer calls them soon. `crashed` is what an
         earlier process was applying when it died: the provider that it was calling fails once.
         """
         self._registry = registry
@@ -212,6 +218,7 @@ class IsolatedInvoker:
 
         Raises:
             ProviderFailure: the provider failed, in whatever way.
+            ProviderSkipped: the budget is spent.
         """
         try:
             if not self._registry.is_custom(spec.name):
@@ -219,7 +226,7 @@ class IsolatedInvoker:
             if spec == self._crashed_provider:
                 self._crashed_provider = None
                 raise ProviderFailure("its worker died, or was stopped, while it was asked")  # noqa: TRY301 - logged below, as all
-            return self._ask_custom(spec, context) if self._budget_left > 0 else None
+            return self._ask_custom(spec, context)
         except ProviderFailure as failure:
             _logger.warning("provider.failed", provider=spec.name, prompt=context.prompt, reason=str(failure))
             raise
@@ -233,6 +240,8 @@ class IsolatedInvoker:
             raise ProviderFailure(f"raised {type(error).__name__}: {_error_text(error)}") from error
 
     def _ask_custom(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:
+        if self._budget_left <= 0:
+            raise ProviderSkipped(f"{spec.name} was not called: other providers have used up the time")
         if self._marker is not None:
             self._marker.mark(self.about, spec)
         start = clock.monotonic()

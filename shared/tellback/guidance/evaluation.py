@@ -25,7 +25,13 @@ from tellback.contracts.guidance import (
 )
 from tellback.guidance.measures import count_call, counter_name, stored_tool_call
 from tellback.guidance.progress.judge import note_change
-from tellback.guidance.provider import FeedbackContext, LastFeedbackCounters, ProviderFailure, ProviderTimeout
+from tellback.guidance.provider import (
+    FeedbackContext,
+    LastFeedbackCounters,
+    ProviderFailure,
+    ProviderSkipped,
+    ProviderTimeout,
+)
 from tellback.guidance.state import (
     FAILURES_MAX,
     MAX_STORED_CHANGES,
@@ -67,8 +73,10 @@ def slot_timer(slot: ProviderSlot, state: EvaluationState, idle_ms: int) -> int 
     """Return when time alone makes this slot due or its waiting feedback outdated, or None for never.
 
     After the deadline a slot speaks once more (G-20). An evaluation without events for `idle_ms`, or for the slot's
-    period if that is longer, counts as abandoned (G-19).
+    period if that is longer, counts as abandoned (G-19). A provider that was skipped is called soon (G-281).
     """
+    if slot.skipped and not slot.disabled:
+        return state.active_at
     every = trigger_period_ms(slot)
     if every is None or slot.disabled:
         return None
@@ -108,6 +116,7 @@ class ProviderInvoker(Protocol):
 
         Raises:
             ProviderFailure: The provider raised, hung, or returned something other than feedback.
+            ProviderSkipped: It was not called.
         """
         ...
 
@@ -162,8 +171,12 @@ class EvaluationSnapshot:
 
     def _invoke(self, slot: ProviderSlot, *, timed: bool = False, similar: tuple[int, ...] = ()) -> Feedback | None:
         """Call the provider and stamp its feedback. A failure costs only this feedback; the cadence continues."""
+        slot.skipped = False
         try:
             answer = self._invoker.ask(slot.spec, self._provider_context(slot, timed=timed, similar=similar))
+        except ProviderSkipped:
+            slot.skipped = True
+            return None
         except ProviderFailure as failure:
             self._count_failure(slot, failure)
             return None

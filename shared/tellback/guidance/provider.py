@@ -205,6 +205,10 @@ class ProviderTimeout(ProviderFailure):
     """A provider did not return in time."""
 
 
+class ProviderSkipped(TellbackError):
+    """A provider was not called, because others had used up the time; it stays due."""
+
+
 def provider_spec(config: FeedbackProviderConfig | ProviderSpec) -> ProviderSpec:
     """Return the provider's wire form: its class name and fields.
 

@@ -30,9 +30,9 @@ class ProviderSlot(msgspec.Struct, omit_defaults=True):
     """A provider of an evaluation, with a cadence of its own: two slots of one provider are independent.
 
     `calls`, `at`, `tokens`, `cost` and `changes` are the evaluation's counters when the slot last fired or failed;
-    `streak` counts failures in a row. The last three belong to timers: `declined_at` is when the provider last had
-    nothing to say, `waits` the mailbox generation in which its feedback waits, and `gap` the milliseconds until that
-    feedback is renewed.
+    `streak` counts failures in a row. The last four belong to timers: `declined_at` is when the provider last had
+    nothing to say, `waits` the mailbox generation in which its feedback waits, `gap` the milliseconds until that
+    feedback is renewed, and `skipped` is true after the provider was due and no time was left to call it.
     """
 
     spec: ProviderSpec
@@ -48,6 +48,7 @@ class ProviderSlot(msgspec.Struct, omit_defaults=True):
     declined_at: int | None = None
     waits: int | None = None
     gap: int = 0
+    skipped: bool = False
 
     @property
     def disabled(self) -> bool:

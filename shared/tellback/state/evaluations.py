@@ -219,7 +219,9 @@ class Evaluations:
         committed_as = LoadedEvaluation(
             new_version(), state, frozenset(), loaded.generation, state.calls, checked_seen=False
         )
-        keys, (timer, next_timer) = _keys(self._shard, change.id), self._schedule(change.id, state)
+        keys, at = _keys(self._shard, change.id), next_timer(state, self._idle_ms)
+        # '' saves the write for evaluations that never had a timer; one left over from a skipped provider fires nothing
+        untimed = at is None and all(slot.spec.trigger.every_n_seconds is None for slot in state.slots)
         call = scripts.commit_evaluation(
             **lease.commit_of(change.entries),
             evaluation=keys.eval,
@@ -230,8 +232,8 @@ class Evaluations:
             state=written,
             calls=state.calls,
             check_seen=not loaded.checked_seen,
-            timer=timer,
-            next_timer=next_timer,
+            timer=timer_member(self._shard, change.id),
+            next_timer="" if untimed else _timer_text(at),
             session_name=change.id.session,
             at=change.entries[-1].at_ms,
             new_calls=max(0, state.calls - loaded.stored_calls),
@@ -248,7 +250,6 @@ class Evaluations:
 
     def _timer_call(self, evaluation: TimedEvaluation) -> ScriptCall:
         keys, state, effects = _keys(self._shard, evaluation.id), evaluation.state, evaluation.effects
-        timer, next_timer = self._schedule(evaluation.id, state)
         return scripts.commit_timer(
             evaluation=keys.eval,
             hist=keys.hist,
@@ -258,21 +259,13 @@ class Evaluations:
             generation=evaluation.loaded.generation,
             state=encode_state(state),
             calls=state.calls,
-            timer=timer,
-            next_timer=next_timer,
+            timer=timer_member(self._shard, evaluation.id),
+            next_timer=_timer_text(next_timer(state, self._idle_ms)),
             newest_calls=encode_new_calls(state, evaluation.loaded.stored_calls),
             feedback=[_encode_timed(state, place, feedback) for place, feedback in effects.timed.items()],
             counts=_flatten(effects.tallies),
             lines=effects.history[-_HISTORY_CAP:],
         )
-
-    def _schedule(self, id_: EvaluationId, state: EvaluationState) -> tuple[str, str]:
-        """Return the member of `timers` and the time of the next timer, as lib/evaluation.lua expects them."""
-        if all(slot.spec.trigger.every_n_seconds is None for slot in state.slots):
-            return "", ""
-        # '' and '-' differ: '-' removes the member, '' saves the write for evaluations that never had a timer
-        at = next_timer(state, self._idle_ms)
-        return timer_member(self._shard, id_), "-" if at is None else str(at)
 
 
 def load_each(
@@ -359,8 +352,14 @@ def _encode_timed(state: EvaluationState, place: int, feedback: Feedback) -> byt
     """Encode feedback of a timer for the mailbox: with its slot, and its period unless the deadline ended it."""
     slot = state.slots[place]
     spoke_last = state.deadline_at is not None and feedback.at >= state.deadline_at
-    every = "" if spoke_last else f',"every":{trigger_period_ms(slot)}'
+    period = None if spoke_last else trigger_period_ms(slot)
+    every = "" if period is None else f',"every":{period}'
     return _encode(feedback)[:-1] + f',"slot":{place}{every}}}'.encode()
+
+
+def _timer_text(at: int | None) -> str:
+    """Return the time of the next timer, as lib/evaluation.lua expects it."""
+    return "-" if at is None else str(at)
 
 
 def _flatten(tallies: Mapping[str, int]) -> list[Arg]:

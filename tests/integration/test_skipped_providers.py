@@ -1,0 +1,65 @@
+"""Custom providers for which no time was left in a batch; on a real Redis, consumed in this process."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+import pytest
+
+from tellback import FeedbackProviderConfig, FeedbackTrigger, Tellback
+from tellback.names import Family
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.evaluations import shards_with_due_timers
+from tellback.state.keys import Layout, Shard
+from tellback_workers.due_timers import DueTimers
+from tellback_workers.loops import consumer_of
+from tellback_workers.loops.guidance import GuidanceLoop
+from tellback_workers.runtime import Runtime
+from tests.support import providers
+
+
+@pytest.fixture
+def runtime(settings: Settings, layout: Layout) -> Runtime:  # noqa: ARG001 - the team exists
+    """Return a runtime in which one provider that hangs uses up the time of a batch."""
+    return Runtime(
+        msgspec.structs.replace(settings, providers=providers.SETTING, consumer_lease=1.0, provider_timeout=0.3)
+    )
+
+
+def fire_timers(runtime: Runtime, shard: Shard) -> int:
+    return DueTimers(runtime, shard, GuidanceLoop(runtime)).fire(time.monotonic() + 5)
+
+
+def test_a_provider_for_which_no_time_was_left_is_called_without_another_event(
+    tb: Tellback, runtime: Runtime, database: Database, layout: Layout
+) -> None:
+    """It was called at its evaluation's next event only; one that hangs uses up the time of a batch here."""
+    shard, each_call = layout.of("s"), FeedbackTrigger(every_n_calls=1)
+    configs = [FeedbackProviderConfig(provider, each_call) for provider in (providers.Hangs(), providers.Monitor())]
+    prompt = tb.prompt("s", "p", feedback_providers=configs)
+    prompt.tool_invoked("t")
+    tb.flush()
+    consumer_of(runtime, "default", Family.EVENTS).consume(shard, Family.EVENTS)
+    assert shards_with_due_timers(database, layout) == [shard]
+    fire_timers(runtime, shard)
+    assert [feedback.summary for feedback in prompt.feedback()] == ["1 of 20, last t"]
+    assert not database.command("EXISTS", shard.key("timers")), "no timer is left"
+
+
+def test_an_event_may_call_a_provider_before_the_timer_for_which_it_was_skipped(
+    tb: Tellback, runtime: Runtime, database: Database, layout: Layout
+) -> None:
+    shard, hanging = layout.of("s"), FeedbackProviderConfig(providers.Hangs(), FeedbackTrigger(every_n_calls=2))
+    healthy = FeedbackProviderConfig(providers.Monitor(), FeedbackTrigger(every_n_calls=2))
+    prompt = tb.prompt("s", "p", feedback_providers=[hanging, healthy])
+    for calls in (2, 1):
+        for _ in range(calls):
+            prompt.tool_invoked("t")
+        tb.flush()
+        consumer_of(runtime, "default", Family.EVENTS).consume(shard, Family.EVENTS)
+    assert [feedback.summary for feedback in prompt.feedback()] == ["3 of 20, last t"]
+    fire_timers(runtime, shard)
+    assert prompt.feedback() == []
+    assert not database.command("EXISTS", shard.key("timers")), "no timer is left"
