@@ -81,7 +81,7 @@ def test_a_command_to_its_record(tb: Tellback, process: Runtime, monkeypatch: py
         tb.flush()
         jobs.run_job.run(shard.team, shard.index, ANY_POOL)
         assert all(job.wait(timeout=20).succeeded for job in submitted)
-        sweep_jobs.sweep_jobs(process, shard.team)
+        sweep_jobs.sweep_jobs(process, process.layout(shard.team))
     broker.close()
     assert_order(COMMAND, passed, ["CommandSupervisor.serve"])
 

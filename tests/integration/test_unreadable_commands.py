@@ -35,7 +35,8 @@ def leased(jobs: Jobs, pool: str = ANY_POOL, seconds: float = 0.001) -> JobLease
 
 def sweep(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweeping, "WATCH", 0.0)  # a loss is decided at first sight
-    sweep_jobs(Runtime(settings), "default")
+    runtime = Runtime(settings)
+    sweep_jobs(runtime, runtime.layout("default"))
 
 
 def test_a_lost_command_that_cannot_be_read_keeps_no_other_from_its_record(

@@ -15,6 +15,7 @@ from cachetools import LRUCache
 from tellback.errors import InvalidInput
 from tellback.guidance.registry import ProviderRegistry, load_registry
 from tellback.settings import Settings, load
+from tellback.state.answering import among_answering
 from tellback.state.confirmation import Confirmation
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
@@ -113,10 +114,16 @@ class Runtime:
         """Return the layouts of the teams that exist now, in one round trip.
 
         A team that was removed may be made again with another number of shards: what this process made for the former
-        one is dropped then.
+        one is dropped then. A team whose node does not answer has the layout that this process knows, or one shard.
         """
-        found = {layout.team: layout for layout in existing_layouts(self.database, list(teams))}
-        known = {team: self._layouts.get(team) for team in teams}
+        asked, layouts = among_answering(
+            self.database,
+            [Layout(team, 1).shard(0) for team in teams],
+            lambda some: (some, existing_layouts(self.database, [shard.team for shard in some])),
+        )
+        found = {layout.team: layout for layout in layouts}
+        known = {shard.team: self._layouts.get(shard.team) for shard in asked}
+        away = {team: self._layouts.get(team, Layout(team, 1)) for team in teams if team not in known}
         self._layouts.update(found)  # in place: a thread that meets a team as missing takes its wake-up for forged
         for team in known.keys() - found.keys():
             gone = self._layouts.pop(team, None)
@@ -125,7 +132,7 @@ class Runtime:
         if any(layout is not None and found.get(team) != layout for team, layout in known.items()):
             for clear in (self.intake.cache_clear, self.dead.cache_clear, *BY_LAYOUT):
                 clear()
-        return found
+        return found | away
 
     def _intake(self, team: str) -> Intake:
         return Intake(self.database, self.layout(team))

@@ -25,6 +25,7 @@ from redis.exceptions import ResponseError
 from tellback import clock
 from tellback.errors import TellbackError, Unavailable
 from tellback.names import SWEEPS_QUEUE, Task
+from tellback.state.answering import among_answering
 from tellback.state.fleet import ShardWork, TeamVisits, place_of, shards_at, team_of
 from tellback.state.intake import StreamRef
 from tellback.state.keys import Layout, Shard
@@ -64,6 +65,8 @@ CLOCK: Final = "clock"  # the duty that is done for all teams together
 STOP_SECONDS: Final = 3.0
 
 BACKOFF: Final = 0.5
+
+_UNKNOWN: Final = ShardWork(frozenset({"waits"}), [])  # of a shard whose node does not answer: it is visited on
 
 _KEY: Final = re.compile(rb"tb:\{[a-z0-9-]{1,64}\.\d+\}:")
 
@@ -125,10 +128,10 @@ class TeamScheduler:
         except NotPublished as refusal:
             _logger.warning("scheduler.wakeup_failed", reason=str(refusal))
         self._do_duties(layouts, found, active, end)
-        works = {place: [found[shard] for shard in some] for place, some in shards.items()}
+        works = {place: [found.get(shard, _UNKNOWN) for shard in some] for place, some in shards.items()}
         # No notification named the streams that a visit of a whole team found: its hosts may use plain XADD.
         silent = [place for place, some in works.items() if place in layouts and any(work.streams for work in some)]
-        waiting = [place_of(shard) for team in idle for shard in shards.get(team, ()) if found[shard].is_active]
+        waiting = [place_of(shard) for shard, work in found.items() if shard.team in idle and work.is_active]
         self._fleet.notice([*silent, *waiting])
         self._fleet.rest([place for place in active if not any(work.is_active for work in works.get(place, ()))])
 
@@ -181,7 +184,8 @@ class TeamScheduler:
         self._checks_left -= len(due)
         try:
             if due:
-                quarantine_keys(self._process.database, due)
+                database = self._process.database
+                quarantine_keys(database, [layout.only(database.answering(layout.all)) for layout in due])
         except Unavailable:
             raise
         except Exception:  # the duties that need no such key continue
@@ -216,7 +220,11 @@ class TeamScheduler:
     def _do(self, layout: Layout, duty: str) -> bool:
         """Do a duty; return False if more is left."""
         try:
-            return _DUTIES[duty](self._app, self._process, layout)
+            return among_answering(
+                self._process.database,
+                layout.all,
+                lambda some: _DUTIES[duty](self._app, self._process, layout.only(some)),
+            )
         except NotPublished as refusal:  # the broker is unavailable; the other duties need Redis alone
             _logger.warning("scheduler.wakeup_failed", team=layout.team, duty=duty, reason=str(refusal))
             return True
@@ -248,7 +256,7 @@ def _sweep_outbox(_app: Celery, process: Runtime, layout: Layout) -> bool:
 
 
 def _sweep_jobs(_app: Celery, process: Runtime, layout: Layout) -> bool:
-    sweep_jobs(process, layout.team)
+    sweep_jobs(process, layout)
     return True
 
 

@@ -16,7 +16,7 @@ from tellback.errors import Unavailable
 from tellback.state.job_keys import pool_of, queue_of
 from tellback.state.job_losses import AbsentHosts, Lost
 from tellback.state.jobs import Jobs
-from tellback.state.keys import Shard
+from tellback.state.keys import Layout, Shard
 from tellback.state.steady import gap_ms
 from tellback_workers.lease_heartbeat import LeaseTimes
 from tellback_workers.runtime import Runtime
@@ -35,7 +35,7 @@ WAKEUP_SECONDS: Final = 10.0
 MAX_QUEUED: Final = 4  # wake-ups to which the sweep fills a queue at most: the host may be gone for days
 
 
-def sweep_jobs(process: Runtime, team: str) -> None:
+def sweep_jobs(process: Runtime, layout: Layout) -> None:
     """Record lost and abandoned commands, and wake the pools whose ready jobs nobody has touched for a while.
 
     The records need Redis, and no broker.
@@ -45,17 +45,17 @@ def sweep_jobs(process: Runtime, team: str) -> None:
     """
     for step in (_lose_overdue, _abandon, _wake_idle):
         try:
-            step(process, team)
+            step(process, layout)
         except NotPublished as refusal:  # the records are written; only wake-ups wait
-            _logger.warning("sweep.postponed", team=team, reason=str(refusal))
+            _logger.warning("sweep.postponed", team=layout.team, reason=str(refusal))
         except Unavailable:
             raise
         except Exception:  # a step that fails must not stop the others
-            _logger.exception("sweep_jobs.failed", team=team, step=step.__name__)
+            _logger.exception("sweep_jobs.failed", team=layout.team, step=step.__name__)
 
 
-def _lose_overdue(process: Runtime, team: str) -> None:
-    jobs = Jobs(process.database, process.layout(team))
+def _lose_overdue(process: Runtime, layout: Layout) -> None:
+    jobs = Jobs(process.database, layout)
     settings = process.settings
     longest = LeaseTimes.of(settings, "retry").lease
     queued_again = Counter[tuple[Shard, str]]()
@@ -86,8 +86,8 @@ def _lose(jobs: Jobs, lost: Lost, watch: float) -> bool:
     return True
 
 
-def _abandon(process: Runtime, team: str) -> None:
-    abandoned = AbsentHosts(process.database, process.layout(team)).abandon(process.settings.host_wait)
+def _abandon(process: Runtime, layout: Layout) -> None:
+    abandoned = AbsentHosts(process.database, layout).abandon(process.settings.host_wait)
     for command_ids in abandoned.values():
         for command_id in command_ids:
             _logger.warning("job.abandoned", command_id=command_id)
@@ -95,6 +95,6 @@ def _abandon(process: Runtime, team: str) -> None:
         purge(current_app, queue_of(host))
 
 
-def _wake_idle(process: Runtime, team: str) -> None:
-    for shard, pool, queued in Jobs(process.database, process.layout(team)).idle_pools(IDLE_SECONDS, WAKEUP_SECONDS):
+def _wake_idle(process: Runtime, layout: Layout) -> None:
+    for shard, pool, queued in Jobs(process.database, layout).idle_pools(IDLE_SECONDS, WAKEUP_SECONDS):
         wake_pool(shard, pool, min(queued, MAX_QUEUED - queue_length(current_app, queue_of(pool))))

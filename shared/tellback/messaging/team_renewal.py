@@ -37,7 +37,7 @@ class TeamRenewal:
     def renew(self) -> None:
         """Store the team if it is not there; do nothing if Redis is away."""
         self.due_at = clock.monotonic() + self.EVERY
-        team, shards = self._layout
+        team, shards = self._layout.team, self._layout.shards
         try:
             stored = existing_layouts(self._db, [team])
             if stored and stored[0] != self._layout:  # it was made again, or another Redis stands at the same address

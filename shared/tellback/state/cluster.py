@@ -32,6 +32,8 @@ BACKOFF: Final = Backoff(0.005, longest=0.1)
 
 AT_ONCE: Final = 4  # redirections without a delay; two nodes that name each other would be asked without one
 
+SILENT_SECONDS: Final = 5.0  # after a call that a node did not answer; then the next one tries
+
 LOST_RETRIES: Final = 2  # of a call whose connection was lost, as on one server
 
 # A confirmation concerns the command before it: it goes to the same node, and again if that one is sent again.
@@ -93,6 +95,7 @@ class ClusterConnections:
         self._deadline = None if call_deadline is None else CallDeadline(call_deadline, open_socket)
         self._pools: dict[NodeAddress, RedisConnections] = {}
         self._primaries: dict[int, NodeAddress] = {}  # by slot; empty: to be read
+        self._silent: dict[NodeAddress, float] = {}  # nodes that did not answer, and until when that counts
         self._unlock()
         run_in_child(self._unlock)
         for address in servers.addresses:
@@ -172,6 +175,10 @@ class ClusterConnections:
         self._primary(0, end)
         return [self._pool(address) for address in dict.fromkeys(self._primaries.values())]
 
+    def answers(self, slot: int) -> bool:
+        """Check whether the primary of a slot answered its last call, or may answer the next one."""
+        return not self._is_silent(self._primary(slot, clock.monotonic() + (self._seconds or REPEAT_SECONDS)))
+
     def _run_everywhere(self, command: Command) -> Any:
         replies = [pool.run_all([command])[0] for pool in self.each_primary()]
         return next((reply for reply in replies if isinstance(reply, Exception)), replies[0])
@@ -194,12 +201,22 @@ class ClusterConnections:
                 try:
                     sent.append((indexes, stack.enter_context(self._pool(address).sent(call.packet(indexes), left))))
                 except _UNANSWERED as error:
+                    self._note_silent(address)
                     call.store(indexes, error)
             for indexes, read in sent:
+                address = call.asked[indexes[0]]
                 try:
                     call.store(indexes, read())
+                    self._silent.pop(address, None)
                 except _UNANSWERED as error:
+                    self._note_silent(address)
                     call.store(indexes, error)
+
+    def _note_silent(self, address: NodeAddress) -> None:
+        self._silent[address] = clock.monotonic() + SILENT_SECONDS
+
+    def _is_silent(self, address: NodeAddress) -> bool:
+        return self._silent.get(address, 0.0) > clock.monotonic()
 
     def _left(self, end: float) -> float:
         """Return the seconds by which a call that begins now has to end before a whole call deadline, as negative."""
@@ -246,12 +263,14 @@ class ClusterConnections:
         return address
 
     def _primary(self, slot: int | None, end: float) -> NodeAddress:
-        """Return the primary of a slot; a command without a key goes to that of slot 0.
+        """Return the primary of a slot; a command without a key goes to the first that answers.
 
         Raises:
             ConnectionError: no node answers.
         """
         primaries = self._primaries or self._read_primaries(end)
+        if slot is None and self._is_silent(primaries.get(0, self._servers.addresses[0])):
+            return next((address for address in primaries.values() if not self._is_silent(address)), primaries[0])
         found = primaries.get(slot or 0)
         # A slot that nobody serves: any node says so, which is the error that the caller needs.
         return found if found is not None else next(iter(primaries.values()), self._servers.addresses[0])
@@ -260,13 +279,14 @@ class ClusterConnections:
         """Ask the known nodes, in random order, which node has which slot."""
         trouble: Exception = exceptions.ConnectionError("no node of the cluster answers")
         known = list(self._pools)
-        for address in random.sample(known, len(known)):
+        for address in sorted(random.sample(known, len(known)), key=self._is_silent):
             if clock.monotonic() >= end:
                 break
             try:
                 with self._pool(address).sent([("CLUSTER", "SLOTS")], self._left(end)) as read:
                     [reply] = read()
             except _UNANSWERED as error:
+                self._note_silent(address)
                 trouble = error
                 continue
             if isinstance(reply, Exception):

@@ -25,7 +25,7 @@ from tellback.state.confirmation import Confirmation
 from tellback.state.keys import Shard, lifetime_ms
 from tellback.state.script_calls import Arg, DecisionCall, Script, ScriptCall
 from tellback.state.scripts import common as scripts
-from tellback.state.slots import keys_of_command
+from tellback.state.slots import keys_of_command, slot_of
 from tellback.state.unavailable import LOST, SCRIPTS_MISSING, RedisFull, as_raised, unanswered_text, where_of
 from tellback.urls import servers_of
 
@@ -227,15 +227,32 @@ class Database:
     def scan_step(self, pattern: str, count: int) -> list[bytes]:
         """Return the keys that match, among the next `count` or so; after the last key come the first.
 
-        Each primary of a cluster is asked for its own keys.
+        Each primary of a cluster is asked for its own keys; one that does not answer costs the others nothing.
         """
         found: list[bytes] = []
+        trouble: list[Unavailable] = []
         with _unavailable(self.url, self._breaker):
-            for number, server in enumerate(self._connections.each_primary()):
-                command = ("SCAN", self._cursors.get(number, b"0"), "MATCH", pattern, "COUNT", count)
-                self._cursors[number], keys = server.run(command)
+            primaries = self._connections.each_primary()
+        for number, server in enumerate(primaries):
+            command = ("SCAN", self._cursors.get(number, b"0"), "MATCH", pattern, "COUNT", count)
+            try:
+                with _unavailable(self.url, self._breaker):
+                    self._cursors[number], keys = server.run(command)
+            except Unavailable as error:
+                trouble.append(error)
+            else:
                 found += keys
+        if len(trouble) == len(primaries):
+            raise trouble[0]
         return found
+
+    def answering(self, shards: Sequence[Shard]) -> Sequence[Shard]:
+        """Return the shards without those whose node did not answer a moment ago; on one server all of them."""
+        cluster = self._connections
+        if not isinstance(cluster, ClusterConnections):
+            return shards
+        with _unavailable(self.url, self._breaker):
+            return [shard for shard in shards if cluster.answers(slot_of(shard.prefix))]
 
     def scan(self, pattern: str, count: int) -> Generator[list[bytes]]:
         """Yield all keys that match, about `count` looked at in each step."""

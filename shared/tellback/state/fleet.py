@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from tellback.log import get_logger
 from tellback.names import TEAM_PATTERN, Family
+from tellback.state.answering import among_answering
 from tellback.state.database import Database
 from tellback.state.keys import FLEET, Layout, Shard, key_suffix
 from tellback.state.readable import names_of, remove_strays, scored_names, without_errors
@@ -163,10 +164,15 @@ class TeamVisits:
     def work(self, shards: Sequence[Shard], longest_lease: float) -> dict[Shard, ShardWork]:
         """Return what waits in each shard, in one round trip. No lease of a consumer is longer than `longest_lease`.
 
-        Of a shard where that cannot be told, only that its keys must be checked.
+        Of a shard where that cannot be told, only that its keys must be checked; those whose node does not answer are
+        left out.
         """
-        replies = without_errors(self._db.run_each([_work_call(shard, longest_lease) for shard in shards]))
-        return {shard: _shard_work(shard, reply) for shard, reply in zip(shards, replies, strict=True)}
+
+        def ask(some: Sequence[Shard]) -> dict[Shard, ShardWork]:
+            replies = without_errors(self._db.run_each([_work_call(shard, longest_lease) for shard in some]))
+            return {shard: _shard_work(shard, reply) for shard, reply in zip(some, replies, strict=True)}
+
+        return among_answering(self._db, shards, ask)
 
 
 def _shard_work(shard: Shard, reply: Sequence[bytes | int] | None) -> ShardWork:

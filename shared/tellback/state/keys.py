@@ -7,6 +7,7 @@ imitate another.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Self
 
@@ -251,6 +252,7 @@ NOTIFICATIONS: Final = FLEET.key("notifications")
 class _LayoutFields(NamedTuple):
     team: str
     shards: int
+    some: frozenset[int] | None = None
 
 
 class Layout(_LayoutFields):
@@ -272,8 +274,13 @@ class Layout(_LayoutFields):
 
     @property
     def all(self) -> tuple[Shard, ...]:
-        """Every shard."""
-        return tuple(Shard(self.team, index) for index in range(self.shards))
+        """Every shard, of those that `only` has left."""
+        indexes = range(self.shards) if self.some is None else sorted(self.some)
+        return tuple(Shard(self.team, index) for index in indexes)
+
+    def only(self, some: Collection[Shard]) -> Layout:
+        """Return this layout with no others than some of its shards in `all`: their nodes do not answer."""
+        return self._replace(some=frozenset(shard.index for shard in some))
 
     def of(self, routing: str) -> Shard:
         """Return the shard of a session or bank.

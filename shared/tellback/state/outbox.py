@@ -20,6 +20,7 @@ from tellback.backoff import Backoff, retry
 from tellback.contracts.turns import DeliveryKind, OutgoingResponse, RoutingOutcome, Settlement
 from tellback.errors import Unavailable
 from tellback.log import get_logger
+from tellback.state.answering import among_answering
 from tellback.state.database import Database, decide, small_write
 from tellback.state.keys import FAMILIES, Layout, Shard, lifetime_ms
 from tellback.state.readable import (
@@ -180,28 +181,29 @@ class Outbox:
         return self._read_firsts("out", self._due_firsts("out", channel, limit))
 
     def _due_firsts(self, family: str, channel: str, limit: int) -> list[OutboxQueue]:
-        shards = self._layout.all
-        replies = without_errors(self._ready(family, channel, limit))
         waiting = sorted(
             (at, shard.index, name)
-            for shard, flat in zip(shards, replies, strict=True)
-            if flat
+            for shard, flat in self._ready(family, channel, limit).items()
             for name, at in without_strays(self._db, shard.key(family, channel), flat)
         )
         return [OutboxQueue(self._layout.shard(index), channel, name) for _, index, name in waiting[:limit]]
 
-    def _ready(self, family: str, channel: str, limit: int) -> list[Any]:
-        """Ask each shard what may be taken; nothing may while it is not known how far its clock has stepped.
+    def _ready(self, family: str, channel: str, limit: int) -> dict[Shard, Any]:
+        """Return what may be taken in each shard; nothing may while it is not known how far its clock has stepped.
 
-        The error stands in place of the reply of a shard whose index somebody changed by hand.
+        A shard whose node does not answer, or whose index somebody changed by hand, is left out.
         """
-        calls = [self._ready_call(shard.key(family, channel), limit) for shard in self._layout.all]
-        replies = self._db.run_each(calls)
-        unobserved = [shard for shard, reply in zip(self._layout.all, replies, strict=True) if reply is None]
-        if unobserved:
-            self._observe(unobserved)
+
+        def ask(shards: Sequence[Shard]) -> dict[Shard, Any]:
+            calls = [self._ready_call(shard.key(family, channel), limit) for shard in shards]
             replies = self._db.run_each(calls)
-        return replies
+            unobserved = [shard for shard, reply in zip(shards, replies, strict=True) if reply is None]
+            if unobserved:
+                self._observe(unobserved)
+                replies = self._db.run_each(calls)
+            return dict(zip(shards, without_errors(replies), strict=True))
+
+        return {shard: flat for shard, flat in among_answering(self._db, self._layout.all, ask).items() if flat}
 
     def _observe(self, shards: Sequence[Shard]) -> None:
         observe(self._db, shards, self._gap_ms, stands_in=True)
@@ -215,8 +217,7 @@ class Outbox:
 
     def has_ready(self, channel: str) -> bool:
         """Check whether any conversation of the channel has a delivery that may be taken now."""
-        replies = self._ready("out", channel, 1)
-        return any(reply and not isinstance(reply, Exception) for reply in replies)
+        return bool(self._ready("out", channel, 1))
 
     def _read_firsts(self, family: str, queues: list[OutboxQueue]) -> list[tuple[OutboxQueue, Delivery]]:
         """Read the first delivery of each queue; drop empty queues from their indexes and postpone unreadable ones."""
@@ -300,23 +301,28 @@ class Outbox:
         return cast("Settlement | Literal['lost']", reply["result"])
 
     def note_polled(self, channel: str) -> None:
-        """Note that a transport polls this channel."""
-        key = self._layout.of(channel).key("polled")
-        now = self._db.now_ms()
-        # unconditional: the newest time counts, and the set is bounded. PEXPIRE is a script too: if the server has
-        # forgotten the scripts, a plain PEXPIRE would run before the ZADD
-        without_errors(
-            self._db.run_each(
-                [small_write("ZADD", key, now, channel), small_write("PEXPIRE", key, lifetime_ms("polled"))],
-                [("ZREMRANGEBYRANK", key, 0, -MAX_POLLED - 1)],
+        """Note that a transport polls this channel, in its shard, or in another if the node of that one is away."""
+        own, now = self._layout.of(channel), self._db.now_ms()
+
+        def note(shards: Sequence[Shard]) -> None:
+            key = shards[0].key("polled")
+            # unconditional: the newest time counts, and the set is bounded. PEXPIRE is a script too: if the server has
+            # forgotten the scripts, a plain PEXPIRE would run before the ZADD
+            without_errors(
+                self._db.run_each(
+                    [small_write("ZADD", key, now, channel), small_write("PEXPIRE", key, lifetime_ms("polled"))],
+                    [("ZREMRANGEBYRANK", key, 0, -MAX_POLLED - 1)],
+                )
             )
-        )
+
+        among_answering(self._db, sorted(self._layout.all, key=lambda shard: shard != own), note)
 
     def last_polls(self) -> dict[str, int]:
         """Return when a transport last polled, by channel, in milliseconds; the last seven days."""
         keys = [shard.key("polled") for shard in self._layout.all]
         replies = self._db.pipeline([("ZRANGE", key, 0, -1, "WITHSCORES") for key in keys])
-        return {name: int(at) for flat in replies for name, at in scored_names("channel", flat)}
+        found = [polled for flat in replies for polled in scored_names("channel", flat)]
+        return {name: int(at) for name, at in sorted(found, key=lambda polled: polled[1])}
 
     def channels(self) -> list[str]:
         """Return channels that had a delivery in the last seven days, at most 1,000 a shard."""
