@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from tellback.redaction import redact_text
 from tellback.redaction.rules import NEAR_DIGITS, all_scans
 from tellback.redaction.token_runs import BEFORE_DIGIT
-from tellback.redaction.values import AT_END, DOUBT, AnchoredRule
+from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, in_tables
 
 _PARSER: Any = import_module("re._parser")
 WITHOUT_DIGITS = "for the password of a user, ask the team; the token and the key are kept apart\n" * 100
@@ -76,3 +77,12 @@ def _latest_digit(items: Iterable[tuple[object, Any]]) -> int:
 def _is_digit(member: tuple[object, Any]) -> bool:
     first, last = member[1] if str(member[0]) == "RANGE" else (member[1], member[1])
     return str(member[0]) in {"RANGE", "LITERAL"} and chr(first).isdecimal() and chr(last).isdecimal()
+
+
+@pytest.mark.parametrize(
+    "written", [r"\w", r"\d", r"\s", r"\S", r"[\w.-]", r"[^\s\"']", r"[^\d\w]", r"[\]\\w]", r"[^\\s]"]
+)
+def test_a_class_that_is_searched_in_tables_matches_the_same_characters(written: str) -> None:
+    """A backslash before a letter is one in itself (A-61)."""
+    characters = "".join(map(chr, range(0x3100)))
+    assert re.sub(in_tables(written), "", characters) == re.sub(written, "", characters)

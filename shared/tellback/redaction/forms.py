@@ -90,7 +90,7 @@ _FILLERS: Final = (
     *("as", "value", "generated", "created", "here", "for", "the", "your", "new", "user", "root", "admin"),
     *("provided", "given", "below", "found", "received", "expected", "got", "used", "supplied", "invalid"),
 )
-_FILLER: Final = rf"(?:[ \t:=]{{1,3}}+(?:[\wa-z0-9_.-]{{1,40}}+@[\w.-]{{1,40}}+|{trie(_FILLERS)})\b){{0,5}}+"
+_FILLER: Final = rf"(?:[ \t:=]{{1,3}}+(?:[\w.-]{{1,40}}+@[\w.-]{{1,40}}+|{trie(_FILLERS)})\b){{0,5}}+"
 _CALL_ID: Final = r"\[[0-9a-f-]{36}\]"  # Celery names a task and its id: `app.tasks.rotate_token[…]`
 _IN_SENTENCE: Final = (
     rf"{_FILLER}(?!{_CALL_ID})[ \t:=\[\](]{{1,6}}+[\"'`]{{0,2}}+"

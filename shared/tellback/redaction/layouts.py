@@ -96,7 +96,7 @@ _AFTER_SPACE: Final = (
     r"(?:must|should)[ ][^\n=\"']{1,60}[ ]got[ :]{1,2}(?=[\"'`])",  # what a check was given
     rf"[a-z:]{{1,20}}=[^<>\n]{{1,80}}+(?:{_IN_ELEMENT}|>(?=[^<>\s]{{8,300}}+</))",
     _OPTION,
-    r"[\wa-z0-9_./-]{1,60}+[ ]=[ ]",  # `PASSWORD elastic = …`
+    r"[\w./-]{1,60}+[ ]=[ ]",  # `PASSWORD elastic = …`
     r"for[ ][\"'][^\"'\n]{1,80}[\"']:[ ]",  # a prompt
     r"\.{3,40}[ ]",  # that fill a line
     r"\[[\w*]{0,20}\]:[ ]",  # a prompt with its default
@@ -214,11 +214,11 @@ FLAGS: Final = r"(?:[ ]-{1,2}[a-z][\w-]{0,20}){0,3}"  # of the command that prin
 _ALONE: Final = rf"{FLAGS}{LINE_BELOW}{_CHECKED}[^\s\"'`<>{{}}$,]{{8,400}}+{LINE_ENDS}"
 # The length first, since most words are too short.
 _RANDOM: Final = (
-    rf"[\"'`]{{0,2}}+(?=[\wa-z0-9_+/.~=%:!@#^*&?-]{{16}}){_CHECKED}[\w+/.~=%:!@#^*&?-]{{16,200}}+(?![(\[\w]|\{{(?!\{{))"
+    rf"[\"'`]{{0,2}}+(?=[\w+/.~=%:!@#^*&?-]{{16}}){_CHECKED}[\w+/.~=%:!@#^*&?-]{{16,200}}+(?![(\[\w]|\{{(?!\{{))"
 )
 # Up to four words may stand between, if what follows is neither hexadecimal, as ids are, nor named by another word.
 _FAR: Final = (
-    r"(?:[^\w\n=:]{1,6}+[\wa-z0-9_.-]{1,19}+(?![\w.+/=-])){0,4}+[^\w\n/@#.-]{1,6}+(?=[\wa-z0-9_+/~-]{20})"
+    r"(?:[^\w\n=:]{1,6}+[\w.-]{1,19}+(?![\w.+/=-])){0,4}+[^\w\n/@#.-]{1,6}+(?=[\w+/~-]{20})"
     rf"(?![0-9a-f-]{{20,200}}+(?!\w)){NO_VALUE}{PATH}(?=(?:[^\s0-9]{{0,16}}+[0-9]{{1,8}}+){{3}})"
     rf"{DOUBT}[\w+/~-]{{20,200}}+={{0,2}}(?![\w(\[.:@=])"
 )

@@ -38,14 +38,14 @@ from tellback.redaction.substrings import (
     searchable,
 )
 from tellback.redaction.token_runs import TOKEN, NearDigits, TokenRuns, Window, add_window, has_run, lacks_digits
-from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, repeats_name, seems_random
+from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, in_tables, repeats_name, seems_random
 
 _FEW: Final = 60  # characters; a shorter text lacks the rarest character of most anchors, which need no search then
 _RARE_FIRST: Final = "zqjxkvbywgpfmucdlhrsnioate "  # what is not a letter is rarer still
 _SHORT: Final = 4_000  # characters; to look for the names of all issuers costs more than to search a shorter text
 
 # Before a token with a prefix. Most words are shorter than any, and `re` need not try prefixes.
-_BEFORE_PREFIX: Final = rf"[^0-9A-Za-z](?=[0-9A-Za-z$][\w0-9A-Za-z_+/=%.~!$|:@-]{{{TOKEN - 1}}})"
+_BEFORE_PREFIX: Final = rf"[^0-9A-Za-z](?=[0-9A-Za-z$][\w+/=%.~!$|:@-]{{{TOKEN - 1}}})"
 _LONGEST_HEAD: Final = 1_000  # characters of a line that heads a table
 
 _FIRST_LETTERS: Final = lazy_pattern("(?:[a-z](?![?*+{]))*")  # of a pattern, up to one that is repeated
@@ -86,7 +86,7 @@ class _CompiledScan:
                 parts.append(self._trie_pattern(_by_first_letters(same)))
         parts += [self._trie_pattern(trie)] if trie else []
         pattern = "|".join(parts)
-        self.pattern = f"{begin}(?:{pattern})" if begin else pattern
+        self.pattern = in_tables(f"{begin}(?:{pattern})" if begin else pattern)
         self.regex = re.compile(self.pattern, re.MULTILINE)
 
     def _named_group(self, name: str, pattern: str) -> str:

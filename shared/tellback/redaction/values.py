@@ -6,6 +6,7 @@ repeat is bounded, and a repeat that could backtrack is possessive: each positio
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Final, NamedTuple
@@ -69,9 +70,7 @@ _TYPES: Final = r"(?:str|string|&str|&'static[ ]str|str[ ]\|[ ]none|final|final\
 TYPE: Final = rf"(?:(?::[ \t]?)?+{_TYPES}[ \t]{{0,40}}+(?==))?+"
 OPEN: Final = r"""(?:\[[ ]?(?=[\\"']))?+[\\"'`=]{0,4}+"""
 # Lookaheads for a separator and a value: they fail fast, before the name's end and the value are checked.
-# `\w` together with what it means in ASCII, which `re` then looks up in a table, in place of asking Unicode.
-_WORD: Final = r"\wa-z0-9_"
-_NAME: Final = rf"(?=[{_WORD}.-]{{0,40}}+"
+_NAME: Final = r"(?=[\w.-]{0,40}+"
 _SIGN: Final = r"""[:=>,]|[?+.|/][?+:|./]?=|\|\||->|\{(?=["'])"""
 _NAME_CLOSED: Final = _NAME + r"""[\\"'`\])}]{0,4}+[ \t]{0,80}+"""
 AHEAD: Final = rf"{_NAME_CLOSED}(?:{_SIGN}|value=|string[ \t]{{0,40}}+=))"
@@ -104,12 +103,12 @@ AHEAD_PASSWORD: Final = AHEAD[:-1] + (
 # fast as one of them, and then no other is tried.
 _LINE_BELOW: Final = r"[+-]?[1-9]?[ \t]{0,4}+\r?\n[ \t]{0,60}+(?:-[ ])?+|</key>[^<]{0,66}+<string>)"
 _VALUE_BELOW: Final = (
-    rf"(?:[:>][ \t]{{0,4}}+[|>]?{_LINE_BELOW}[\"']{{0,2}}+(?:[a-z_+/.~%:=-]{{0,60}}+[0-9]|[{_WORD}+/-]{{12}})"
+    rf"(?:[:>][ \t]{{0,4}}+[|>]?{_LINE_BELOW}[\"']{{0,2}}+(?:[a-z_+/.~%:=-]{{0,60}}+[0-9]|[\w+/-]{{12}})"
 )
 _BLOCK_BELOW: Final = rf"(?:(?::[ \t]{{0,4}}+[|>]|>){_LINE_BELOW}[^\s\"'<>{{}}]{{4}}"
 NEXT_LINE: Final = _NAME + r"[\"']{0,2}+" + _VALUE_BELOW + ")"
 NEXT_IN_BLOCK: Final = _NAME + r"[\"']{0,2}+" + _BLOCK_BELOW + ")"
-TABLE: Final = rf"(?=[{_WORD}-]{{0,40}}+[ \t]{{1,40}}+\|)"
+TABLE: Final = r"(?=[\w-]{0,40}+[ \t]{1,40}+\|)"
 
 
 # Before all rules of a name, in half of the time of the checks above, which follow it: it lets through what they do and
@@ -119,7 +118,7 @@ AFTER_NAME: Final = (
     rf"(?:{_WITH_DIGIT}|{_LONG_WORD_AHEAD}|{_QUOTED}|{_SCHEME}|{_TYPED})"
     rf"|{_OLD}|{_IN_BRACKETS}|\|[ \t]{{1,8}}+[^\s0-9]{{0,60}}+[0-9]"
     r"|(?:[:>][ \t|>+1-9-]{0,12}+\r?\n[ \t]{0,60}+(?:-[ ])?+|</key>[^<]{0,66}+<string>)"
-    rf"[\"']{{0,2}}+(?:[a-z_+/.~%:=-]{{0,60}}+[0-9]|[{_WORD}+/-]{{12}})))"
+    rf"[\"']{{0,2}}+(?:[a-z_+/.~%:=-]{{0,60}}+[0-9]|[\w+/-]{{12}})))"
 )
 # Most words `key` are no secret's, and to compare what is before them with 130 names costs more than all else.
 AFTER_KEY: Final = f"(?<=[a-z_. -]key){AFTER_NAME}"
@@ -203,13 +202,33 @@ NO_VALUE: Final = (
 )
 NOT_NAMED: Final = preceded_by(_NOT_THE_VALUE, unless=True)
 # The rest of a name. It rarely continues; checking its end costs more than all other checks.
-NAME_GOES_ON: Final = rf"(?:(?![{_WORD}.-])|[{_WORD}.-]{{1,40}}+{NOT_NAMED})"
+NAME_GOES_ON: Final = rf"(?:(?![\w.-])|[\w.-]{{1,40}}+{NOT_NAMED})"
 # A value on the line below its name: blocks of YAML, XML, property lists. A bare colon may also open a mapping.
 _BELOW: Final = r"[ \t]{0,4}+\r?\n[ \t]{0,60}+(?:-[ ])?+"
 _PLIST: Final = r"</key>[ \t]{0,4}+\r?\n?[ \t]{0,60}+<string>"
-_NAME_ENDS: Final = rf"[{_WORD}.-]{{0,40}}+{NOT_NAMED}[\"']{{0,2}}+"
+_NAME_ENDS: Final = rf"[\w.-]{{0,40}}+{NOT_NAMED}[\"']{{0,2}}+"
 IN_BLOCK: Final = rf"{_NAME_ENDS}(?:(?::[ \t]{{0,4}}+[|>][+-]?[1-9]?|>){_BELOW}|{_PLIST})"
 BELOW: Final = rf"{_NAME_ENDS}(?:(?::[ \t]{{0,4}}+(?:[|>][+-]?[1-9]?)?+|>){_BELOW}|{_PLIST})"
+
+# `re` looks up a character of ASCII in a table if a class names it, and asks Unicode about each for `\w` alone, which
+# takes three times as long; so does `\s` in a negated class.
+_CLASS: Final = lazy_pattern(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]")
+_ESCAPE: Final = lazy_pattern(r"\\.")
+_SPACES: Final = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_IN_CLASS: Final = {r"\w": r"\w0-9A-Za-z_", r"\d": r"\d0-9", r"\s": _SPACES}
+_OUTSIDE: Final = {escape: f"[{named}]" for escape, named in _IN_CLASS.items()} | {r"\S": f"[^{_SPACES}]"}
+
+
+def in_tables(pattern: str) -> str:
+    """Return a pattern that matches the same, with classes that `re` looks up in tables."""
+    return _CLASS.sub(_in_table, pattern)
+
+
+def _in_table(found: re.Match[str]) -> str:
+    if found[0][0] == "\\":
+        return _OUTSIDE.get(found[0], found[0])
+    return _ESCAPE.sub(lambda escape: _IN_CLASS.get(escape[0], escape[0]), found[0])
+
 
 # Where a value goes over between small letters, capitals and digits: random values do often (`seems_random`).
 _CHANGES: Final = lazy_pattern(r"[a-z][A-Z0-9\d]|[0-9\d][A-Za-z]|[A-Z](?:[A-Z][a-z]|\d)")
