@@ -6,8 +6,9 @@ import html
 import json
 import quopri
 from collections.abc import Callable
+from functools import partial
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -151,3 +152,45 @@ def test_what_says_its_own_name_or_a_type_stays(text: str) -> None:
 def test_what_only_begins_or_ends_as_its_name_is_hidden(text: str) -> None:
     """A value that goes on after its name, or a short name at its end, may be a password (A-448)."""
     assert redact_text(text) != text
+
+
+@pytest.mark.parametrize("encode", [quote, partial(quote, safe=""), quote_plus])
+@pytest.mark.parametrize("password", ["q7Zk2mX9vB4t", "q7/Zk2mX9vB4t", "q7@Zk2mX9:B4t", "q7 Zk2mX9+B4t"])
+def test_a_login_in_a_url_that_is_encoded_again_is_hidden(encode: Callable[[str], str], password: str) -> None:
+    """So is one in the value of a parameter (A-453)."""
+    url = f"postgres://app:{quote(password, safe='')}@db1.internal/shop"
+    assert encode(quote(password, safe="")) not in redact_text(f"next={encode(url)}&page=2")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the db password is {}, use it",
+        "export API_TOKEN = '{}'",
+        '{{"note": "rotate it", "api_token": "{}"}}',
+        "Authorization: Bearer {}",
+    ],
+)
+def test_a_secret_in_the_text_of_a_form_is_hidden(text: str) -> None:
+    """A plus is a space there (A-454)."""
+    assert TOKEN not in redact_text(f"id=7&text={quote_plus(text.format(TOKEN))}")
+
+
+def test_a_plus_within_an_exact_value_is_found_in_a_form() -> None:
+    """Whether it was encoded or not (A-454)."""
+    redactor = Redactor({"SHOP": "ab+cd12"})
+    assert "ab+cd12" not in redactor.text("text=x%3Dy&v=ab+cd12")
+    assert "ab%2Bcd12" not in redactor.text("text=x%3Dy&v=ab%2Bcd12")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://app.example.net/login?next=https%3A%2F%2Fapp.example.net%2Fp%3Fmail%3Dann%40example.net",
+        "q=how+to+rotate+a+token%3F&page=2",
+        "data=q7Zk2mX9vB4tR8wL1nPs%2Bq7Zk2mX9%3D%3D",
+    ],
+)
+def test_an_encoded_text_without_a_secret_stays(text: str) -> None:
+    """Addresses of mail in a query, and questions about secrets (A-453, A-454)."""
+    assert redact_text(text) == text

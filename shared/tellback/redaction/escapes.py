@@ -5,6 +5,7 @@ Programs print `DB_PASSWORD\u003d…`, `password%22%3A%22…` and `<b>token</b>=
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -18,6 +19,10 @@ _PICTURE: Final = lazy_pattern(r"(?i:data:(?:image|font|audio|video)/[\w.+-]{1,4
 _OF_JSON: Final = dict.fromkeys((f"\\u00{ord(sign):02{form}}", sign) for sign in "\"&'+<=>" for form in "xX")
 # Decoded, a password's `/`, space or quote would end it before the rules see the `@`.
 _LOGIN: Final = lazy_pattern(r"(//[^\s/@\"'<>{}]{2,400}+@)")
+# One that is encoded as a whole, whose `@` no sign of a path or a query precedes.
+_ENCODED_LOGIN: Final = lazy_pattern(r"%3A(?:%2F|/){2}(?:[^\s%/\"'<>]|%(?!2F|3F|26|40)){2,200}+%40")
+# A form's text has `+` for each space, and `%2B` for a `+` of its own.
+_OF_FORMS: Final = ("%3A", "%3D", "%22", "%0A", "%2C", "%28")
 # One within another first. Not `@`, which ends the user and the password of a URL.
 _OF_URLS: Final = tuple((f"%{ord(sign):02X}", sign) for sign in "% !\"#$&'()*+,/:;<=>?[]{|}")
 # By the sign that each has.
@@ -45,15 +50,33 @@ def without_escapes(text: str) -> str:
         text = _PICTURE.sub("", text)
     for sign, escapes in _SIGNS.items():
         if sign in text:
+            if sign == "%":
+                text = _with_logins(text)
             pieces = _LOGIN.split(text) if sign == "%" and "@" in text else [text]
             pieces[::2] = [_replace(piece, escapes) for piece in pieces[::2]]
             text = "".join(pieces)
     return text
 
 
+def _with_logins(text: str) -> str:
+    """Return the text with the logins of encoded URLs read, and with the spaces of encoded forms."""
+    if "%40" in text:
+        text = _ENCODED_LOGIN.sub(_login, text)
+    if "+" in text:
+        text = "\n".join(
+            line.replace("+", " ") if " " not in line and any(sign in line for sign in _OF_FORMS) else line
+            for line in text.split("\n")
+        )
+    return text
+
+
+def _login(encoded: re.Match[str]) -> str:
+    return encoded[0].replace("%40", "@").replace("%3A", ":").replace("%2F", "/")
+
+
 def decoded_forms(value: str) -> set[str]:
     """Return what a secret can be in a text without escapes: in a URL's login it stays, and behind `=` loses a `3D`."""
-    return {value, without_escapes(value), without_escapes(f"={value}")[1:]}
+    return {value, without_escapes(value), without_escapes(f"={value}")[1:], value.replace("+", " ")}
 
 
 def _replace(text: str, escapes: Iterable[tuple[str, str]]) -> str:
