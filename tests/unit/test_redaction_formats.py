@@ -176,6 +176,16 @@ def test_a_secret_in_the_text_of_a_form_is_hidden(text: str) -> None:
     assert TOKEN not in redact_text(f"id=7&text={quote_plus(text.format(TOKEN))}")
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["client_secret={}&next=%2Fhome%3Fa%3Db", "%7B%22token%22%3A%22{}%22%7D", "postgres://app:{}@db1/x?options=-c%3Dfoo"],
+)
+def test_a_plus_of_base64_in_the_text_of_a_form_ends_no_secret(text: str) -> None:
+    """It is read both as itself and as a space (A-454)."""
+    secret = "q7+Zk2mX9vB4+tR8wL1nPsd3+Yh5"
+    assert secret not in redact_text(text.format(secret))
+
+
 def test_a_plus_within_an_exact_value_is_found_in_a_form() -> None:
     """Whether it was encoded or not (A-454)."""
     redactor = Redactor({"SHOP": "ab+cd12"})

@@ -64,10 +64,15 @@ def _with_logins(text: str) -> str:
         text = _ENCODED_LOGIN.sub(_login, text)
     if "+" in text:
         text = "\n".join(
-            line.replace("+", " ") if " " not in line and any(sign in line for sign in _OF_FORMS) else line
+            _read_twice(line) if " " not in line and any(sign in line for sign in _OF_FORMS) else line
             for line in text.split("\n")
         )
     return text
+
+
+def _read_twice(line: str) -> str:
+    """Return the line, and with spaces behind a line break that is escaped: base64 has a `+` of its own."""
+    return f"{line} \\n{line.replace('+', ' ')}" if "+" in line else line
 
 
 def _login(encoded: re.Match[str]) -> str:
@@ -76,7 +81,7 @@ def _login(encoded: re.Match[str]) -> str:
 
 def decoded_forms(value: str) -> set[str]:
     """Return what a secret can be in a text without escapes: in a URL's login it stays, and behind `=` loses a `3D`."""
-    return {value, without_escapes(value), without_escapes(f"={value}")[1:], value.replace("+", " ")}
+    return {value, without_escapes(value), without_escapes(f"={value}")[1:]}
 
 
 def _replace(text: str, escapes: Iterable[tuple[str, str]]) -> str:
