@@ -21,7 +21,7 @@ from tests.support import providers
 
 
 @pytest.fixture
-def runtime(settings: Settings, layout: Layout) -> Runtime:  # noqa: ARG001 - the team exists
+def runtime(settings: Settings, layout: Layout) -> Runtime:
     """Return a runtime in which one provider that hangs uses up the time of a batch."""
     return Runtime(
         msgspec.structs.replace(settings, providers=providers.SETTING, consumer_lease=1.0, provider_timeout=0.3)

@@ -178,7 +178,11 @@ def test_a_secret_in_the_text_of_a_form_is_hidden(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["client_secret={}&next=%2Fhome%3Fa%3Db", "%7B%22token%22%3A%22{}%22%7D", "postgres://app:{}@db1/x?options=-c%3Dfoo"],
+    [
+        "client_secret={}&next=%2Fhome%3Fa%3Db",
+        "%7B%22token%22%3A%22{}%22%7D",
+        "postgres://app:{}@db1/x?options=-c%3Dfoo",
+    ],
 )
 def test_a_plus_of_base64_in_the_text_of_a_form_ends_no_secret(text: str) -> None:
     """It is read both as itself and as a space (A-454)."""
