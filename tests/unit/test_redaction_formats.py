@@ -154,6 +154,50 @@ def test_what_only_begins_or_ends_as_its_name_is_hidden(text: str) -> None:
     assert redact_text(text) != text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PT\nPW\nPY\nXN--3E0B707E\nXN--45BR5CYL",  # a list of words, one of which is a name of passwords
+        "d2i_PKCS8_bio\nd2i_PrivateKey\nd2i_RSA_PSS_PARAMS\nd2i_TS_REQ",
+        "b32d19f32539f18cec08d1e234e8ad45  usr/bin/pwdx\nb96e8bd4d69265513d4213c86c8258e1  usr/share/man/pwdx.1.gz",
+        "application/vnd.apple.pkpass\napplication/x-bzdvi",
+        "# CHECK: PASS: shtest-shell :: rm-unicode-0.txt",
+        'MovedAttribute("HTTPPasswordMgr", "urllib2", "urllib.request"),',
+        '209,6,30,"MultiSensor_QPE_01H_Pass1","Multi-sensor accumulation 1-hour (1-hour latency)","mm"',
+        "('joe', 'password', 'proxy.example.com:3128')",
+        "['openssl', '-out', 'key.passwd.pem','-aes256']",
+        "self.assertTrue(bypass('newdomain.com:1234'))",
+        "#include <pwd.h>\n#include <stdint.h>",
+        "#include <boost/spirit/multi_pass.hpp>\n#include <boost/config.hpp>",
+        'PWD_REPLY = "257.1"',
+        "registerConvertArithToSPIRVPass();\nregisterConvertArmNeon2dToIntrPass();",
+        "pass_cell_arrays:'getset_descriptor'",
+        "password_grant: ResourceOwnerPasswordCredentialsGrant",
+    ],
+)
+def test_what_resembles_a_name_and_its_value_stays(text: str) -> None:
+    """So do lists of words and of files, headers, marks of tests, calls and types (A-452)."""
+    assert redact_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$ cat tokens.csv\napi_token\n{0}\nother",
+        "done\n api_token\n-----------\n {0}\n",
+        'add("db_password", "{0}")',
+        "('joe', 'password', '{0}')",
+        'FTP_PASS = "{0}"',
+        "openSession('pass', '{0}')",
+        "<db.password>\n  {0}\n</db.password>",
+    ],
+)
+def test_a_value_in_such_places_is_hidden(text: str) -> None:
+    """A line, a call or an element gives it its name (A-452)."""
+    value = "q7Zk2mX9vB4t"
+    assert value not in redact_text(text.format(value))
+
+
 @pytest.mark.parametrize("encode", [quote, partial(quote, safe=""), quote_plus])
 @pytest.mark.parametrize("password", ["q7Zk2mX9vB4t", "q7/Zk2mX9vB4t", "q7@Zk2mX9:B4t", "q7 Zk2mX9+B4t"])
 def test_a_login_in_a_url_that_is_encoded_again_is_hidden(encode: Callable[[str], str], password: str) -> None:

@@ -31,6 +31,9 @@ _CELL_ENDS: Final = (
 )
 _HEADS: Final = {word: lazy_pattern(word + _CELL_ENDS, re.MULTILINE) for word in WORDS}
 _RULED: Final = lazy_pattern(r"[\s|+:=─━═┼╪╋├┤┡┩╇┌┬┐┏┳┓╞╡└┴┘│┃-]{2,}")
+_WORD: Final = lazy_pattern(r"\s*[\w\"'][^\s=:|]*\s*")
+# `application/vnd.apple.pkpass`, `usr/bin/passwd`
+_FILE: Final = lazy_pattern(r"[^/ ]+/[^/ ]+/|[\w.+-]+/[^/ ]*[.+-]")
 # No name has two hyphens; a key's BEGIN line does.
 _NAME: Final = lazy_pattern(r"(?!.{0,58}--)[A-Za-z_#][\w .#%/-]{0,59}")
 _OF_PASSWORD: Final = lazy_pattern("(?i:pass|pwd|pw$)")
@@ -111,6 +114,8 @@ def value_lines(
         cells = None if table is None else _cells_of(table, line)
         if table is None or cells is None:
             table = _table_of(line, names_secret) if number in at else None
+            if table is not None and len(table.names) == 1 and _is_one_of_words(lines[max(0, number - 1) : number + 1]):
+                table = None
         elif _holds_secret(table, cells, names_secret):
             found.append(number)
         number += 1
@@ -118,6 +123,11 @@ def value_lines(
             later = bisect_left(heads, number)
             number = heads[later] if later < len(heads) else len(lines)
     return found, table
+
+
+def _is_one_of_words(lines: Sequence[str]) -> bool:
+    """Return whether a line and that before it are words of a list, of which one looks like a head."""
+    return len(lines) > 1 and all(map(_WORD.fullmatch, lines))
 
 
 def _holds_secret(table: Table, cells: Sequence[str], names_secret: Callable[[str], bool]) -> bool:
@@ -172,7 +182,7 @@ def _named_columns(
     cells: Sequence[str], names_secret: Callable[[str], bool]
 ) -> tuple[tuple[int, ...], tuple[int, int] | None] | None:
     names = [cell.strip(_STRIPPED) for cell in cells]
-    if len(names) > _MOST_CELLS or any(name and not _is_name(name) for name in names):
+    if len(names) > _MOST_CELLS or any(name and (_FILE.match(name) or not _is_name(name)) for name in names):
         return None
     named = tuple(number for number, name in enumerate(names) if name and names_secret(name))
     lower = [name.lower() for name in names]

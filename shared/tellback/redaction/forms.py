@@ -151,7 +151,7 @@ _WORDED_PASSWORD: Final = (
     rf"(?:(?=word[ \t]{{1,8}}+[^\s\"'()<>{{}}=]{{8,100}}+$)"
     rf"word(?<!\S........)[ \t]{{1,8}}+{NO_VALUE}{_MIXED}[^\s\"'()<>{{}}=]{{8,100}}+$"
     rf"|(?=[a-z]{{0,6}}+(?:[ \t]is|\())"
-    rf"(?:(?:word|wd|phrase)(?:{_SAID}|{_CALLED})|(?<=[_-]pass){_SAID}|(?<=[a-z]pass){_CALLED})"
+    rf"(?:(?:word|wd|phrase)(?:{_SAID}|{_CALLED})|(?<=[_-]pass){_SAID}|(?<=[a-z]pass)(?<!bypass){_CALLED})"
     rf"|{_STATED_AHEAD}{_STATED_END_AHEAD}{_STATED_PASSWORD})"
 )
 _WORDED_DOUBTFUL: Final = (
@@ -320,10 +320,6 @@ RULES: Final = (
         r"(?:[0-9a-z+/]{400}|[0-9a-z+/]{20,400}+={0,2}[\\\"'])",
     ),
     AnchoredRule("secret-assignment", "auth", r"=(?<=[?&]auth=)(?=[a-z_.-]{0,60}+[0-9])[\w.~%+/-]{20}"),
-    *(
-        AnchoredRule("private-key", "key", rf"{end}[ \t]{{0,3}}[\"']?ls0tls1crudjti")
-        for end in (r"-data[\"']?[ \t]{0,3}[:=]", r"[\"'][ \t]{0,3}[:=]", r"[ \t][ \t]{0,2}[:=]", "[:=]")
-    ),
     AnchoredRule("webhook-url", "hook", r"s\.slack\.com/(?:services|workflows|triggers)/[\w/+]{20}"),
     AnchoredRule("webhook-url", "hook", r"s/\d{16,20}/[\w-]{40}"),
     AnchoredRule("webhook-url", "hook", r"s/catch/[0-9]{3,12}/[0-9a-z]{5}"),

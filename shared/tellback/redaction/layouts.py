@@ -164,7 +164,7 @@ _BETWEEN: Final = (
     r":[ ](?:\[-[^\]\n]{0,80}-\]\{\+|\{\{(?=[^\s{}]{8,80}\}\}))",  # a diff of words; marks of a wiki
     r"[:=][ ]?[\w.]{1,30}\(\)(?:\.\w{1,20}\([^()\n\"']{0,30}\)){0,4}\.default\((?=[\"'`])",
     _TAG,
-    r"\((?=[\w+/=-]{16,200}+\))",  # of types that hold a value
+    r"\((?=[\w+/=-]{16,200}+\)(?!:))",  # of types that hold a value
     r"=%s(?:\\n)?[\"'][ ]",  # printf
     r"</name>[ \t\r\n]{0,40}<value>",
     (  # columns of an INSERT, or of the first row of a dump
@@ -236,7 +236,8 @@ _SHORT_PASSWORD: Final = (
     rf"|{LINE_BELOW}{_GIVEN}(?=[^\s0-9]{{0,40}}+[0-9]\S{{0,40}}?[0-9!@#^&*])[^\s\"'`<>{{}}$,./=:]{{8,40}}+{LINE_ENDS}"
     rf"|{_MADE}[\"'`]{_GIVEN}{DOUBT}[^\s\"'`<>$]{{8,200}}+[\"'`]"
     # Words may follow the name, if the value below is a random one: what a command that names it prints.
-    rf"|(?:{LINE_BELOW}|[^\n:]{{1,60}}+\n[ \t]{{0,40}}+){_GIVEN}{DOUBT}[^\s\"'`<>{{}}$,]{{8,40}}+{LINE_ENDS}){AT_END}"
+    rf"|(?:{LINE_BELOW}|[^\n:]{{1,60}}+\n[ \t]{{0,40}}+){_GIVEN}{DOUBT}(?!\w{{8,60}}+\()"
+    rf"[^\s\"'`<>{{}}$,]{{8,40}}+{LINE_ENDS}){AT_END}"
 )
 _PASSWORD: Final = rf"{_NAMED}(?:{BEFORE}{_CHECKED}[\w+/.~=%:!@#^*&?$-]{{8,200}}+|{_ALONE}){AT_END}"
 _NAMES: Final = (

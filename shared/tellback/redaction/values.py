@@ -49,10 +49,14 @@ _NOT_THE_VALUE: Final = (
         "hint",
         "sha256",
         "trace",
+        "_grant",
+        "realm",
+        "reply",
     ),
     # Labels and times of a password. Each is as long as another word here: every new length costs a lookbehind.
     *("holder", "validator", "validators", "mismatch", "last_used", "lastused", "changed", "_at", "expiresat"),
     *("createdat", "updatedat", "changedat", "passwordkey", "encoder", "encryption", "accessor", "request", "success"),
+    *("passwordmgr", "wd.h", ".hpp", ".cuh"),  # headers, in angle brackets as elements of XML have
     *(".go", ".py", ".js", ".ts", ".rs", ".rb", ".sh", ".md"),  # `MD5 (token.go) = …`
 )
 # `:` `=` and `=>` in all their forms: `?=`, `+=`, `:=`, `::=` of make, `??=` of scripts, `.=` of PHP, `:**` of
@@ -60,7 +64,10 @@ _NOT_THE_VALUE: Final = (
 # Each alternative but the last begins with a character, so `re` skips it without entering it.
 SEPARATOR: Final = (
     r"(?:=(?:=?+[ ]\"[^\"\n]{0,60}+\"[ ]->|={0,2}+>?)|[?+:|./][?+:|./]?=={0,2}+>?|->|:\*\*|::?+|>(?<=[\w\"']>)|\|\|"
-    r"|\{(?=[\"'])|,(?<=[\"'],)(?=[ \t]?[\"'][^\"']{0,60}?[0-9!@#$%^&*])|(?<=[ \t])(?:(?=[\"'])|(?<=\][ ])))"
+    r"|\{(?=[\"'])"
+    # The next argument or column: neither a flag, a host and its port, nor a sentence.
+    r"|,(?<=[\"'],)(?=[ \t]?[\"'](?!-|[\w.-]{1,60}+:[0-9]{1,5}[\"'])[^\"'\s]{0,60}?[0-9!@#$%^&*])"
+    r"|(?<=[ \t])(?:(?=[\"'])|(?<=\][ ])))"
     r"[ \t]{0,40}+(?:[fbrunl@$]{1,2}(?=[\"']))?+"
 )
 # The end of a name, then spaces: `terraform plan` and many listings align their values.
@@ -197,7 +204,7 @@ _NO_VALUES: Final = (
 )
 NO_VALUE: Final = (
     r"(?!(?=[$<~^v0-9{%*x.\[!?])(?:\^t[a-z]|!(?:vault|ref|sub|getatt|secret|env|env_var)\b|\?[a-z_ ]{0,60}\}"
-    r"|0x[0-9a-f]{1,16}\b|~?\$[\w({]|[<{\[]|[~^v]?[0-9]{1,5}\.[0-9]{1,5}\.[0-9]|%[(\w]|\*{3}|x{4}|\.{3}))(?!op://)"
+    r"|0x[0-9a-f]{1,16}\b|~?\$[\w({]|[<{\[]|[~^v]?[0-9]{1,5}\.[0-9]{1,5}(?:\.[0-9]|[\"'])|%[(\w]|\*{3}|x{4}|\.{3}))(?!op://)"
     rf"(?!{trie(_NO_VALUES)}\b(?![!@#%^&*+?~-]))"
 )
 NOT_NAMED: Final = preceded_by(_NOT_THE_VALUE, unless=True)
