@@ -116,7 +116,7 @@ def value_lines(
             table = _table_of(line, names_secret) if number in at else None
             if table is not None and len(table.names) == 1 and _is_one_of_words(lines[max(0, number - 1) : number + 1]):
                 table = None
-        elif _holds_secret(table, cells, names_secret):
+        elif cells and _holds_secret(table, cells, names_secret):
             found.append(number)
         number += 1
         if table is None:
@@ -141,17 +141,13 @@ def _holds_secret(table: Table, cells: Sequence[str], names_secret: Callable[[st
 
 
 def _is_secret(name: str, cell: str) -> bool:
+    if len(cell) < _SHORTEST:
+        return False  # most cells
     return _is_random(cell) or (may_be_password(cell) and _OF_PASSWORD.search(name) is not None)
 
 
 def _is_random(cell: str) -> bool:
-    return (
-        len(cell) >= _SHORTEST
-        and " " not in cell
-        and cell[0] not in "$<{/"
-        and cell[-1] != ","
-        and seems_random(cell, 0)
-    )
+    return " " not in cell and cell[0] not in "$<{/" and cell[-1] != "," and seems_random(cell, 0)
 
 
 def _table_of(line: str, names_secret: Callable[[str], bool]) -> Table | None:
@@ -216,7 +212,7 @@ def _split(sign: str, line: str) -> list[str]:
 def _cells_of(table: Table, line: str) -> list[str] | None:
     """Return the cells of a row of the table, none for a ruled line, or None if the line is no part of it."""
     if _RULED.fullmatch(line):
-        return [""] * len(table.names)
+        return []
     if not line.strip() or len(line) > LONGEST:
         return None
     cells = _split(table.sign, line)
