@@ -235,7 +235,7 @@ def test_a_plus_of_base64_in_the_text_of_a_form_ends_no_secret(text: str) -> Non
 
 
 def test_a_plus_within_an_exact_value_is_found_in_a_form() -> None:
-    """Whether it was encoded or not (A-454)."""
+    """So is one whose plus was encoded (A-454)."""
     redactor = Redactor({"SHOP": "ab+cd12"})
     assert "ab+cd12" not in redactor.text("text=x%3Dy&v=ab+cd12")
     assert "ab%2Bcd12" not in redactor.text("text=x%3Dy&v=ab%2Bcd12")
