@@ -25,13 +25,13 @@ _ARRAY: Final = (  # an index, a sign, up to two brackets of a type or a call, a
     r"(?:[\[({][^\n\[({]{0,20}+){0,2}?[\[({]\]?[ ]?"
 )
 _AHEAD_ARRAY: Final = rf"(?={_ARRAY}(?:0x[0-9a-f]|[0-9]{{1,3}},|\r?$))"
-_OF_BYTES: Final = ("key", "salt", "seed")
+_OF_BYTES: Final = {"key": f"(?<=[a-z_. -]key){_AHEAD_ARRAY}", "salt": _AHEAD_ARRAY, "seed": _AHEAD_ARRAY}
 NEAR_DIGITS: Final = tuple(
-    AnchoredRule(BYTES, anchor, rf"{names_after(anchor)}{_ARRAY}{_BYTE}(?:,[ ]?{_BYTE}){{7}}", _AHEAD_ARRAY)
-    for anchor in _OF_BYTES
+    AnchoredRule(BYTES, anchor, rf"{names_after(anchor)}{_ARRAY}{_BYTE}(?:,[ ]?{_BYTE}){{7}}", guard)
+    for anchor, guard in _OF_BYTES.items()
 )
 RULES: Final = (
-    *(AnchoredRule(HEAD, anchor, rf"{names_after(anchor)}{_ARRAY}\r?$", _AHEAD_ARRAY) for anchor in _OF_BYTES),
+    *(AnchoredRule(HEAD, anchor, rf"{names_after(anchor)}{_ARRAY}\r?$", guard) for anchor, guard in _OF_BYTES.items()),
     # In one line, of a sentence or of JSON.
     AnchoredRule(RULE, "codes", rf"{_NAMED}[\"']?[ ]?[:=][ ]?\[?[ ]?[\"']?{_CODE.replace('A-Z', '')}[\"']?(?:,|\]|$)"),
     AnchoredRule(HEAD, "key", r"s(?:_hex)?\"[ ]?:[ ]?\[[ ]?(?=\r?\n[ \t]{0,40}\"[0-9a-f]{66}\")"),  # shares of Vault's
