@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tellback import OutgoingResponse, RoutingOutcome, Settings, Tellback, Turn, connect
-from tellback.state.keys import FLEET, Layout
+from tellback.names import Family
+from tellback.state.database import Database
+from tellback.state.intake import Intake
+from tellback.state.intake_lease import IntakeEntry
+from tellback.state.job_keys import ANY_POOL
+from tellback.state.job_submissions import enqueueing
+from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.keys import FLEET, Layout, Shard
 from tellback.state.slots import slot_of
+from tellback.state.team import open_layout
 from tellback.state.turns import Turns
 from tellback_workers.app import app
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import TeamScheduler
+from tests.support.jobs import ended, submission
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
@@ -92,3 +102,40 @@ def test_deliveries_come_where_the_primary_lives(cluster: RedisCluster, settings
         gone.kill()
         came = {delivery.turn_id for delivery in tb.outbox("web", wait=1.0) if delivery.settle(SENT) == "delivered"}
     assert came == expected
+
+
+def test_commands_run_where_the_primary_lives(cluster: RedisCluster, settings: Settings, dead: int) -> None:
+    """A record on a living primary was stored, and counted as lost after two minutes, because of the other's queues."""
+    gone = cluster.primaries[dead]
+    who = JobClaimant(ANY_POOL, seconds=60.0, worker="w@test", host="h")
+    with closing(Database(settings.redis_url)) as database:
+        layout = open_layout(database, "default", 12)
+        ids = {shard: [queue_one(database, layout, shard) for _ in range(2)] for shard in layout.all}
+        jobs = Jobs(database, layout)
+        expected = {
+            id_ for shard in ids if cluster.owner(slot_of(shard.key("pools"))) is not gone for id_ in ids[shard]
+        }
+        lease = jobs.lease(who)
+        while lease is not None and lease.command_id not in expected:
+            lease = jobs.lease(who)
+        gone.kill()
+        ran = set[str]()
+        while lease is not None:
+            ran.add(lease.command_id)
+            stored, lease = jobs.finish_and_lease(lease, ended(lease), who, retry_seconds=5.0)
+            assert stored
+    assert ran == expected
+
+
+def queue_one(database: Database, layout: Layout, shard: Shard) -> str:
+    """Queue a command of this shard; return its id."""
+    intake, session = (
+        Intake(database, layout),
+        next(name for name in map(str, range(1_000)) if layout.of(name) == shard),
+    )
+    lease = intake.take_lease(shard, Family.COMMANDS, 300)
+    assert lease is not None
+    submitted = submission(session)
+    assert database.run(enqueueing(lease, IntakeEntry("1-1", submitted, 1), submitted, None, 10_000)) == b"ok"
+    intake.release(lease)
+    return submitted.command_id

@@ -25,6 +25,7 @@ from tellback.backoff import Backoff, retry
 from tellback.commands.record import CommandAttempt, record_without_run
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
 from tellback.names import Family
+from tellback.state.answering import among_answering
 from tellback.state.audit import MAX_PHRASE_CHARS, Author
 from tellback.state.database import Command, Database, decide, shorten_lifetime, small_write
 from tellback.state.job_keys import command_keys, outcome_of, pool_of, stored_record
@@ -135,7 +136,7 @@ class Claim:
 
     def __init__(self, claimant: JobClaimant) -> None:
         head = min(claimant.heads, key=lambda head: (head.priority, random.random()))  # noqa: S311 - not a secret
-        self._shard, self._token = head.shard, secrets.token_hex(8)
+        self.shard, self._token = head.shard, secrets.token_hex(8)
         ids = [member.partition(b":")[2].decode(errors="replace") for member in head.members]
         self.call = scripts.lease_job(
             jobs=head.shard.key("jobs", claimant.pool),
@@ -156,9 +157,9 @@ class Claim:
         try:
             submitted = msgspec.json.decode(reply[0], type=CommandSubmitted)
         except UNREADABLE as error:  # perhaps a newer release queued it
-            report_unreadable(error, shard=repr(self._shard))
+            report_unreadable(error, shard=repr(self.shard))
             return None
-        return JobLease(self._shard, submitted, int(reply[1]), self._token, int(reply[2]), asked)
+        return JobLease(self.shard, submitted, int(reply[1]), self._token, int(reply[2]), asked)
 
 
 class Jobs:
@@ -167,7 +168,7 @@ class Jobs:
     def __init__(self, database: Database, layout: Layout) -> None:
         self._db = database
         self._layout = layout
-        self._known_views: dict[str, list[Command]] = {}
+        self._known_views: dict[tuple[str, tuple[Shard, ...]], list[Command]] = {}
 
     def lease(self, claimant: JobClaimant) -> JobLease | None:
         """Lease the next command of a pool: by priority, then in turn over its sessions; None if nothing is queued.
@@ -192,16 +193,20 @@ class Jobs:
 
     def _read_heads(self, claimant: JobClaimant) -> None:
         asked = clock.monotonic()
-        claimant.update_heads(self._layout.all, self._db.pipeline(self._head_commands(claimant.pool)), asked)
 
-    def _head_commands(self, pool: str) -> list[Command]:
+        def ask(shards: Sequence[Shard]) -> None:
+            claimant.update_heads(shards, self._db.pipeline(self._head_commands(claimant.pool, shards)), asked)
+
+        among_answering(self._db, self._layout.all, ask)
+
+    def _head_commands(self, pool: str, shards: Sequence[Shard]) -> list[Command]:
         """Return the commands that read each shard's number of submissions and the first commands of its queue."""
-        if pool not in self._known_views:
-            shards = self._layout.all
+        view = pool, tuple(shards)
+        if view not in self._known_views:
             views: list[Command] = [("XLEN", stream_of(shard, Family.COMMANDS)) for shard in shards]
             views += [("ZRANGE", shard.key("jobs", pool), 0, CANDIDATES - 1, "WITHSCORES") for shard in shards]
-            self._known_views[pool] = views
-        return self._known_views[pool]
+            self._known_views[view] = views
+        return self._known_views[view]
 
     def renew(self, lease: JobLease, seconds: float, cwd: str = "") -> bool:
         """Renew the lease for `seconds` from now; return False if the command was declared lost.
@@ -236,16 +241,22 @@ class Jobs:
         Raises:
             Unavailable: as `finish`. A retry after a lost reply uses the same token and gets the same lease.
         """
-        calls = [_finish_call(lease, record)]
-        claim = None
+        finishing, claim = _finish_call(lease, record), None
         if claimant.has_fresh_heads() and claimant.heads and not claimant.should_apply_intake():
             claim = Claim(claimant)
-            calls.append(claim.call)
-        seen_at, asked, heads = clock.monotonic(), clock.since_boot(), self._head_commands(claimant.pool)
-        replies = retry(lambda: without_errors(self._db.run_each(calls, heads)), BACKOFF, end=seen_at + retry_seconds)
-        claimant.update_heads(self._layout.all, replies[len(calls) :], seen_at)
-        following = claim.lease(replies[1], asked) if claim is not None else None
-        return replies[0] and replies[0] == b"ok", following or self.lease(claimant)
+        seen_at, asked = clock.monotonic(), clock.since_boot()
+
+        def ask(shards: Sequence[Shard]) -> list[Any]:
+            calls = [finishing] if claim is None or claim.shard not in shards else [finishing, claim.call]
+            replies = without_errors(self._db.run_each(calls, self._head_commands(claimant.pool, shards)))
+            claimant.update_heads(shards, replies[len(calls) :], seen_at)
+            return replies[: len(calls)]
+
+        stored, *claimed = retry(
+            lambda: among_answering(self._db, self._layout.all, ask), BACKOFF, end=seen_at + retry_seconds
+        )
+        following = claim.lease(claimed[0], asked) if claim is not None and claimed else None
+        return stored and stored == b"ok", following or self.lease(claimant)
 
     def _run_with_retries(self, call: ScriptCall, seconds: float) -> Any:
         return retry(lambda: without_errors(self._db.run_each([call])), BACKOFF, end=clock.monotonic() + seconds)[0]
