@@ -7,15 +7,15 @@ import pytest
 
 from tellback import OutgoingResponse, Tellback
 from tellback.contracts.codec import decode
-from tellback.contracts.turns import TurnFinished
+from tellback.contracts.turns import RoutingOutcome, TurnFinished
 from tellback.names import Family
 from tellback.state.intake import Intake
 from tellback.state.intake_lease import Fenced, IntakeEntry, Lease
-from tellback.state.turn_view import TurnAnswer
+from tellback.state.turn_view import RoutingReport, TurnAnswer
 from tellback_workers.loops.turns import TurnsLoop
 from tellback_workers.runtime import Runtime
 from tests.support.intake_entries import read_new
-from tests.support.turns import HELLO, fallback_was, opened, overdue, sent, state, store, swept, view
+from tests.support.turns import HELLO, events, fallback_was, opened, overdue, sent, state, store, swept, view
 
 
 @pytest.fixture
@@ -23,9 +23,9 @@ def loop(runtime: Runtime) -> TurnsLoop:
     return TurnsLoop(runtime, "default")
 
 
-def published(tb: Tellback, runtime: Runtime, *events: TurnFinished) -> tuple[Intake, Lease, list[IntakeEntry]]:
+def published(tb: Tellback, runtime: Runtime, *given: TurnFinished) -> tuple[Intake, Lease, list[IntakeEntry]]:
     """The events as a consumer reads them: all are of the conversation c1."""
-    for event in events:
+    for event in given:
         tb.context.publisher.publish(event)
     tb.flush()
     intake = runtime.intake("default")
@@ -131,3 +131,13 @@ def test_the_answer_of_a_turn_that_another_covers_says_nothing(tb: Tellback, run
     loop.apply(lease, entries)
     assert intake.lengths()[lease.shard, Family.TURNS] == 0
     assert (state(turn), state(into), sent(tb)) == ("merged", "open", [])
+
+
+def test_an_answer_whose_reply_was_lost_is_reported_once(tb: Tellback, runtime: Runtime) -> None:
+    """The call is sent again on a new connection; the history had the pipeline's entry twice."""
+    turn = opened(tb)
+    _, lease, [entry] = published(tb, runtime, finished(turn.id))
+    routed = RoutingReport(outcome=RoutingOutcome(attempted=False, queued=True))
+    for _ in range(2):
+        assert store(tb).apply_finished(lease, entry, turn.ref, TurnAnswer(HELLO, 0), routed=routed)
+    assert [event for event in events(tb) if event in ("answered", "routed")] == ["answered", "routed"]

@@ -33,11 +33,11 @@ local turn = load_or_restore(keys, now)
 if not turn then
   return 'not_found'
 end
-ack()
+local is_new = ack()
 if arg_response ~= '' then
   answer_turn(keys, turn, arg_response, arg_code, arg_excerpt, arg_late_ms, now)
 end
-if arg_routed ~= '' then
+if arg_routed ~= '' and is_new then -- else a retry of the call that applied it
   report(keys, turn, 'routed', now, cjson.decode(arg_routed))
 end
 local found = surplus(keys.queue)
