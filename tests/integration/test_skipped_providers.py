@@ -19,6 +19,8 @@ from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
 from tests.support import providers
 
+EACH_CALL = FeedbackTrigger(every_n_calls=1)
+
 
 @pytest.fixture
 def runtime(settings: Settings, layout: Layout) -> Runtime:
@@ -36,8 +38,8 @@ def test_a_provider_for_which_no_time_was_left_is_called_without_another_event(
     tb: Tellback, runtime: Runtime, database: Database, layout: Layout
 ) -> None:
     """It was called at its evaluation's next event only; one that hangs uses up the time of a batch here."""
-    shard, each_call = layout.of("s"), FeedbackTrigger(every_n_calls=1)
-    configs = [FeedbackProviderConfig(provider, each_call) for provider in (providers.Hangs(), providers.Monitor())]
+    shard = layout.of("s")
+    configs = [FeedbackProviderConfig(provider, EACH_CALL) for provider in (providers.Hangs(), providers.Monitor())]
     prompt = tb.prompt("s", "p", feedback_providers=configs)
     prompt.tool_invoked("t")
     tb.flush()
@@ -63,3 +65,18 @@ def test_an_event_may_call_a_provider_before_the_timer_for_which_it_was_skipped(
     fire_timers(runtime, shard)
     assert prompt.feedback() == []
     assert not database.command("EXISTS", shard.key("timers")), "no timer is left"
+
+
+def test_a_provider_that_hangs_longer_than_a_lease_does_not_cost_its_consumer_the_stream(
+    tb: Tellback, settings: Settings, layout: Layout
+) -> None:
+    """The lease ended during the call, so nothing was committed, and the next consumer took the call for a crash."""
+    runtime = Runtime(
+        msgspec.structs.replace(settings, providers=providers.SETTING, consumer_lease=1.0, provider_timeout=3.0)
+    )
+    prompt = tb.prompt("s", "p", feedback_providers=[FeedbackProviderConfig(providers.Hangs(), EACH_CALL)])
+    prompt.tool_invoked("t")
+    tb.flush()
+    consumer_of(runtime, "default", Family.EVENTS).consume(layout.of("s"), Family.EVENTS)
+    failures = [entry["reason"] for entry in tb.history("s") if entry["kind"] == "provider_failure"]
+    assert failures == ["did not return within 0.25 s"]

@@ -201,11 +201,11 @@ class IsolatedInvoker:
     ) -> None:
         """Set up an invoker; `timeout` limits one custom call and `budget` all of them, in seconds.
 
-        When the budget is spent, custom providers are skipped, and a timer calls them soon. `crashed` is what an
-        earlier process was applying when it died: the provider that it was calling fails once.
+        When less of the budget is left than a call may take, custom providers are skipped, and a timer calls them soon.
+        `crashed` is what an earlier process was applying when it died: the provider that it was calling fails once.
         """
         self._registry = registry
-        self._timeout = timeout
+        self._timeout = min(timeout, budget)
         self._budget_left = budget
         self._marker = marker
         self._crashed_provider = (
@@ -240,7 +240,7 @@ class IsolatedInvoker:
             raise ProviderFailure(f"raised {type(error).__name__}: {_error_text(error)}") from error
 
     def _ask_custom(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:
-        if self._budget_left <= 0:
+        if not 0 < self._timeout <= self._budget_left:
             raise ProviderSkipped(f"{spec.name} was not called: other providers have used up the time")
         if self._marker is not None:
             self._marker.mark(self.about, spec)
