@@ -307,7 +307,7 @@ def test_wrong_arguments_are_refused_before_publishing(
 
 @pytest.mark.parametrize("timeout", [float("nan"), "5"])
 def test_a_wait_without_an_end_is_refused(tb: Tellback, timeout: Any) -> None:
-    """Not a number: it waited for ever. A text raised no error of ours."""
+    """It waited for ever for NaN, and a text raised no error of ours."""
     job = tb.submit(["true"], session="s1")
     for wait in (job.wait, job.follow):
         with pytest.raises(

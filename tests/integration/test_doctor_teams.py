@@ -34,9 +34,7 @@ def test_a_team_that_does_not_exist_is_wrong_where_others_do(settings: Settings,
     assert not {"workers", "beat", "intake events"} & set(checks)
 
 
-def test_a_team_is_told_from_those_that_are_not_examined(
-    settings: Settings, layout: Layout, database: Database
-) -> None:
+def test_the_teams_that_are_not_examined_are_named(settings: Settings, layout: Layout, database: Database) -> None:
     """A stuck team beside it passed unnoticed. Workers that serve others alone are not to be started again."""
     Presence(database, "beta").announce(WORKER)
     Teams(database).create("beta", 1)

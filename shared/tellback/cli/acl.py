@@ -11,6 +11,10 @@ from tellback.cli.common import OPERATE, JsonOption, UrlOption, echo, named_dire
 from tellback.errors import InvalidInput
 from tellback.sanitize import is_printable
 
+DirectoryArgument = Annotated[
+    Path, typer.Argument(parser=named_directory, help="Directory to write to; it is created if necessary.")
+]
+
 TeamsOption = Annotated[
     list[str] | None,
     typer.Option("--team", help="Team that gets an agent user; repeatable. Default: TELLBACK_TEAMS or TELLBACK_TEAM."),
@@ -36,9 +40,7 @@ def register(app: typer.Typer) -> None:
 
 
 def acl(
-    directory: Annotated[
-        Path, typer.Argument(parser=named_directory, help="Directory to write to; it is created if necessary.")
-    ],
+    directory: DirectoryArgument,
     *,
     team: TeamsOption = None,
     broker_url: BrokerOption = None,
