@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -26,11 +27,13 @@ def found(settings: Settings) -> dict[str, DoctorFinding]:
 def test_a_team_that_does_not_exist_is_wrong_where_others_do(settings: Settings, database: Database) -> None:
     """Its workers, beat and streams were found missing, and the advice was to start what runs for other teams."""
     Presence(database, "beta").announce(WORKER)
-    assert found(settings)["team"].state == "note", "nobody has used this Redis"
+    assert found(settings)["team"].state == "wrong", "there will be, as workers serve it"
+    own = found(msgspec.structs.replace(settings, team="beta"))
+    assert (own["team"].state, own["workers"].state) == ("note", "ok"), "its first client creates it"
     Teams(database).create("beta", 1)
     checks = found(settings)
     assert (checks["team"].state, checks["team"].advice) == ("wrong", "name one with --team")
-    assert checks["team"].found == f"there is no team {settings.team}; there are: beta"
+    assert checks["team"].found == f"there is no team {settings.team}; others: beta"
     assert not {"workers", "beat", "intake events"} & set(checks)
 
 
@@ -50,7 +53,7 @@ def test_the_doctor_examines_the_first_of_the_teams_that_are_served(
     """In the environment of a worker, which names no team of its own."""
     Teams(database).create("beta", 1)
     monkeypatch.setenv("TELLBACK_TEAMS", "beta")
-    for option, team in ((), "beta, 1 shard"), (("--team", "other"), "there is no team other; there are: beta"):
+    for option, team in ((), "beta, 1 shard"), (("--team", "other"), "there is no team other; others: beta"):
         done = CliRunner().invoke(app, ["doctor", "--json", "--redis-url", settings.redis_url, *option])
         [said] = [each for each in json.loads(done.stdout)["findings"] if each["check"] == "team"]
         assert said["found"] == team

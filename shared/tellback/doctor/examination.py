@@ -103,9 +103,11 @@ def _checks_with_redis(settings: Settings) -> Iterator[DoctorFinding]:
 def _find_team(database: Database, settings: Settings) -> tuple[Layout | None, DoctorFinding]:
     """Return the team's layout and a finding; unlike a client, don't create the team. None: others exist, not this."""
     unknown = Layout(settings.team, settings.shards)
-    others: list[str] = []
+    served = {team for worker in Presence(database, settings.team).all_workers() for team in worker.teams}
+    known = set(served)
     with contextlib.suppress(NotPermitted):  # an agent's user sees one team
-        others = [name for name in Teams(database).names() if name != settings.team]
+        known.update(Teams(database).names())
+    others = sorted(known - {settings.team})
     named = ", ".join([*others[:_SHOWN], *(["..."] if others[_SHOWN:] else [])])
     try:
         layout = stored_layout(database, settings.team)
@@ -115,6 +117,6 @@ def _find_team(database: Database, settings: Settings) -> tuple[Layout | None, D
     if layout is not None:
         examined = f"{settings.team}, {count_phrase(layout.shards, 'shard')}"
         return layout, ok("team", f"{examined}; not examined: {named}" if others else examined)
-    if others:
-        return None, wrong("team", f"there is no team {settings.team}; there are: {named}", "name one with --team")
+    if others and settings.team not in served:
+        return None, wrong("team", f"there is no team {settings.team}; others: {named}", "name one with --team")
     return unknown, note("team", f"{settings.team}: not used yet", "the first client or worker creates it")
