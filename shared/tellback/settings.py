@@ -18,7 +18,7 @@ from tellback.connection_file import find_running
 from tellback.errors import ConfigurationError
 from tellback.names import RECORD_FILE, check_data_dir
 from tellback.own_passwords import remember_passwords
-from tellback.settings_checks import FORMS, add_rules_of, check_teams, wrong_field
+from tellback.settings_checks import FORMS, KINDS, add_rules_of, check_teams, wrong_field
 from tellback.urls import check_broker
 
 if TYPE_CHECKING:
@@ -361,8 +361,9 @@ def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> S
     except msgspec.ValidationError as error:
         name = wrong_field(str(error), fields)
         wrong, _, _ = str(error).partition(" - at ")  # the rest is msgspec's path of the field that stands before it
-        if "matching regex" in wrong:
-            wrong = f"{given[name.lower()][:100]!r}: {FORMS[name]}"
+        advice = FORMS.get(name) if "matching regex" in wrong else KINDS.get(wrong)
+        if advice is not None:
+            wrong = f"{given[name.lower()][:100]!r}: {advice}"
         raise ConfigurationError(f"{PREFIX}{name}: {wrong}") from error
     check_teams(f"{PREFIX}TEAM", settings.team)
     check_teams(f"{PREFIX}TEAMS", *settings.served_teams)

@@ -15,6 +15,13 @@ FORMS: Final = {
 }
 """The advice on a wrong value of each setting with a pattern."""
 
+KINDS: Final = {
+    "Expected `bool`, got `str`": "use true or false",
+    "Expected `int`, got `str`": "use a whole number",
+    "Expected `float`, got `str`": "use a number",
+}
+"""The advice on a value of another type, by what msgspec says of it: a person does not know that all are texts."""
+
 
 def add_rules_of(path: str, variable: str) -> None:
     """Add the redaction rules in a file to those of this process.

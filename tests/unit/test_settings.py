@@ -201,6 +201,9 @@ def test_a_socket_file_has_another_url_for_celery(url: str, celery: str) -> None
             "TELLBACK_HOST: 'build 1': use at most 253 of A-Z, a-z, 0-9, '.', '_' and '-', as in ",
         ),
         ("TELLBACK_DEVICE", "GPU", "TELLBACK_DEVICE: 'GPU': use cpu, cuda, cuda:1 or mps"),
+        ("TELLBACK_TRACING", "yes", "TELLBACK_TRACING: 'yes': use true or false"),
+        ("TELLBACK_SHARDS", "4x", "TELLBACK_SHARDS: '4x': use a whole number"),
+        ("TELLBACK_LINGER", "0,5", "TELLBACK_LINGER: '0,5': use a number"),
     ],
 )
 def test_a_value_of_the_wrong_form_is_answered_in_words_with_an_example(variable: str, value: str, said: str) -> None:
