@@ -109,7 +109,15 @@ def test_run_needs_no_redis(settings: Settings) -> None:
     assert record["stdout_tail"] == "[redacted: password]"
     assert record["agent_note"] == "expect 3"
     assert record["host"] == "alpha"
-    assert tool(away, "run", "--no-keep", "no-such-program").returncode == 1
+    missing = tool(away, "run", "--no-keep", "no-such-program")
+    assert (missing.returncode, "no shell" in missing.stderr) == (1, False)
+
+
+def test_a_whole_line_in_place_of_a_program_is_answered_with_how_to_write_it(settings: Settings) -> None:
+    done = tool(settings, "run", "--no-keep", "echo a b")
+    assert done.returncode == 1
+    assert "program not found: echo a b" in done.stderr
+    assert "there is no shell: give the program and each argument as a word of its own" in done.stderr
 
 
 def test_run_stopped_by_ctrl_c_ends_its_command(settings: Settings) -> None:

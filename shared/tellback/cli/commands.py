@@ -326,6 +326,8 @@ def _print_and_exit(record: CommandRecord, *, as_json: bool, output_shown: bool 
                 print_sanitized(f"{text}\n", stream)
         echo(terminal_line(_record_summary(record)), err=True)
     if record.exit_code is None:
+        if len(record.command) == 1 and len(record.command[0].split()) > 1:  # a whole line in quotes
+            echo("tellback: there is no shell: give the program and each argument as a word of its own", err=True)
         raise typer.Exit(1)
     # A negative code is a signal's number; shells report such an end as 128 plus the number.
     raise typer.Exit(record.exit_code if record.exit_code >= 0 else 128 - record.exit_code)
