@@ -221,12 +221,8 @@ class IsolatedInvoker:
             ProviderSkipped: the budget is spent.
         """
         try:
-            if not self._registry.is_custom(spec.name):
-                return self._ask_built_in(spec, context)
-            if spec == self._crashed_provider:
-                self._crashed_provider = None
-                raise ProviderFailure("its worker died, or was stopped, while it was asked")  # noqa: TRY301 - logged below, as all
-            return self._ask_custom(spec, context)
+            is_custom = self._registry.is_custom(spec.name)
+            return self._ask_custom(spec, context) if is_custom else self._ask_built_in(spec, context)
         except ProviderFailure as failure:
             _logger.warning("provider.failed", provider=spec.name, prompt=context.prompt, reason=str(failure))
             raise
@@ -240,7 +236,10 @@ class IsolatedInvoker:
             raise ProviderFailure(f"raised {type(error).__name__}: {_error_text(error)}") from error
 
     def _ask_custom(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:
-        if not 0 < self._timeout <= self._budget_left:
+        if spec == self._crashed_provider:
+            self._crashed_provider = None
+            raise ProviderFailure("its worker died, or was stopped, while it was asked")
+        if self._budget_left <= 0:
             raise ProviderSkipped(f"{spec.name} was not called: other providers have used up the time")
         if self._marker is not None:
             self._marker.mark(self.about, spec)
