@@ -32,7 +32,7 @@ app.conf.update(
 
 @cache
 def _client() -> redis.Redis:
-    connect = cast("Any", redis.Redis.from_url)  # pyright: ignore[reportUnknownMemberType]  # its kwargs are untyped
+    connect = cast("Any", redis.Redis).from_url  # its kwargs are untyped
     client: redis.Redis = connect(load().redis_url)
     return client
 

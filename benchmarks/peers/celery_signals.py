@@ -54,7 +54,7 @@ _clusters: dict[str, Any] = {}
 
 @cache
 def _client() -> Any:
-    connect = cast("Any", redis.Redis.from_url)  # pyright: ignore[reportUnknownMemberType]  # its kwargs are untyped
+    connect = cast("Any", redis.Redis).from_url  # its kwargs are untyped
     return connect(load().redis_url)
 
 

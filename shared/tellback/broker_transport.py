@@ -276,12 +276,12 @@ class _TaskGuard:
                 if not no_ack and not message.acknowledged:
                     message.reject()
 
-        return super().basic_consume(queue, no_ack, guarded, *args, **kw)  # type: ignore[misc]  # mixed in
+        return cast("Any", super()).basic_consume(queue, no_ack, guarded, *args, **kw)
 
     def _brpop_read(self, **options: Any) -> Any:
         """Read the next message of a queue; kombu decodes it here and offers no other place to reject it."""
         with _rejecting():
-            return super()._brpop_read(**options)  # type: ignore[misc]  # as above
+            return super()._brpop_read(**options)  # type: ignore[misc]  # mixed in
 
     def _receive_one(self, client: Any) -> Any:
         """Read the next message that was published to all workers, as above.

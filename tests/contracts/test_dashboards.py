@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from configparser import ConfigParser
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 import yaml
@@ -230,7 +230,7 @@ def test_each_finds_the_next(services: dict[str, Any]) -> None:
 
 def unit(path: Path) -> ConfigParser:
     read = ConfigParser(interpolation=None, strict=True)
-    read.optionxform = str  # type: ignore[assignment, method-assign]  # systemd's names have capitals
+    cast("Any", read).optionxform = str  # systemd's names have capitals
     read.read_string(path.read_text("utf-8"))
     return read
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 from unittest import mock
 
 from kombu.exceptions import KombuError
@@ -120,10 +120,10 @@ class Fleet:
         """Start a worker's main process: dispatcher, which rescues these families, and scheduler."""
         spawn = self.world.scheduler.spawn
         process = self.world.scheduler.process(name)
-        made = self._runtime(process)
-        listening = dispatcher.Dispatcher(self.broker, made, families)  # type: ignore[arg-type]  # a stand-in of the app
+        made, app = self._runtime(process), cast("Any", self.broker)
+        listening = dispatcher.Dispatcher(app, made, families)
         spawn(process, listening.run, "dispatcher")
-        standing_in = scheduler.StandIn(self.broker, made, listening.rescue.wake_or_offer)  # type: ignore[arg-type]  # as above
+        standing_in = scheduler.StandIn(app, made, listening.rescue.wake_or_offer)
         spawn(process, standing_in.run, "scheduler")
         return process
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import docker  # type: ignore[import-untyped]  # its stubs are not needed for one call
+import docker
 import msgspec
 import pytest
-import pytest_docker_tools  # type: ignore[import-untyped]  # as pytest-celery
-from docker.errors import BuildError  # type: ignore[import-untyped]  # as docker
-from pytest_celery import (  # type: ignore[import-untyped]  # it has no py.typed
+import pytest_docker_tools
+from docker.errors import BuildError
+from pytest_celery import (
     CeleryBrokerCluster,
     CeleryTestBroker,
     CeleryTestWorker,

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
-from pytest_celery import (  # type: ignore[import-untyped]  # it has no py.typed
+from pytest_celery import (
     CeleryWorkerContainer,
     RedisContainer,
 )

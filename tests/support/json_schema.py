@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]  # see above
+import jsonschema
 
 Draft202012Validator: Any = jsonschema.Draft202012Validator
 ValidationError: Any = jsonschema.ValidationError

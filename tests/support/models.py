@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tellback.embedding.weights import packaged_path
 
@@ -15,7 +15,7 @@ def make_model(folder: Path, *, dimension: int = 32, seed: int = 1) -> Path:
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from transformers import AutoTokenizer, BertConfig, BertModel
 
-    torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]  # torch types it only in part
+    cast("Any", torch).manual_seed(seed)  # torch types it only in part, and so does transformers
     config = BertConfig(
         vocab_size=30_522,
         hidden_size=dimension,
@@ -25,7 +25,7 @@ def make_model(folder: Path, *, dimension: int = 32, seed: int = 1) -> Path:
         max_position_embeddings=64,
     )
     bare = folder / "bare"
-    parts: list[Any] = [BertModel(config), AutoTokenizer.from_pretrained(packaged_path())]  # pyright: ignore[reportUnknownMemberType]  # transformers types it only in part
+    parts: list[Any] = [BertModel(config), cast("Any", AutoTokenizer).from_pretrained(packaged_path())]
     for part in parts:
         part.save_pretrained(bare)
     transformer = Transformer(str(bare), max_seq_length=64)

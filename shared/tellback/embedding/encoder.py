@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -255,18 +255,17 @@ def _load_model(source: ModelSource) -> _LoadedModel:
     from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - as above
     from transformers.utils import logging  # noqa: PLC0415 - as above
 
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers types it only in part
+    cast("Any", logging).disable_progress_bar()  # transformers types it only in part
     model = SentenceTransformer(str(folder), device=source.device or None, local_files_only=True)
     return _LoadedModel(model, fingerprint(folder), torch.get_num_threads())
 
 
 def _fetch_model(source: ModelSource) -> Path:
     """Return the folder of a hub model at its revision, downloading it into this host's cache if it is missing."""
-    from huggingface_hub import (  # noqa: PLC0415 - as above
-        snapshot_download,  # pyright: ignore[reportUnknownVariableType]  # the hub types it only in part
-    )
+    import huggingface_hub  # noqa: PLC0415 - as above
 
-    return Path(snapshot_download(source.name, revision=source.revision, ignore_patterns=list(OTHER_FORMATS)))
+    fetch = cast("Any", huggingface_hub).snapshot_download  # the hub types it only in part
+    return Path(fetch(source.name, revision=source.revision, ignore_patterns=list(OTHER_FORMATS)))
 
 
 _encoders: dict[ModelSource, SentenceEncoder] = {}

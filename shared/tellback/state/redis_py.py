@@ -98,7 +98,7 @@ class RedisConnections:
             "redis_connect_func": None if self._call_deadline is None else self._on_connect,
         }
         if servers is None:
-            connect = cast("Any", redis.Redis.from_url)  # pyright: ignore[reportUnknownMemberType]  # its kwargs are untyped
+            connect = cast("Any", redis.Redis).from_url  # its kwargs are untyped
             self._redis: Any = connect(url, **options)
             pool = self._redis.connection_pool
             pool.connection_class(**pool.connection_kwargs)  # without connecting, to raise now what a call would raise

