@@ -201,8 +201,9 @@ class IsolatedInvoker:
     ) -> None:
         """Set up an invoker; `timeout` limits one custom call and `budget` all of them, in seconds.
 
-        When less of the budget is left than a call may take, custom providers are skipped, and a timer calls them soon.
-        `crashed` is what an earlier process was applying when it died: the provider that it was calling fails once.
+        When the budget is spent, custom providers are skipped, and a timer calls them soon; the last call may take as
+        long again. `crashed` is what an earlier process was applying when it died: the provider that it was calling
+        fails once.
         """
         self._registry = registry
         self._timeout = min(timeout, budget)
