@@ -269,9 +269,9 @@ class ClusterConnections:
             ConnectionError: no node answers.
         """
         primaries = self._primaries or self._read_primaries(end)
-        if slot is None and self._is_silent(primaries.get(0, self._servers.addresses[0])):
-            return next((address for address in primaries.values() if not self._is_silent(address)), primaries[0])
         found = primaries.get(slot or 0)
+        if slot is None and found is not None and self._is_silent(found):
+            return next((address for address in primaries.values() if not self._is_silent(address)), found)
         # A slot that nobody serves: any node says so, which is the error that the caller needs.
         return found if found is not None else next(iter(primaries.values()), self._servers.addresses[0])
 
