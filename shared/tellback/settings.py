@@ -78,7 +78,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     linger: Annotated[
         float,
         Meta(ge=0, le=60, description="Time that one process of an idle worker waits for more tool events. 0: none."),
-    ] = 0.5
+    ] = 5.0
     embed_lease: Annotated[
         float, Meta(gt=0, le=300, description="Lease of a consumer that embeds texts (signals, recalls).")
     ] = 30.0

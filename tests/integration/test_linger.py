@@ -4,114 +4,27 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
 
-from tellback.contracts.codec import encode
-from tellback.contracts.guidance import ToolInvoked
-from tellback.contracts.message import new_event_id
+from tellback import clock
 from tellback.messaging.append_call import notification
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.dead_letters import DeadLetters
-from tellback.state.intake import Intake, WakeupState, mark_pending
-from tellback.state.intake_lease import IntakeEntry, Lease, committed
-from tellback.state.keys import Layout, Shard, stream_of
+from tellback.state.intake_lease import Lease
+from tellback.state.keys import Layout, stream_of
 from tellback_workers import linger as module
-from tellback_workers.consumer import Consumer
 from tellback_workers.linger import Lingerer, NewStreams, QueuePressure
 from tellback_workers.runtime import Runtime
-from tests.support.acknowledge import acknowledge
 from tests.support.clocks import later
 from tests.support.intake_entries import idle_streams, read_new
+from tests.support.lingering import FAMILY, LingerBench
 from tests.support.waiting import wait_until
-
-FAMILY = Family.EVENTS
-
-
-class OrderRecorder:
-    """Acknowledges what it is given, in the order in which it came."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.tools: list[str] = []
-        self.lost: str | None = None
-        self.when_applied: Callable[[], None] = lambda: None
-
-    def ready(self) -> None:
-        """Return at once: this loop is always ready."""
-
-    def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
-        for entry in entries:
-            assert isinstance(entry.message, ToolInvoked)
-            if entry.message.tool == self.lost:
-                self.lost = None
-                self.database.command("DEL", lease.key)  # it ran out, as for a process that was stopped for long
-            self.tools.append(entry.message.tool)
-            self.when_applied()
-        committed(self.database.run(acknowledge(lease, entries)))
-
-
-class LingerBench:
-    """A lingerer in a thread, and a switch for when other work needs its process."""
-
-    def __init__(self, database: Database, layout: Layout) -> None:
-        self.database = database
-        self.layout = layout
-        self.intake = Intake(database, layout)
-        self.recorder = OrderRecorder(database)
-        self.consumer = Consumer(self.intake, DeadLetters(database, layout), self.recorder, lease_seconds=5, batch=500)
-        self.other_work = False
-        self.due: list[Shard] | None = None
-
-    def linger(
-        self, *, idle_seconds: float = 60, batch: int = 500, lease_seconds: float = 5, news: NewStreams | None = None
-    ) -> list[Shard]:
-        lingerer = Lingerer(
-            self.intake,
-            self.consumer,
-            lambda: self.other_work,
-            lease_seconds=lease_seconds,
-            idle_seconds=idle_seconds,
-            batch=batch,
-            news=news,
-        )
-        self.due = lingerer.linger(self.layout.all, FAMILY)
-        return self.due
-
-    @contextmanager
-    def lingering(self, **options: Any) -> Generator[None]:
-        """While all streams are lingered on by a thread, which ends with the context."""
-        thread = threading.Thread(target=self.linger, kwargs=options)
-        thread.start()
-        try:
-            wait_until(lambda: self.lingered_on() == len(self.layout.all), "all streams are lingered on")
-            yield
-        finally:
-            self.other_work = True
-            thread.join(10)
-            assert not thread.is_alive()
-
-    def lingered_on(self) -> int:
-        return sum(
-            self.database.command("GET", shard.key("wakeup", FAMILY)) == b"lingering" for shard in self.layout.all
-        )
-
-    def pending(self, shard: Shard) -> WakeupState:
-        """Mark a stream as a dispatcher does that was notified of it."""
-        [state] = mark_pending(self.database, [(shard, FAMILY)])
-        return state
-
-    def append(self, shard: int | Shard, *tools: str) -> None:
-        place = shard if isinstance(shard, Shard) else self.layout.shard(shard)
-        for tool in tools:
-            event = ToolInvoked(event_id=new_event_id(), session="s", evaluation="e", tool=tool)
-            self.database.command("XADD", stream_of(place, FAMILY), "*", "m", encode(event))
 
 
 @pytest.fixture
@@ -220,7 +133,7 @@ def test_a_stream_that_is_quiet_makes_room_for_others(
     load = threading.Thread(target=keep_busy)
     load.start()
     try:
-        with bench.lingering(news=NewStreams(process, FAMILY), idle_seconds=2.0):
+        with bench.lingering(news=NewStreams(process, FAMILY)):
             wait_until(lambda: bench.lingered_on() == 1, "the quiet ones are released")
             assert bench.pending(layout.shard(0)) == "lingering"
             assert bench.pending(layout.shard(1)) == "due"
@@ -246,6 +159,38 @@ def test_a_stream_that_is_quiet_is_kept_while_there_is_room_and_another_is_busy(
         end = time.monotonic() + 2.5
         wait_until(all_are_kept, "the others have been quiet for long")
         wait_until(lambda: not bench.lingered_on(), "all are quiet")
+
+
+def test_an_agent_that_calls_a_tool_every_few_seconds_needs_no_wakeup(
+    bench: LingerBench, layout: Layout, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wake-up for each call took 6 to 9 ms, a call that finds its consumer 2.3, for less processor time."""
+    now = clock.monotonic()
+    monkeypatch.setattr(clock, "monotonic", lambda: now)
+    with bench.lingering(idle_seconds=settings.linger):
+        for calls in ("a", "ab", "abc"):
+            for seconds in (4, 0.1):  # with the second check, what the first one found is done
+                checks = bench.checks
+                now += seconds
+                wait_until(partial(bench.has_checked, checks), "it is still there")
+            bench.append(0, calls[-1])
+            wait_until(partial(bench.has_applied, calls), "it is applied")
+            assert bench.pending(layout.shard(0)) == "lingering"
+
+
+def test_after_a_notification_it_soon_checks_whether_it_is_needed(
+    bench: LingerBench, layout: Layout, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wake-up of another family may follow. It waited 0.2 s for a process while the others ran long commands."""
+    now = clock.monotonic()
+    monkeypatch.setattr(clock, "monotonic", lambda: now)
+    news = NewStreams(Runtime(settings), FAMILY)
+    with bench.lingering(news=news):
+        checks = bench.checks
+        [id_] = bench.database.pipeline([notification(stream_of(layout.shard(0), Family.COMMANDS))])
+        wait_until(lambda: news.after() == id_.decode(), "it has read the notification")
+        now += module.CHECK_SECONDS / 2
+        wait_until(partial(bench.has_checked, checks), "it has checked before the next check was due")
 
 
 def test_it_takes_no_more_streams_than_one_read_may_name(

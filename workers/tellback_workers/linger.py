@@ -26,11 +26,16 @@ from tellback_workers.runtime import Runtime
 
 MAX_SECONDS: Final = 60.0  # below the time limit of a task
 CHECK_SECONDS: Final = 0.025  # between two checks for messages that need this process
-# Checks in a row: a message of this moment is often one that a process fetches which has just become free.
-PRESSURE_CHECKS: Final = 2
+# Between two checks of which both must find it: a message of this moment is often one that a process fetches which has
+# just become free.
+RECHECK_SECONDS: Final = 0.01
+NOTIFIED_SECONDS: Final = 0.001  # from a notification to the next check
 # At once, because each read names every stream. One that is left out costs a wake-up an event: with 16, fifty streams
 # took two to five times as much processor time for each.
 MAX_STREAMS: Final = 128
+# After its last entry a stream makes room, if this process has no more. An agent's next call, for which the process
+# stays longer, is worth less than the calls of others that come now.
+IDLE_WHEN_FULL: Final = 0.5
 
 _logger = structlog.get_logger("tellback.linger")
 
@@ -69,8 +74,8 @@ class Lingerer:
     ) -> None:
         """Set up a lingerer that leaves when `has_other_work` returns True, and takes streams that `news` names.
 
-        It leaves when all streams had no entry for `idle_seconds`, those that had none when it needs the room, and all
-        of them when more than `batch` entries wait.
+        It leaves when all streams had no entry for `idle_seconds`, those that had none for `IDLE_WHEN_FULL` when it
+        needs the room, and all of them when more than `batch` entries wait.
         """
         self._intake = intake
         self._consumer = consumer
@@ -79,11 +84,12 @@ class Lingerer:
         self._idle_seconds = idle_seconds
         self._batch = batch
         self._news = news
-        self._wanted: dict[Shard, float] = {}  # the streams, and when each has been quiet for long enough
+        self._wanted: dict[Shard, float] = {}  # the streams, and since when each is quiet
         self._leases: list[Lease] = []
         self._last_read: dict[Lease, bytes] = {}  # the id of the last entry of each stream
         self._unrecovered: list[Shard] = []
         self._extend_at = 0.0
+        self._check_at = 0.0
 
     def linger(self, shards: Sequence[Shard], family: Family) -> list[Shard]:
         """Apply new entries until it is quiet, for at most a minute; return the shards that need another wake-up.
@@ -104,15 +110,15 @@ class Lingerer:
         return [*self._unrecovered, *(lease.shard for lease in self._intake.with_new(self._leases))]
 
     def _run(self, family: Family) -> None:
-        now = check_at = clock.monotonic()
+        now = self._check_at = clock.monotonic()
         end = now + MAX_SECONDS
         while now < end:
             received = 0
-            if now >= check_at:
+            if now >= self._check_at:
                 if self._has_other_work():
                     return
                 received = self._leave_quiet(now) or self._take_free(family)
-                check_at = now + CHECK_SECONDS
+                self._check_at = now + CHECK_SECONDS
             self._renew_leases()
             if not self._leases:
                 return
@@ -122,15 +128,17 @@ class Lingerer:
             now = clock.monotonic()
 
     def _want(self, shards: Iterable[Shard]) -> None:
-        quiet_at = clock.monotonic() + self._idle_seconds
+        now = clock.monotonic()
         for shard in shards:
             if shard in self._wanted or len(self._wanted) < MAX_STREAMS:
-                self._wanted[shard] = quiet_at
+                self._wanted[shard] = now
 
     def _leave_quiet(self, now: float) -> int:
         """Release streams that are quiet, if others need their room; return the number of entries that were read."""
-        quiet = {shard for shard, at in self._wanted.items() if at <= now}
-        if len(quiet) < len(self._wanted) < MAX_STREAMS:  # left now, each would cost a wake-up with its next entry
+        is_full = len(self._wanted) >= MAX_STREAMS
+        idle = min(self._idle_seconds, IDLE_WHEN_FULL) if is_full else self._idle_seconds
+        quiet = {shard for shard, since in self._wanted.items() if since + idle <= now}
+        if len(quiet) < len(self._wanted) and not is_full:  # left now, each would cost a wake-up with its next entry
             quiet -= {lease.shard for lease in self._leases}
         if not quiet:
             return 0
@@ -182,11 +190,15 @@ class Lingerer:
         """Wait for the next entries of any stream and apply them; return the number of entries."""
         after = {lease: self._last_read[lease] for lease in self._leases}
         notified_after = self._news.after() if self._news else None
-        read = self._intake.read_next(after, self._batch + 1, round(CHECK_SECONDS * 1000), notified_after)
+        wait = max(0.001, min(CHECK_SECONDS, self._check_at - clock.monotonic()))
+        read = self._intake.read_next(after, self._batch + 1, round(wait * 1000), notified_after)
         for lease in read.fenced:
             self._drop(lease)
         received = self._apply(read.entries)
         if self._news and read.notified:
+            # A wake-up may follow that needs this process. Redis ends a blocking read whose time is over with the first
+            # command that it gets, but by itself only ten times a second: this check alone would come 0.1 s late.
+            self._check_at = clock.monotonic() + NOTIFIED_SECONDS
             self._want(self._news.named(read.notified))
             received += self._take_free(family)
         return received
@@ -241,10 +253,13 @@ class QueuePressure:
     def __init__(self, all_others_busy: Callable[[], bool], has_messages: Callable[[], bool]) -> None:
         self._all_others_busy = all_others_busy
         self._has_messages = has_messages
-        self._checks = 0
 
     def needs_worker(self) -> bool:
-        """Return True if messages have waited, with no other process free, in the last `PRESSURE_CHECKS` calls."""
-        is_high = self._all_others_busy() and self._has_messages()
-        self._checks = self._checks + 1 if is_high else 0
-        return self._checks >= PRESSURE_CHECKS
+        """Return True if messages wait with no other process free, and still do `RECHECK_SECONDS` later."""
+        if not self._is_high():
+            return False
+        clock.sleep(RECHECK_SECONDS)
+        return self._is_high()
+
+    def _is_high(self) -> bool:
+        return self._all_others_busy() and self._has_messages()
