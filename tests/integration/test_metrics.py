@@ -235,3 +235,11 @@ def test_a_redis_that_is_away_is_a_figure_too(tmp_path: Path) -> None:
         server.kill()
         assert samples(tb) == {("tellback_up", ()): 0}
         tb.close()
+
+
+def test_why_redis_is_away_is_said_beside_the_figure(tmp_path: Path) -> None:
+    """A wrong address or password ended with 0 and without a word."""
+    env = {"TELLBACK_DATA_DIR": str(tmp_path)}
+    done = CliRunner().invoke(app, ["metrics", "--redis-url", "redis://127.0.0.1:1/0"], env=env)
+    assert (done.exit_code, "tellback_up 0.0" in done.stdout) == (1, True)
+    assert "Can't reach Redis at 127.0.0.1:1 (connection refused)" in done.stderr

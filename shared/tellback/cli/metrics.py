@@ -45,8 +45,9 @@ def metrics(
 ) -> None:
     """Print, serve or export metrics: turns, sweep lag, outbox, intake, commands, signals.
 
-    Each scrape makes a bounded number of Redis calls. Requires the extra `metrics`, which `workers` includes. `--otlp`
-    sends the same metrics by HTTP to OTEL_EXPORTER_OTLP_ENDPOINT every OTEL_METRIC_EXPORT_INTERVAL milliseconds.
+    Each scrape makes a bounded number of Redis calls. If Redis does not answer, `tellback_up` is 0; when it prints, the
+    command then exits 1 with the reason. Requires the extra `metrics`, which `workers` includes. `--otlp` sends the
+    same metrics by HTTP to OTEL_EXPORTER_OTLP_ENDPOINT every OTEL_METRIC_EXPORT_INTERVAL milliseconds.
     """
     try:
         from tellback.cli.metrics_collector import render_metrics
@@ -60,6 +61,7 @@ def metrics(
             _export_forever(tb, serve)
         elif serve is None:
             sys.stdout.write(render_metrics(tb))
+            tb.context.database.now_ms()  # if Redis is away, raises why
         else:
             _serve_forever(tb, bind, serve)
 
