@@ -7,7 +7,7 @@ import time
 import msgspec
 import pytest
 
-from tellback import FeedbackProviderConfig, FeedbackTrigger, Tellback
+from tellback import FeedbackProviderConfig, FeedbackTrigger, Tellback, connect
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
@@ -20,6 +20,7 @@ from tellback_workers.runtime import Runtime
 from tests.support import providers
 
 EACH_CALL = FeedbackTrigger(every_n_calls=1)
+FAILURE = "provider_failure"
 
 
 @pytest.fixture
@@ -78,5 +79,23 @@ def test_a_provider_that_hangs_longer_than_a_lease_does_not_cost_its_consumer_th
     prompt.tool_invoked("t")
     tb.flush()
     consumer_of(runtime, "default", Family.EVENTS).consume(layout.of("s"), Family.EVENTS)
-    failures = [entry["reason"] for entry in tb.history("s") if entry["kind"] == "provider_failure"]
+    failures = [entry["reason"] for entry in tb.history("s") if entry["kind"] == FAILURE]
     assert failures == ["did not return within 0.25 s"]
+
+
+def test_streams_behind_others_with_hanging_providers_keep_their_leases(settings: Settings) -> None:
+    """One wake-up names several streams; the leases of the last ones ended while those before were applied."""
+    runtime = Runtime(
+        msgspec.structs.replace(settings, providers=providers.SETTING, consumer_lease=1.0, provider_timeout=1.0)
+    )
+    with connect(settings=msgspec.structs.replace(settings, shards=8)) as tb:
+        by_shard = {tb.context.layout.of(name): name for name in map(str, range(200))}
+        hanging = [FeedbackProviderConfig(providers.Hangs(), EACH_CALL)]
+        for session in by_shard.values():
+            tb.prompt(session, "p", feedback_providers=hanging).tool_invoked("t")
+        tb.flush()
+        consumer_of(runtime, "default", Family.EVENTS).consume_together(list(by_shard), Family.EVENTS)
+        failed = [
+            entry["reason"] for name in by_shard.values() for entry in tb.history(name) if entry["kind"] == FAILURE
+        ]
+    assert failed == ["did not return within 0.25 s"] * 8

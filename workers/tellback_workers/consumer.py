@@ -187,8 +187,15 @@ class Consumer:
             return
         for lease in deferred.fenced | deferred.released:
             held.pop(lease, None)
+        renew_at = clock.monotonic() + self._lease_seconds / 8
         for lease, entries in deferred.separate.items():
-            self._alone(held, lease, partial(self.apply_entries, lease, entries, end))
+            if clock.monotonic() >= renew_at:  # the later streams wait for the providers of the earlier ones
+                ours = self._intake.renew_lingering(list(held), self._lease_seconds)
+                for lost in held.keys() - set(ours):
+                    del held[lost]
+                renew_at = clock.monotonic() + self._lease_seconds / 8
+            if lease in held:
+                self._alone(held, lease, partial(self.apply_entries, lease, entries, end))
 
     def _alone(self, held: dict[Lease, None], lease: Lease, work: Callable[[], object]) -> None:
         """Do one stream's work; if another consumer has it by now, leave it to that one."""
