@@ -18,6 +18,7 @@ from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake_lease import FIELD, Fenced
 from tellback.state.keys import Layout, stream_of
 from tellback.state.script_calls import Script
+from tellback_workers.loops import fact_writer
 from tests.support.lost_tail import restore, snapshot
 from tests.support.redis_server import RedisServer
 from tests.support.signals import Angles, Bench
@@ -213,3 +214,19 @@ def test_a_process_that_was_behind_learns_what_came_and_what_went(
     remembered(tb, bench, {"new": "x"})
     assert ids(found(tb, other, "x")) == ["new"]
     other.close()
+
+
+def test_who_is_forgotten_waits_for_a_fact_that_failed_however_many_are_between(
+    tb: Tellback, bench: Bench, database: Database
+) -> None:
+    """It was forgotten at once and stored afterwards, if more than 64 entries stood between: the fact came back."""
+    bank = tb.bank("b")
+    bank.remember("f", "x@bad")
+    for number in range(fact_writer.BATCH):
+        bank.remember(f"other-{number}", "x")
+    bank.forget("f")
+    tb.flush()
+    lease = bench.lease("b")
+    with pytest.raises(ValueError, match="bad"):
+        bench.loops[Family.SIGNALS].apply(lease, bench.read(lease))
+    assert database.command("XLEN", lease.stream) == 2, "to remember and to forget it"

@@ -39,9 +39,10 @@ class FactWriter:
             Unavailable: Redis is unavailable, or the model does not load.
         """
         failures: list[Exception] = []
+        failed: set[tuple[str, str]] = set()  # facts whose later entries must wait, or their order would change
         for start in range(0, len(entries), BATCH):
             served, refused = self._with_our_model(lease, entries[start : start + BATCH])
-            failures += [*refused, *self._apply(lease, served, keep)]
+            failures += [*refused, *self._apply(lease, served, keep, failed)]
         return failures
 
     def _with_our_model(
@@ -80,16 +81,17 @@ class FactWriter:
         self._clusters.report_model_mismatch(error)
         return error
 
-    def _apply(self, lease: Lease, entries: Sequence[IntakeEntry], keep: Callable[[], None]) -> list[Exception]:
+    def _apply(
+        self, lease: Lease, entries: Sequence[IntakeEntry], keep: Callable[[], None], failed: set[tuple[str, str]]
+    ) -> list[Exception]:
         vectors, failures = self._embed(entries, keep)
         model = self._model(lease)
         calls: list[tuple[str, ScriptCall]] = []
-        failed: set[tuple[str, str]] = set()
         for entry in entries:
             message = _message_of(entry)
             which = (message.bank, message.fact_id)
             if isinstance(message, FactRemembered) and message.text in failures:
-                failed.add(which)  # later entries about this fact must wait for it, or their order would change
+                failed.add(which)
             if which not in failed:
                 calls.append((message.bank, self._call(lease, entry, message, vectors, model)))
         refused = self._run_calls(lease, calls, model)
