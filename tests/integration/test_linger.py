@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,8 @@ from tellback.messaging.append_call import notification
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.intake_lease import Lease
+from tellback.state.intake import Intake
+from tellback.state.intake_lease import Lease, Read
 from tellback.state.keys import Layout, stream_of
 from tellback_workers import linger as module
 from tellback_workers.linger import Lingerer, NewStreams, QueuePressure
@@ -176,6 +177,8 @@ def test_an_agent_that_calls_a_tool_every_few_seconds_needs_no_wakeup(
             bench.append(0, calls[-1])
             wait_until(partial(bench.has_applied, calls), "it is applied")
             assert bench.pending(layout.shard(0)) == "lingering"
+        bench.other_work = True
+        now += 1  # so that a check is due, with which it ends
 
 
 def test_after_a_notification_it_soon_checks_whether_it_is_needed(
@@ -191,6 +194,30 @@ def test_after_a_notification_it_soon_checks_whether_it_is_needed(
         wait_until(lambda: news.after() == id_.decode(), "it has read the notification")
         now += module.CHECK_SECONDS / 2
         wait_until(partial(bench.has_checked, checks), "it has checked before the next check was due")
+        bench.other_work = True
+        now += 1  # so that a check is due, with which it ends
+
+
+def test_what_comes_between_two_checks_shortens_no_read(bench: LingerBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy process read once more for each check, up to forty times a second for nothing."""
+    now = clock.monotonic()
+    monkeypatch.setattr(clock, "monotonic", lambda: now)
+    read_next, times = Intake.read_next, list[int]()
+
+    def noted(self: Intake, after: Mapping[Lease, bytes], count: int, block_ms: int, notified: str | None) -> Read:
+        times.append(block_ms)
+        return read_next(self, after, count, block_ms, notified)
+
+    monkeypatch.setattr(Intake, "read_next", noted)
+    with bench.lingering():
+        now += module.CHECK_SECONDS / 2
+        bench.append(0, "a")
+        wait_until(partial(bench.has_applied, "a"), "it is applied")
+        bench.append(0, "b")
+        wait_until(partial(bench.has_applied, "ab"), "it is applied by the next read")
+        bench.other_work = True
+        now += 1  # so that a check is due, with which it ends
+    assert set(times[:-1]) == {25}
 
 
 def test_it_takes_no_more_streams_than_one_read_may_name(

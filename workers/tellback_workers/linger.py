@@ -190,7 +190,8 @@ class Lingerer:
         """Wait for the next entries of any stream and apply them; return the number of entries."""
         after = {lease: self._last_read[lease] for lease in self._leases}
         notified_after = self._news.after() if self._news else None
-        wait = max(0.001, min(CHECK_SECONDS, self._check_at - clock.monotonic()))
+        check_soon = self._check_at <= clock.monotonic() + NOTIFIED_SECONDS
+        wait = NOTIFIED_SECONDS if check_soon else CHECK_SECONDS
         read = self._intake.read_next(after, self._batch + 1, round(wait * 1000), notified_after)
         for lease in read.fenced:
             self._drop(lease)
