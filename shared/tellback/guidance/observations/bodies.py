@@ -174,6 +174,9 @@ _ERROR_FIELDS: Final = (
 def _reports_failure(fields: Mapping[str, Any], *, failed: bool) -> bool:
     names = {name.lower(): value for name, value in fields.items()}
     others = sum(name not in load_lexicon().beside_error and _has_content(value) for name, value in names.items())
+    unsuccessful = False in (names.get("success"), names.get("ok")) and "id" not in names
+    if (unsuccessful and isinstance(names.get("detail"), str)) or _is_threw(names) or _is_refused_envelope(names):
+        return True
     results = any(_has_content(names.get(name)) for name in ("data", "result", "results"))
     if others > _MAX_MESSAGE_FIELDS or (results and not failed):
         return False
@@ -217,7 +220,25 @@ def _only_detail(names: Mapping[str, Any]) -> bool:
     )
 
 
+def _is_threw(names: Mapping[str, Any]) -> bool:
+    """Check for the answer of a browser in whose page a script threw, as of Chrome's protocol."""
+    return is_dict(names.get("exceptiondetails"))
+
+
+_FINE: Final = range(200, 300)
+
+
+def _is_refused_envelope(names: Mapping[str, Any]) -> bool:
+    """Check for `{"code": 50012, "msg": "...", "data": null}`, whatever the message: a code, words and no data."""
+    code = names.get("code")
+    said = any(isinstance(names.get(name), str) and names[name] for name in ("message", "msg"))
+    coded = isinstance(code, int) and not isinstance(code, bool) and code != 0 and code not in _FINE
+    return coded and said and "data" in names and not _has_content(names["data"])
+
+
 def _has_content(value: object) -> bool:
+    if is_dict(value) and value and all(each is None for each in value.values()):
+        return False  # GraphQL's answer to what it refused
     return bool(value) or (isinstance(value, int | float) and not isinstance(value, bool))
 
 

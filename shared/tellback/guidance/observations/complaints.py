@@ -14,6 +14,7 @@ from typing import Final
 
 from tellback.guidance.observations.commands import answers_by_exit, is_reading
 from tellback.guidance.observations.diagnostics import ERROR_WORDS
+from tellback.guidance.observations.shapes import shape_line
 from tellback.guidance.shell import SimpleCommand
 
 
@@ -54,6 +55,15 @@ _LISTING: Final = _words("get list ls search info view status help --help -h eve
 _NAME: Final = re.compile(r"[A-Za-z][\w.+-]+$")
 _SHOWING: Final = _words("logs log exec run attach cat describe inspect show test start dev api")
 
+_OF_OTHERS: Final = _words("logs log attach cat describe inspect show api")
+_RUNNING: Final = _words("npm yarn pnpm bun cargo docker podman kubectl go dotnet swift deno uv poetry mvn mise")
+_RUNS: Final = _words("run exec start dev")
+_BUILDERS: Final = _words("make gmake just ninja rake tox nox xargs time env parallel")
+
+_INSTALLED: Final = re.compile(
+    r"(?:vendor/bin|node_modules/\.bin|venv/bin|/usr(?:/\w{1,20}){1,2}|/opt/[\w./-]{1,80})/?$"
+)
+
 _LINTERS: Final = _words(
     "ansible-lint bandit codespell cpplint flake8 golangci-lint hadolint htmlhint luacheck markdownlint mdl pycodestyle"
     " pydocstyle pyflakes pylint revive ruff shellcheck standard staticcheck stylelint tflint vulture xo yamllint"
@@ -67,15 +77,18 @@ _FINDING: Final = re.compile(
 
 # A word for an error, at the beginning of a line or in a frame; after it a place or a code, then the colon.
 _LABELLED: Final = re.compile(
-    rf"^(?:[^\w\s]{{1,3}} ?)?(?:[\w.-]{{1,20}} )?(?:failed|failure|{ERROR_WORDS})\b\]?"
+    rf"^(?:[^\w\s]{{1,3}} ?)?(?:[\w.-]{{1,20}} ){{0,2}}"
+    rf"(?:failed|failure|(?-i:[A-Z]\w{{1,60}})(?:error|exception)|{ERROR_WORDS})\b\]?"
     r"(?:\[[^\]\n]{1,30}\]|\([^)\n]{1,40}\)| [^:\n]{1,120})?\s?[:\uff1a] {0,4}\S[^\n]{0,300}$"
     r"|^\[(?:error|fatal)\] \w[^\n]{1,300}"
     r"|^ERROR \d{1,5} \(\w{5}\)[^\n]{1,300}|^An error occurred \([^)\n]{1,80}\) when calling [^\n]{1,200}",
     re.MULTILINE | re.IGNORECASE,
 )
+_RESOLVED: Final = "pip's dependency resolver does not"  # of a conflict beside what it installed
 # Counts and settings are labelled alike ("Failed: 0", "error: null").
 _NO_FAILURE: Final = re.compile(
-    r"[:\uff1a]\W*(?:0|none|null|false|no|off)?\W*$|\bwarn|pip's dependency resolver does not", re.IGNORECASE
+    rf"^[^:\uff1a]*[:\uff1a]\W*(?:0|none|null|false|no|off)?\W*$|\bwarn|{_RESOLVED}",
+    re.IGNORECASE,
 )
 
 # Sentences of tools that have no label.
@@ -104,14 +117,28 @@ _SAID: Final = re.compile(
 # A sentence without a label, such as "Could not locate Gemfile".
 _UNABLE: Final = re.compile(
     r"(?:[^\s,]{1,80}[ ,]{1,2}){0,10}?(?:"
-    r"(?:could not|couldn't|cannot|can't|unable to|there is no|is not (?:an?|installed|recogni[sz]ed|supported|valid)"
+    r"(?:could not|couldn't|cannot|can't|unable to|there is no|is (?:invalid|not (?:an?|installed|recogni[sz]ed"
+    r"|supported|valid))"
     r"|do(?:es)? not (?:exist|contain)|no such|must be installed|has not been"
-    r"|not found)\b|abort(?:ed)?[:!]|failed(?:\.?$|:| to\b)"
+    r"|not found)\b|abort(?:ed|ing)?(?:[:!]| with\b| due\b)|failed(?:[.!]?$|:| to\b)"
     r"|unknown (?:command|option|flag|argument)\b|unrecogni[sz]ed\b)",
     re.IGNORECASE,
 )
 _NOTED: Final = re.compile(r"(?:\S{1,20} )?\W?(?:warn|note|info|hint)", re.IGNORECASE)
 _SENTENCE_LINES: Final = 12
+_LABEL_LINES: Final = 3
+
+_NAMED_CHARS: Final = 300
+_QUOTED: Final = re.compile(
+    r"(?:\w{0,4}sh: (?:[^\s:]{1,20} \d+: )?|[\"'\u00ab\u201e])([\w.+-]{1,60})[:\"'\u00bb\u201c] ?\S[^\n]{4,200}"
+)
+_REPORTING: Final = _words("make gmake go tar gpg rsync nginx avrdude")  # they report progress behind their name
+_WENT_WELL: Final = re.compile(
+    r"\b(?:ok|success\w*|successful\w*|done|complete\w*|passed|finished|up[ -]to[ -]date|nothing|already|installed"
+    r"|no (?:errors?|issues?|problems?|changes?|warnings?)|created|updated|removed|written|wrote|warn(?:ing)?|note|info"
+    r"|downloading|version)\b|^\S+: {0,2}[\d.v]+$",
+    re.IGNORECASE,
+)
 
 _END: Final = 4_000  # characters, and lines, in which a complaint is sought
 _LAST_LINES: Final = 6
@@ -133,15 +160,63 @@ def complaint_line(output: str, commands: Sequence[SimpleCommand]) -> str | None
         or _said_by_tool(output, commands)
         or _finding_of_linter(output, commands)
         or _whole_sentence(output, commands)
+        or _shaped(output, commands)
     )
 
 
+def _shaped(output: str, commands: Sequence[SimpleCommand]) -> str | None:
+    working = [each for each in commands if not is_reading(each)]
+    if not working or any(map(answers_by_exit, commands)):
+        return None
+    if any((_LISTING | _OF_OTHERS) & set(each.words[:3]) for each in working):
+        return None
+    own = any(map(_is_own, working))
+    line = (
+        _not_started(output, working)
+        or shape_line(output, own=own)
+        or (None if own else _named_itself(output, working))
+    )
+    return None if line is None or _RESOLVED in line else line
+
+
+def _not_started(output: str, working: Sequence[SimpleCommand]) -> str | None:
+    """Return the line in which a shell names a program that it does not find, in quotes or behind its own name."""
+    quoted = _QUOTED.match(output.lstrip()[:_NAMED_CHARS])
+    return quoted.group() if quoted is not None and quoted[1] in {each.program for each in working} else None
+
+
+def _is_own(command: SimpleCommand) -> bool:
+    """Check for a command that may show what code of the agent's own prints."""
+    runs = command.program in _RUNNING and bool(_RUNS & set(command.words[:3]))
+    passes = command.program in _PASSING_ON - _BUILDERS
+    return runs or passes or not _is_installed(command) or _NAME.match(command.program) is None
+
+
+def _is_installed(command: SimpleCommand) -> bool:
+    return not command.folder or _INSTALLED.search(command.folder) is not None
+
+
+def _named_itself(output: str, working: Sequence[SimpleCommand]) -> str | None:
+    """Return the last line if a program begins it, and no other, with its own name, as it does to complain."""
+    line = output.strip().rpartition("\n")[2]
+    if len(output) > _END or len(line) > _NAMED_CHARS or _WENT_WELL.search(line):
+        return None
+    if output.count(line.partition(":")[0] + ":") > 1:
+        return None
+    name, colon, said = line.partition(": ")
+    programs = {each.program for each in working} - _REPORTING
+    return line if colon and said and any(name.startswith(each) for each in programs) and " " not in name else None
+
+
 def complains_only(output: str, commands: Sequence[SimpleCommand]) -> bool:
-    """Check for an output that has nothing but complaints of utilities among the commands."""
+    """Check for an output that has nothing but complaints of utilities among the commands, and what they quote."""
     names = _names(commands)
     lines = [line[:600] for line in output[: _END + 1].splitlines() if line.strip()]
     rest = [line for line in lines if not _is_complaint(line, names)]
-    return len(output) <= _END and len(rest) < len(lines) and all(map(_ADVICE.match, rest))
+    if len(output) > _END or len(rest) == len(lines):
+        return False
+    framed = all(_is_complaint(line, names) for line in (lines[0], lines[-1]))  # what they quote stands in between
+    return framed or all(map(_ADVICE.match, rest))
 
 
 def _names(commands: Iterable[SimpleCommand]) -> frozenset[str]:
@@ -186,7 +261,7 @@ def _whole_sentence(output: str, commands: Sequence[SimpleCommand]) -> str | Non
     if not working or len(output) > _END or any(map(answers_by_exit, commands)):
         return None
     if any(
-        each.folder
+        not _is_installed(each)
         or each.program in _PASSING_ON
         or (_SHOWING | _LISTING) & set(each.words[:3])
         or _NAME.match(each.program) is None
@@ -196,7 +271,8 @@ def _whole_sentence(output: str, commands: Sequence[SimpleCommand]) -> str | Non
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     if not lines or len(lines) > _SENTENCE_LINES:
         return None
-    said = (line for line in (lines[0], lines[-1]) if _UNABLE.match(line[:300]) or _LABELLED.match(line[:600]))
+    ends = (lines[0], lines[-1], *lines[-_LABEL_LINES:-1])
+    said = (line for n, line in enumerate(ends) if (n < 2 and _UNABLE.match(line[:300])) or _LABELLED.match(line[:600]))
     return next((line for line in said if not _NOTED.match(line) and not _NO_FAILURE.search(line)), None)
 
 

@@ -50,6 +50,9 @@ _CRASHES: Final = re.compile(
     r"|thread \d{1,10} panic: [^\n]{1,300}"  # Zig
     r"|(?:Uncaught )?(?:[A-Z]\w{0,60})?(?:Error"
     r"|Exception)(?: \[\w+\])?: [^\n]{1,300}$(?=\n(?:[^\n]{0,200}\n){0,3}? +at [^\n]{1,300}:\d+)"
+    r"|(?:[A-Z]{1,20} )?ERROR: [^\n]{1,300}$(?=\n +at: \S)"  # Godot
+    r"|(?:file://)?(?:/|[A-Z]:|node:)[^\s:]{1,300}:\d+\n[^\n]{0,300}\n[ \t]{0,300}\^+\n(?:\n|[ \t])*"
+    r"(?P<thrown>[^\n]{1,300})?"  # Node
     r"|Error: Cannot find module '[^'\n]{1,300}'$(?=\nRequire stack)"
     r"| {2}\| (?:Base)?ExceptionGroup: [^\n]{1,300}"
     r"|(?:\S{1,200}\.rb|<internal:\S{1,200}>):\d+:in [^\n]{1,200}: [^\n]{1,300} \([A-Z][\w:]{0,100}\)$"
@@ -113,7 +116,7 @@ _COMPILERS: Final = re.compile(
     rf"|{_PLACE}\.proto:\d+:\d+: (?!warning)[^\n]{{1,300}}|\[error\] {_PLACE}\.(?:scala|java|kt):\d+[^\n]{{1,300}}"
     r"|ERROR in (?:\./)?\S[^\n]{0,300}(?:\n[^\n]{1,300})?|CMake Error[^\n]{0,200}"
     r"|Failed to compile\.?(?:\n{1,2}[^\n]{1,300}(?:\n[^\n]{1,300})?)?$"  # Next.js and webpack: what and where is below
-    r"|! (?:LaTeX Error|Undefined)[^\n]{1,200}"
+    r"|! (?:LaTeX Error|Undefined)[^\n]{1,200}(?:\nl\.\d{1,7} [^\n]{1,200})?"  # what is undefined ends that line
     r"|\u2718 \[ERROR\] [^\n]{1,300}|\[ERROR\] COMPILATION ERROR[^\n]{0,80}|Errors parsing \S{1,300}"
     rf"|{_PLACE}(?:\(\d+,\d+\):|:\d+:\d+ -) error TS\d+: [^\n]{{1,300}}"
     rf"|error(?:\[[\w-]{{1,60}}\])?: [^\n]{{1,300}}(?=\n +--> )|error: could not compile [^\n]{{1,200}}"
@@ -189,10 +192,10 @@ _COMMANDS: Final = re.compile(
     r"|Job for \S{1,100} failed because [^\n]{1,200}|(?:[^\n]{1,300}, )?version solving failed\.?$"  # systemd, Poetry
     r"|Your requirements could not be resolved to an installable set of packages\.?"  # Composer
     r"|Error response from daemon: [^\n]{1,200}|Cannot connect to the Docker daemon[^\n]{0,100}"
-    r"|[\w./-]{1,60}: (?:fatal )?error: [^\n]{1,200}"
+    rf"|[\w./-]{{1,60}}: (?:fatal )?(?:{ERROR_WORDS}) ?[:\uff1a] [^\n]{{1,200}}"
     r"|[\w./-]{1,60}: (?:unrecognized|invalid|illegal|unknown) (?:option|service)[^\n]{0,100}"
     r"|(?:rm|cp|mv|mkdir|touch|tee|chmod|ln|tar(?: \(child\))?|gzip|bzip2|xz|unzip|sed|awk|dd|install): {1,2}"
-    r"(?:cannot|can't|can not|failed|error|-e expression|[^\n]{1,200}: "
+    r"(?:cannot|can't|can not|failed|[Ee]rror|[Ee]xiting with failure|-e expression|[^\n]{1,200}: "
     r"(?:No such file or directory|Permission denied|Operation not permitted|Is a directory|File exists"
     r"|cannot open|not in gzip format))[^\n]{0,200}$(?!\n[^\n]{0,200}\(ignored\)$)"  # make's
     r"|Your proposed edit has introduced new syntax error[^\n]{0,80})",
@@ -321,4 +324,4 @@ def failure_line(text: str) -> str:
 
 def _found(pattern: re.Pattern[str], text: str) -> str | None:
     match = pattern.search(text)
-    return None if match is None else (match.groupdict().get("said") or match.group()).strip()
+    return None if match is None else match[match.lastgroup or 0].strip()

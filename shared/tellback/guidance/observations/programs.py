@@ -37,14 +37,16 @@ _EXIT_FIRST: Final = re.compile(
     r"|(?:[^\n]{0,200}\n){0,4}?Process exited with code (-?\d{1,10})$"
     r"|\s{0,40}Command (?:executed|completed|finished|failed) with exit code:? (-?\d{1,10})\b\.?[ \t]*$"  # Cline
     r"|<(?:retrieval_)?status>.{0,400}?<exit_code>(-?\d{1,10})</exit_code>"
-    r"|Command execution was not successful[^\n]{0,100}\nExit code: (-?\d{1,10})$",  # Cline
+    r"|(?:Command executed in [^\n]{0,300})?Command execution was not successful[^\n]{0,100}\n"  # Cline
+    r"Exit code: (-?\d{1,10})$",
     re.DOTALL | re.MULTILINE,
 )
 _EXIT_LAST: Final = re.compile(
     r"^\[?(?:The )?[Cc]ommand (?:finished|exited|completed|failed) with (?:exit )?code (-?\d{1,10})\b"
-    r"|^Exit Code: (-?\d{1,10})$|^Exit code: (-?\d{1,10})\s{0,9}\Z|^\[[Ee]xit (?:code|status):? (-?\d{1,10})\]$",
+    r"|^Exit Code: (-?\d{1,10})$|^Exit code: (-?\d{1,10})\s{0,9}\Z|^[\[(][Ee]xit (?:code|status):? (-?\d{1,10})[\])]$",
     re.MULTILINE,
 )
+_SIGNAL_LAST: Final = re.compile(r"^Signal: (?:SIG\w{2,8}|[1-9]\d?)$", re.MULTILINE)  # Gemini CLI
 _EXIT_TAIL: Final = 400  # characters; OpenHands adds lines about the folder and the interpreter
 
 _SHELL_NAMES: Final = frozenset(
@@ -109,6 +111,8 @@ def program_run(evidence: Evidence) -> ProgramRun | None:
     if evidence.data is not None and not isinstance(evidence.data, str) and not _EXIT_FIRST.match(text[:200]):
         return None if command is None or evidence.failed else ProgramRun(commands, text, None)
     code, output, stopped = _exit_in_text(text)
+    if code is None and (signal := _SIGNAL_LAST.search(text[-_EXIT_TAIL:])):
+        stopped = signal.group().strip()
     of_file = any(evidence.params.get(name) for name in _FILE_FIELDS)  # whose first lines may be such a report
     if command is None and (code is None or stopped is None or of_file):
         return None

@@ -123,6 +123,8 @@ _SAYS_FAILED: Final = re.compile(
     r"(?: of relation \S{1,80})? does not exist\b(?! \w)|statuscode: non 2xx"
     r"|invalid (?:or \w+ )?(?:\w+ )?(?:format|arguments?|input|parameters?|request|response|credentials|token"
     rf"|selector|url|json|action|command|email|password){_ENDS}"
+    r"|(?:ref|uid|element|node|handle) \S{1,40} not found\b|no [\w ]{0,30}server is running (?:for|in)\b"
+    r"|unrecogni[sz]ed (?:\w+ ){0,2}\w+: \S"
     r"|(?:claude code is )?(?:failed|unable) to \w+|timeout of \d{1,9} ?ms exceeded"
     r"|the server returned http [45]\d\d\b|cannot (?!be\b)\w+"
     r"|(?:could not|couldn't) "

@@ -1,0 +1,99 @@
+"""Failures known by the shape of an output, by the envelope of an answer, or by a code in a form of its own."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tellback.guidance.observations.classify import classify
+from tellback.guidance.observations.evidence import Finding
+from tellback.guidance.observations.evidence_builder import build_evidence
+
+
+def found(command: str, said: str) -> Finding:
+    return classify(build_evidence("terminal", {"command": command}, said, None), {})
+
+
+SHAPES = {
+    "vhdc -a top.vhx": "top.vhx:14:3: keine Deklaration gefunden",
+    "zonk build": "bau.zo@4: huch\n    foo(1)\n    ^~~",
+    "flurb publish": "paket 3 von 4\n\u2718 zielort unbekannt",
+    "trainer fit": "epoch 1\nnn.cuda.SpeicherError: zu viel verlangt",
+    "hopper sync": "Fertig. gut=3 fehlgeschlagen=2",
+    "kleister run.kl": "acme\\db\\TabelleException: bestellungn",
+    "sqlfluss -f q.sql": "ORA-00942: tabla o vista no existe",
+    "python2 run.py": "bash: python2: Kommando nicht gefunden.",
+    "mvn -v": "'mvn' \u4e0d\u662f\u5185\u90e8\u6216\u5916\u90e8\u547d\u4ee4",
+    "adb install a.apk": "Performing Streamed Install\nadb: keine Ger\u00e4te da",
+    "act -j test": "[CI/test] exitcode '1': gescheitert\n[CI/test] Ende",
+    "az group create": "(OrtNichtDa) Den Ort gibt es nicht.\nCode: OrtNichtDa",
+    "schnipsel -i a.heic": "schnipsel-im6: kein Decoder f\u00fcr dieses Format",
+}
+
+
+@pytest.mark.parametrize("command", SHAPES)
+def test_without_an_exit_code_a_failure_is_known_by_its_shape_in_any_words(command: str) -> None:
+    assert found(command, SHAPES[command]).code == "error"
+
+
+HEALTHY = {
+    "zonk lint": "warning: bau.zo@4 is long\n    foo(1)\n    ^~~",
+    "flurb check": "\u2716 1 problem (0 errors, 1 warning)",
+    "hopper sync": "Fertig. gut=5 fehlgeschlagen=0",
+    "schnipsel -v": "schnipsel: 4.2.1",
+    "npm run report": "\u2718 three of our users left\nBad=3 Good=4",
+    "python report.py": "src/cart.py:4:1 has the most changes",
+    "mise run dup": "a.go:101: 101-107 lines are duplicate of b.go:9-15",
+    "kubectl get events": "web failed=1 running=2",
+    "rg -n TODO": "src/cart.py:4:1: raise here",
+    "tar xzf a.tgz": "tar: Removing leading `/' from member names",
+}
+
+
+@pytest.mark.parametrize("command", HEALTHY)
+def test_what_others_said_a_warning_and_a_count_of_nothing_have_no_such_shape(command: str) -> None:
+    assert found(command, HEALTHY[command]).code in ("ok", "no_results")
+
+
+def test_an_exit_code_of_zero_outweighs_a_shape() -> None:
+    heading = "Exit code: 0\nWall time: 0.1 seconds\nOutput:\n"
+    assert all(found(command, heading + said).code == "ok" for command, said in SHAPES.items())
+
+
+REFUSED = [
+    {"code": 50012, "msg": "\u5e93\u5b58\u4e0d\u8db3", "data": None},
+    {"errors": [{"extensions": {"code": "BAD_USER_INPUT"}}], "data": {"createOrder": None}},
+    {"result": {"type": "object", "subtype": "error"}, "exceptionDetails": {"text": "Uncaught", "lineNumber": 0}},
+]
+ACCEPTED = [
+    {"code": 0, "msg": "\u6210\u529f", "data": {"id": 7}},
+    {"code": 200, "message": "created", "data": None},
+    {"code": 50012, "msg": "partly", "data": [{"id": 7}]},
+    {"data": {"order": None}},
+]
+
+
+@pytest.mark.parametrize("body", REFUSED, ids=json.dumps)
+def test_an_answer_with_a_code_and_no_data_is_a_refusal_in_any_words(body: dict[str, object]) -> None:
+    assert classify(build_evidence("create_order", {"sku": "A1"}, json.dumps(body), None), {}).code in (
+        "error",
+        "invalid_arguments",
+    )
+
+
+@pytest.mark.parametrize("body", ACCEPTED, ids=json.dumps)
+def test_an_answer_with_data_or_without_a_code_is_none(body: dict[str, object]) -> None:
+    assert classify(build_evidence("create_order", {"sku": "A1"}, json.dumps(body), None), {}).code != "error"
+
+
+CLINE = """Command executed in terminal within working directory '/w'. Command execution was not successful, look why.
+Exit code: 1
+Output:
+half done"""
+GEMINI = "Command: ./crash\nDirectory: (root)\nOutput: (empty)\nError: (none)\nExit Code: (none)\nSignal: SIGSEGV\n"
+
+
+@pytest.mark.parametrize("text", [CLINE, GEMINI], ids=["Cline", "Gemini CLI"])
+def test_a_code_below_a_sentence_and_a_signal_are_failures(text: str) -> None:
+    assert found("./crash", text).code == "error"
