@@ -17,6 +17,7 @@ from tellback.guidance.progress.diagnosed import count_findings
 from tellback.guidance.progress.features import DISTINCT_CHARS, CallFeatures
 
 _ERROR_CHARS: Final = 300
+_CLOSING_WORDS: Final = 2
 _BODY_CHARS: Final = 4_000  # of an answer whose message is looked for
 # A name, a call or a text that does not fit what it is used on; an assertion may be what a script is about.
 _MISUSE: Final = re.compile(r"(?:AttributeError|NameError|TypeError|SyntaxError|IndentationError)\b")
@@ -68,6 +69,8 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
     # One that names a place is a finding of a compiler, and the rest of the result says which.
     if reported and features.tests is None and not _PLACE.search(_ADDRESS.sub("", labelled)):
         error = error or labelled
+    if not (error or labelled) and reported and features.effect == "run" and features.tests is None:
+        error = _closing_line(text)
     features.named = bool(names) or not runs or bool(error and _TOTAL.search(error) is None)
     shown = error if features.tests is None else _with_test(error, features.tests, names)
     features.error = shown or labelled or substance.first_line(text)
@@ -80,6 +83,12 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
         features.error_mark = substance.error_fingerprint(f"{said} {' '.join(names)}")
     else:
         features.error_mark = substance.fingerprint(_GOT.sub("got", substance.without_places(text)))
+
+
+def _closing_line(text: str) -> str:
+    """Return the last line of a run that failed, where runtimes say why; "" if it says too little."""
+    line = substance.last_line(text)[:_ERROR_CHARS]
+    return line if len(line) >= DISTINCT_CHARS and line.count(" ") >= _CLOSING_WORDS else ""
 
 
 def _message_in_body(text: str) -> str:

@@ -52,7 +52,7 @@ _HEX: Final = re.compile(r"\b(?:[0-9a-f]{7,64}(?:-[0-9a-f]{4}){0,3}(?:-[0-9a-f]{
 _HEX_DIGITS: Final = bytes(0x78 if byte in b"0123456789abcdefABCDEF" else 0x20 for byte in range(256))
 _HEX_RUN: Final = b"x" * 7
 _LINES: Final = re.compile(
-    r"(?<=[\w)\]\"'>])(?:[:,] ?(?:line )?\d+(?::\d+)?\b|\(\d+,\d+\))|\bline \d+(?:,? col(?:umn)? \d+)?|\b[Ll]\d+\b"
+    r"(?<=[\w)\]\"'>])(?:[:,] ?(?:line )?\d+(?::\d+)?\b|\(\d+,\d+\))|\bline \d+(?:,? col(?:umn)? \d+)?|\b[Ll]\.?\d+\b"
     r"|^\s*\d+[ \t]| \d+:\d+-\d+\b",
     re.MULTILINE,
 )
@@ -199,7 +199,7 @@ def labelled_error(text: str) -> str:
 # front of a finding or of an excerpt, or says that it is a line.
 _PLACES: Final = re.compile(
     r"(?<=[\w)\]\"'>])(?::\d+(?::\d+)?\b|\(\d+,\d+\))|\b(?:line|LINE) \d+(?:,? col(?:umn)? \d+)?:?"
-    r"|^\s*\d+(?::\d+[ \t]| \|)| \d+:\d+(?:-\d+\b|$)",
+    r"|^\s*\d+(?::\d+[ \t]| \|)| \d+:\d+(?:-\d+\b|$)|^l\.\d+ ",
     re.MULTILINE,
 )
 
@@ -263,7 +263,8 @@ def fault_pattern(further: str) -> re.Pattern[str]:
 
 # An answer that refuses what was sent: of a form, a service or a script.
 _FAULT: Final = fault_pattern(
-    r"invalid|alert|denied|rejected|forbidden|must (?:be|contain|have|match|not)|is required|\w+backoff|unhealthy"
+    r"invalid|alert|denied|rejected|forbidden|must (?:be|contain|have|match|not)|is required"
+    r"|\w+backoff|\w+error|err\w+pull|oomkilled|evicted|unhealthy"
     r"|restarting|exited \([1-9]|not (?:allowed|valid|found|accepted|available)"
     r"|unable to|can(?:not|'t)|could(?: not|n't)"
 )
