@@ -157,8 +157,9 @@ def test_what_only_begins_or_ends_as_its_name_is_hidden(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "PT\nPW\nPY\nXN--3E0B707E\nXN--45BR5CYL",  # a list of words, one of which is a name of passwords
-        "d2i_PKCS8_bio\nd2i_PrivateKey\nd2i_RSA_PSS_PARAMS\nd2i_TS_REQ",
+        # Lists of words, one of which is a name of passwords.
+        "PF\nPG\nPH\nPK\nPL\nPM\nPN\nPR\nPT\nPW\nPY\nXN--3E0B707E\nXN--45BR5CYL",
+        "\nd2i_".join(("", *"ABCDEFGH", "PrivateKey", "RSA_PSS_PARAMS", "TS_REQ")),
         "b32d19f32539f18cec08d1e234e8ad45  usr/bin/pwdx\nb96e8bd4d69265513d4213c86c8258e1  usr/share/man/pwdx.1.gz",
         "application/vnd.apple.pkpass\napplication/x-bzdvi",
         "# CHECK: PASS: shtest-shell :: rm-unicode-0.txt",
@@ -171,7 +172,6 @@ def test_what_only_begins_or_ends_as_its_name_is_hidden(text: str) -> None:
         "#include <boost/spirit/multi_pass.hpp>\n#include <boost/config.hpp>",
         'PWD_REPLY = "257.1"',
         "registerConvertArithToSPIRVPass();\nregisterConvertArmNeon2dToIntrPass();",
-        "pass_cell_arrays:'getset_descriptor'",
         "password_grant: ResourceOwnerPasswordCredentialsGrant",
     ],
 )
@@ -185,6 +185,7 @@ def test_what_resembles_a_name_and_its_value_stays(text: str) -> None:
     [
         "$ cat tokens.csv\napi_token\n{0}\nother",
         "done\n api_token\n-----------\n {0}\n",
+        "PASS_DB_PROD={0}",
         'add("db_password", "{0}")',
         "('joe', 'password', '{0}')",
         'FTP_PASS = "{0}"',
@@ -196,6 +197,11 @@ def test_a_value_in_such_places_is_hidden(text: str) -> None:
     """A line, a call or an element gives it its name (A-452)."""
     value = "q7Zk2mX9vB4t"
     assert value not in redact_text(text.format(value))
+
+
+def test_a_value_on_a_page_is_hidden_below_its_name() -> None:
+    """Two words above the name make it none of a list (A-452)."""
+    assert "q7#Zk2!mX9vB" not in redact_text("name\nann\nsecret\nq7#Zk2!mX9vB\nregion\neu-west")
 
 
 @pytest.mark.parametrize("encode", [quote, partial(quote, safe=""), quote_plus])

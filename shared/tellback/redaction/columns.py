@@ -32,6 +32,7 @@ _CELL_ENDS: Final = (
 _HEADS: Final = {word: lazy_pattern(word + _CELL_ENDS, re.MULTILINE) for word in WORDS}
 _RULED: Final = lazy_pattern(r"[\s|+:=─━═┼╪╋├┤┡┩╇┌┬┐┏┳┓╞╡└┴┘│┃-]{2,}")
 _WORD: Final = lazy_pattern(r"\s*[\w\"'][^\s=:|]*\s*")
+_WORDS_BEFORE: Final = 8  # lines; a page may have fewer above a name and its value: `user`, `ann`, `password`, `…`
 # `application/vnd.apple.pkpass`, `usr/bin/passwd`
 _FILE: Final = lazy_pattern(r"[^/ ]+/[^/ ]+/|[\w.+-]+/[^/ ]*[.+-]")
 # No name has two hyphens; a key's BEGIN line does.
@@ -114,7 +115,7 @@ def value_lines(
         cells = None if table is None else _cells_of(table, line)
         if table is None or cells is None:
             table = _table_of(line, names_secret) if number in at else None
-            if table is not None and len(table.names) == 1 and _is_one_of_words(lines[max(0, number - 1) : number + 1]):
+            if table is not None and len(table.names) == 1 and _is_in_list(lines, number):
                 table = None
         elif cells and _holds_secret(table, cells, names_secret):
             found.append(number)
@@ -125,9 +126,10 @@ def value_lines(
     return found, table
 
 
-def _is_one_of_words(lines: Sequence[str]) -> bool:
-    """Return whether a line and that before it are words of a list, of which one looks like a head."""
-    return len(lines) > 1 and all(map(_WORD.fullmatch, lines))
+def _is_in_list(lines: Sequence[str], number: int) -> bool:
+    """Return whether a line that looks like a head is one of a list of words."""
+    first = number - _WORDS_BEFORE
+    return first >= 0 and all(map(_WORD.fullmatch, lines[first : number + 1]))
 
 
 def _holds_secret(table: Table, cells: Sequence[str], names_secret: Callable[[str], bool]) -> bool:
