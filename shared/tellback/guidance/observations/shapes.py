@@ -32,7 +32,7 @@ _LINED: Final = re.compile(r"(?:\.\w{1,8}[\"']?,? (?:at )?|\bon |\()line:? \d{1,
 _RAISED: Final = re.compile(
     r"^\s{0,4}(?:\w{1,60}(?:\.|\\|::)){1,8}[A-Z]\w{0,80}(?:Error|Exception|Failure)\b(?:: [^\n]{0,400}|\s*)$"
     r"|^(?:[A-Z]\w{1,60})?(?:Error|Exception): [^\n]{1,300}(?=\n {0,4}--> )"
-    r"|^[A-Z]\w{2,60}(?:Error|Exception)(?::| in| at) [^\n]{1,300}$",
+    r"|^(?!InputValidationError)[A-Z]\w{2,60}(?:Error|Exception)(?::| in| at) [^\n]{1,300}$",  # Claude Code's own
     re.MULTILINE,
 )
 # In front of a line: a cross, an exclamation mark in brackets, `E:`.
