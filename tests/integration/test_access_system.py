@@ -200,9 +200,12 @@ def test_all_loops_work_under_these_users(
         for process in (beat, flower):
             process.terminate()
             process.wait(20)
-    # `doctor` asks for statistics of the server, types of keys and lengths of queues, and says that it could not.
+    # `doctor` asks for statistics of the server, types of keys and lengths of queues, and says that it could not. It
+    # also asks for the names of teams, and does with those that workers serve.
     refusals = {refusal.partition(":")[0] for refusal in denied(deployment)}
-    assert refusals == {f"{AGENT} command info", f"{AGENT} command type", f"{AGENT} key tbq"}, worker.log()[-3000:]
+    assert refusals == {f"{AGENT} command info", f"{AGENT} command type", f"{AGENT} key tb", f"{AGENT} key tbq"}, (
+        worker.log()[-3000:]
+    )
 
 
 def celery_process(
