@@ -36,6 +36,8 @@ def config(settings: Settings) -> dict[str, Any]:
         "worker_send_task_events": True,
         # A prefetched wake-up would wait behind a long task although another process is free.
         "worker_prefetch_multiplier": 1,
+        # With fewer after a lost connection, a worker that has one task at work may take no other message for minutes.
+        "worker_enable_prefetch_count_reduction": False,
         # Effects are committed to the state's Redis under a fence; losing the broker does not invalidate them.
         "worker_cancel_long_running_tasks_on_connection_loss": False,
         "worker_soft_shutdown_timeout": 30,
