@@ -22,6 +22,8 @@ SHAPES = {
     "trainer fit": "epoch 1\nnn.cuda.SpeicherError: zu viel verlangt",
     "hopper sync": "Fertig. gut=3 fehlgeschlagen=2",
     "kleister run.kl": "acme\\db\\TabelleException: bestellungn",
+    "gnuplod a.gp": '"a.gp" line 4: undefinierte Variable',
+    "perl run.pl": "Kein Vorrat mehr at run.pl line 12.",
     "sqlfluss -f q.sql": "ORA-00942: tabla o vista no existe",
     "python2 run.py": "bash: python2: Kommando nicht gefunden.",
     "mvn -v": "'mvn' \u4e0d\u662f\u5185\u90e8\u6216\u5916\u90e8\u547d\u4ee4",
