@@ -21,7 +21,7 @@ _NAMED: Final = preceded_by(f"{kind}{sign}codes" for kind in _KINDS for sign in 
 _CODE: Final = r"(?=[0-9a-zA-Z-]{0,12}[0-9])[0-9a-zA-Z]{4,12}(?:-[0-9a-zA-Z]{4,12}){0,5}"
 _BYTE: Final = r"(?:0x[0-9a-f]{2}|[01]?[0-9]{1,2}|2[0-4][0-9]|25[0-5])"
 _ARRAY: Final = (  # an index, a sign, up to two brackets of a type or a call, and the one that opens the list
-    r"[\w]{0,24}+(?:\[\w{0,30}+\])?+[ ]?(?=[:={])(?!==)[^\n\[({=]{0,30}+(?:=[^\n\[({=]{0,30}+)?+(?=[\[({])"
+    r"\w{0,24}+(?:\[\w{0,30}+\])?+[ ]?(?=[:={])(?!==)[^\n\[({=]{0,30}+(?:=[^\n\[({=]{0,30}+)?+(?=[\[({])"
     r"(?:[\[({][^\n\[({]{0,20}+){0,2}?[\[({]\]?[ ]?"
 )
 _AHEAD_ARRAY: Final = rf"(?={_ARRAY}(?:0x[0-9a-f]|[0-9]{{1,3}},|\r?$))"

@@ -6,7 +6,7 @@ from typing import Final
 
 from tellback.redaction.values import DOUBT, GIVEN, MIXED_WORD, AnchoredRule, preceded_by
 
-_P: Final = r"[ =][\"']?(?!\$|<|[\d.:]{1,40}(?:/[a-z]{3})?(?![\w]))(?=[^\s0-9]{0,60}+[0-9])[^\s\"'$<-][^\s\"'/]{5}"
+_P: Final = r"[ =][\"']?(?!\$|<|[\d.:]{1,40}(?:/[a-z]{3})?(?!\w))(?=[^\s0-9]{0,60}+[0-9])[^\s\"'$<-][^\s\"'/]{5}"
 _STORES, _PARTS = ("", "src", "dest"), ("store", "key")  # of options of keytool: `-srcstorepass`
 # A program, and its options up to the password: the last of them in the line, since `re` goes back over characters to a
 # fixed text six times as fast as it looks for one after each.

@@ -343,7 +343,7 @@ PLAIN: Final = (
     AnchoredRule("borg-key", "hqlhbGdvcml0aG2", "[0-9A-Za-z+/]{40}"),
     AnchoredRule("slack-token", "xox", "[baprs]-"),
     AnchoredRule("tableau-token", "==:", "(?<=[0-9A-Za-z+/]{22}==:)[0-9A-Za-z]{30}"),
-    AnchoredRule("cargo-token", "cio", r"(?<![\w]cio)[0-9A-Za-z]{32}(?![\w])"),
+    AnchoredRule("cargo-token", "cio", r"(?<!\wcio)[0-9A-Za-z]{32}(?!\w)"),
     AnchoredRule("bearer", "Bearer ", "(?<!.Bearer )"),
     AnchoredRule(
         "bearer",

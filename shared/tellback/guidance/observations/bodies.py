@@ -175,7 +175,7 @@ def _reports_failure(fields: Mapping[str, Any], *, failed: bool) -> bool:
     names = {name.lower(): value for name, value in fields.items()}
     others = sum(name not in load_lexicon().beside_error and _has_content(value) for name, value in names.items())
     unsuccessful = False in (names.get("success"), names.get("ok")) and "id" not in names
-    if (unsuccessful and isinstance(names.get("detail"), str)) or _is_threw(names) or _is_refused_envelope(names):
+    if (unsuccessful and isinstance(names.get("detail"), str)) or _script_threw(names) or _is_refused_envelope(names):
         return True
     results = any(_has_content(names.get(name)) for name in ("data", "result", "results"))
     if others > _MAX_MESSAGE_FIELDS or (results and not failed):
@@ -220,7 +220,7 @@ def _only_detail(names: Mapping[str, Any]) -> bool:
     )
 
 
-def _is_threw(names: Mapping[str, Any]) -> bool:
+def _script_threw(names: Mapping[str, Any]) -> bool:
     """Check for the answer of a browser in whose page a script threw, as of Chrome's protocol."""
     return is_dict(names.get("exceptiondetails"))
 
