@@ -71,7 +71,7 @@ GRID: Final[tuple[tuple[Any, str, tuple[float, ...]], ...]] = (
     (undone, "RESTORES", (2, 3)),
     (undone, "EDITS_FORGOTTEN_AFTER", (8, 16, 32)),
     (reports, "QUIET", (12, 25, 40)),
-    (reports, "QUIET_WHILE_FAILING", (4, 8, 12)),
+    (reports, "QUIET_WHILE_IN_VAIN", (4, 8, 12)),
 )
 
 

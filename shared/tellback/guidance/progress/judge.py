@@ -174,6 +174,8 @@ def _note_action(trail: ProgressTrail, features: CallFeatures, at: int, *, chang
 
 
 def _note_outcome(trail: ProgressTrail, features: CallFeatures, at: int) -> None:
+    if features.failed or features.empty or features.absent:
+        trail.in_vain = at
     if features.failed:
         trail.failing += 1
         trail.failing_since = trail.failing_since or at

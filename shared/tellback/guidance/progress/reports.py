@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -13,11 +14,11 @@ from tellback.guidance.progress.undone import RESTORES, SAME_EDIT
 # Multiples of a kind's threshold at which it is reported again, more firmly; each level once in an evaluation. At
 # twice the threshold, one of two reports was right.
 FIRMER = (1, 3)
-# Calls without a further finding after one: an agent needs some to act on it. 25 is by judgement. With 4 in place of 8,
-# two reports more were right and none was false, and four of five folds choose it; with 0 to 2, two more again.
-QUIET = 25
-QUIET_WHILE_FAILING = 4
-FAILING = ("same_output", "same_failure", "undone_edit", "failing_tool", "worse_tests", "same_edit", "empty_searches")
+# Calls without a further finding after one: an agent needs some to act on it, and one whose calls succeed is told one
+# thing in 25 calls. With 8 in place of 4, two right reports go and no false one does.
+QUIET: Final = 25
+QUIET_WHILE_IN_VAIN: Final = 4
+IN_VAIN: Final = ("same_output", "undone_edit", "same_edit")  # although no call failed or found nothing
 
 
 def first_reportable(trail: ProgressTrail, found: Iterable[StuckFinding | None]) -> StuckFinding | None:
@@ -46,8 +47,8 @@ def _key(finding: StuckFinding) -> str:
 
 
 def _may_speak(trail: ProgressTrail, finding: StuckFinding) -> bool:
-    fails = finding.kind in FAILING or (finding.kind == "same_call" and finding.detail)
-    quiet = QUIET_WHILE_FAILING if fails and not _in_another_way(finding, trail.finding) else QUIET
+    succeeds = trail.in_vain <= trail.spoken and finding.kind not in IN_VAIN
+    quiet = QUIET if succeeds or _in_another_way(finding, trail.finding) else QUIET_WHILE_IN_VAIN
     return not trail.spoken or finding.at - trail.spoken >= quiet
 
 

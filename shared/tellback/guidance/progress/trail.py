@@ -101,6 +101,7 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     home: str = ""
     heard: int = 0
     scripts: dict[str, list[str]] = {}
+    in_vain: int = 0
     failing: int = 0
     failing_since: int = 0
     paths: dict[str, int] = {}
