@@ -192,14 +192,15 @@ def test_a_bad_system_costs_its_own_work_and_is_reported(tb: Tellback, runtime: 
     assert error.startswith(f"{bad}: ")
 
 
-def test_systems_that_hang_cannot_hold_a_batch(tb: Tellback, runtime: Runtime) -> None:
+def test_a_system_that_hangs_costs_the_turns_behind_it_no_other_system(tb: Tellback, runtime: Runtime) -> None:
     turns = [opened(tb) for _ in range(8)]
     for turn in turns:
         turn.finish(llm_response=LlmResponse(text="42"))
-    apply(tb, runtime, systems=f"{SYSTEMS}HangingSystem", system_timeout=0.1, consumer_lease=0.8)
-    assert len(delivered_now(tb)) == 8
-    errors = [error for turn in turns for error in routed(tb, turn)["errors"]]
-    assert any("used up their time" in error for error in errors)
+    apply(tb, runtime, systems=f"{SYSTEMS}HangingSystem,{SYSTEMS}Signs", system_timeout=0.1, consumer_lease=0.8)
+    assert [text for _, _, text in sent(tb)] == ["42 (signed)"] * 8
+    first, *others = [routed(tb, turn)["errors"] for turn in turns]
+    assert "did not return within 0.1 s" in first[0]
+    assert all("hung at an earlier turn" in error for [error] in others)
 
 
 def test_an_entry_that_comes_again_is_processed_by_our_systems_alone(tb: Tellback, runtime: Runtime) -> None:

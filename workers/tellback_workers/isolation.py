@@ -258,14 +258,16 @@ class IsolatedInvoker:
 class SystemTimeLimit:
     """Calls the custom systems of one batch, each within a time limit and all within a budget.
 
-    A step that hangs is interrupted, its output is discarded, and `sys.exit` counts as a failure.
+    A step that hangs is interrupted, its output is discarded, and `sys.exit` counts as a failure. The system is not
+    called for the batch's later turns: it would use up the time of the other systems.
     """
 
     def __init__(self, *, timeout: float, budget: float) -> None:
         self._timeout = timeout
         self._left = budget
+        self._hung: set[str] = set()
 
-    def __call__(self, _system: AgentSystem, step: Callable[[], None]) -> None:
+    def __call__(self, system: AgentSystem, step: Callable[[], None]) -> None:
         """Run the step.
 
         Raises:
@@ -273,10 +275,14 @@ class SystemTimeLimit:
         """
         if self._left <= 0:
             raise SystemStopped("was not run: the systems of these turns have used up their time")
+        if system.name in self._hung:
+            raise SystemStopped("was not run: it hung at an earlier turn of the same batch")
         start = clock.monotonic()
         try:
             call_within(min(self._timeout, self._left), step)
         except ProviderFailure as failure:
+            if isinstance(failure, ProviderTimeout):
+                self._hung.add(system.name)
             raise SystemStopped(str(failure)) from failure.__cause__
         finally:
             self._left -= clock.monotonic() - start
