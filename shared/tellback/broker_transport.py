@@ -278,6 +278,20 @@ class _TaskGuard:
 
         return cast("Any", super()).basic_consume(queue, no_ack, guarded, *args, **kw)
 
+    def _get_pool(self, *args: Any, **options: Any) -> Any:
+        """Open the pool of this channel's Redis connections.
+
+        Celery closes a lost connection while another thread may still use its channel. kombu then raises an
+        `AttributeError`, which nobody takes for a lost connection.
+        """
+        try:
+            return super()._get_pool(*args, **options)  # type: ignore[misc]  # mixed in
+        except AttributeError as error:
+            transport = cast("Any", self).connection
+            if transport is not None and transport.client is not None:
+                raise
+            raise exceptions.ConnectionError("this connection to the broker was closed by another thread") from error
+
     def _brpop_read(self, **options: Any) -> Any:
         """Read the next message of a queue; kombu decodes it here and offers no other place to reject it."""
         with _rejecting():

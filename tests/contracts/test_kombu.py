@@ -83,6 +83,15 @@ def test_a_broadcast_that_kombu_cannot_decode_is_rejected_and_the_next_one_is_de
     assert received == [{"good": 1}]
 
 
+def test_a_channel_whose_connection_another_thread_closed_has_lost_it(connection: Connection) -> None:
+    """Kombu raises an `AttributeError`, which nobody takes for a lost connection."""
+    channel: Any = connection.channel()
+    channel.queue_declare(QUEUE)
+    connection.collect()  # as Celery does with a lost one while a task at work in another thread has its channel
+    with pytest.raises(broker_transport.BROKER_ERRORS, match="closed by another thread"):
+        channel.queue_declare(QUEUE)
+
+
 def test_doctor_counts_a_queue_as_kombu_does(connection: Connection, database: Database) -> None:
     """Kombu keeps a list for each step of the priority, whose names doctor has to know: a host has no kombu."""
     queue = Queue(QUEUE, Exchange(QUEUE), routing_key=QUEUE)
