@@ -15,9 +15,15 @@ import pytest
 from tellback import Tellback
 from tellback.commands.runner import OVERDUE
 from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.job_keys import ANY_POOL
+from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.keys import Layout
 from tellback.state.records import Records
 from tellback_workers.lease_heartbeat import NOT_RENEWED
 from tests.support.commands import DEAD_WITHIN, LEASE, alive, brisk
+from tests.support.jobs import CommandQueue
+from tests.support.lost_replies import lossy_link
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers
@@ -178,3 +184,19 @@ def test_a_record_file_that_is_held_costs_the_next_command_nothing(
         held_until = time.monotonic() + LEASE
         wait_until(lambda: time.monotonic() >= held_until, "the next one's lease has run out")
     assert [job.wait(timeout=HANGS).error for job in jobs] == [None] * 3
+
+
+@pytest.mark.usefixtures("_emptied")
+def test_a_loss_whose_reply_was_lost_has_its_next_attempt_woken(database: Database, redis_server: RedisServer) -> None:
+    """The call that came again found no lease, so that the next attempt waited ten seconds for the sweep of queues."""
+    layout = Layout("default", 1)
+    with lossy_link(redis_server.port) as link:
+        jobs = Jobs(Database(link.url), layout)
+        CommandQueue(database, layout).put("s", "c1", on_lost="retry")
+        assert jobs.lease(JobClaimant(ANY_POOL, seconds=0.001, worker="w@test", host="h")) is not None
+        [lost] = wait_until(jobs.overdue, "the lease has run out", timeout=2)
+        assert not jobs.mark_lost(lost, 60), "the script is known now"
+        link.losing = link.once = True
+        assert jobs.mark_lost(lost), "so that the sweep wakes a worker"
+        assert link.lost == 1
+    assert [record.command_id for record in Records(database, layout).last("s")] == ["c1"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 from redis.exceptions import ResponseError
@@ -12,12 +12,15 @@ from tellback import Tellback
 from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.job_keys import ANY_POOL
+from tellback.state.job_losses import AbsentHosts
 from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import Layout, Shard
 from tellback.state.records import Records
 from tellback_workers.loops import consumer_of
 from tellback_workers.runtime import Runtime
+from tests.support.interleaving import Interrupted
 from tests.support.jobs import AUTHOR, CommandQueue, submission
+from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 
@@ -108,6 +111,22 @@ def test_a_command_that_is_not_cancelled_stays_queued(database: Database, one: L
     with broken(database, one.shard(0), name):
         tried(lambda: jobs.cancel(submission("s", ids[0]), AUTHOR))
     assert sorted([*leased(jobs), *recorded(database, one)]) == sorted(ids)
+
+
+@pytest.mark.parametrize("name", ["pools", "clock"])
+def test_a_command_that_is_not_abandoned_stays_queued(
+    database: Database, one: Layout, redis_server: RedisServer, name: str
+) -> None:
+    """The key changes after the sweep has read the queue; the command left it without a record."""
+    CommandQueue(database, one).put("s", "job", host="gone")
+    with ExitStack() as later:
+        meanwhile = Interrupted(
+            redis_server.url, "HGET", lambda: later.enter_context(broken(database, one.shard(0), name))
+        )
+        AbsentHosts(meanwhile, one).abandon(0)
+        assert meanwhile.interrupted
+    assert AbsentHosts(database, one).abandon(0) == {"gone": ["job"]}
+    assert recorded(database, one) == ["job"]
 
 
 def test_a_queue_whose_order_is_gone_keeps_its_lifetime(database: Database, one: Layout) -> None:

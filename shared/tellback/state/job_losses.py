@@ -19,6 +19,7 @@ from redis import exceptions
 
 from tellback.commands.record import CommandAttempt, record_without_run
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
+from tellback.contracts.message import new_event_id
 from tellback.log import get_logger
 from tellback.state.database import Database, small_write
 from tellback.state.job_keys import ANY_POOL, PRIORITIES, command_keys, pool_of, queue_of, stored_record
@@ -146,6 +147,7 @@ def losing(lost: Lost, record: CommandRecord, watch: float = 0.0, token: str = "
         attempt=lost.attempt.number + 1,
         grace_ms=round(watch * 1000),
         token=token,
+        call=token or new_event_id(),
         on_lost=submitted.on_lost,
     )
 
@@ -223,7 +225,7 @@ class AbsentHosts:
             )
             try:
                 was_abandoned = self._db.run(abandoned)
-            except exceptions.ResponseError as error:  # the session's records have another type: the others go on
+            except exceptions.ResponseError as error:  # a key has another type: the others go on
                 _logger.error("job.not_recorded", command_id=command_id, reason=str(error))  # noqa: TRY400 - its text says all
                 continue
             if was_abandoned:

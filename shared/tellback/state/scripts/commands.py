@@ -100,7 +100,7 @@ def mark_job_lost(
     *,
     job: str, next_job: str, jobs: str, records: str, command_id: str, record: str | bytes, history: str | bytes,
     next_id: str, session: str, pool: str, priority: int, spec: str | bytes, attempt: int, grace_ms: int, token: str,
-    on_lost: str,
+    call: str, on_lost: str,
 ) -> ScriptCall:
     """Declare a running command lost if its lease has expired."""
     keys: list[str] = [
@@ -108,7 +108,7 @@ def mark_job_lost(
         "recorded", "hist"), *of_shard(job, "running", "pools", "cmdstats", "clock"),
     ]
     args: list[Arg] = [
-        command_id, record, history, next_id, session, pool, priority, spec, attempt, grace_ms, token, on_lost,
+        command_id, record, history, next_id, session, pool, priority, spec, attempt, grace_ms, token, call, on_lost,
     ]
     return _mark_job_lost.call(keys, args)
 

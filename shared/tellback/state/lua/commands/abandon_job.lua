@@ -19,6 +19,7 @@ check_records(keys.records)
 if redis.call('GET', keys.absent) ~= arg_since then
   return 0
 end
+check_queue(keys)
 if redis.call('HGET', keys.job, 'state') ~= 'queued' or not dequeue(keys, arg_member, arg_pool) then
   return 0
 end

@@ -16,15 +16,17 @@
 --   grace_ms int: between the first sight of the expired lease and the loss; after an outage of Redis every lease has
 --     expired, and workers that are alive renew within it; 0 decides at once
 --   token str: of a worker that gives its own lease up, which need not have expired; '' if a sweep asks
+--   call str: an id of this call and its retries
 --   on_lost str: as in enqueue_job
 -- returns: 'ok' | 'held'.
 -- @include jobs
 local until_ms = redis.call('ZSCORE', key_running, arg_command_id)
 local clock = observed() -- by the sweep a moment ago; the server's own clock may have stepped since
 local job = redis.call('HMGET', key_job, 'state', 'overdue', 'token', 'finished')
-if arg_token ~= '' and job[4] == arg_token then
-  return 'ok' -- a retry of the call that gave the lease up
-elseif arg_token ~= '' and job[3] ~= arg_token then
+if job[4] == arg_call then
+  return 'ok' -- a retry of the call that stored the record
+end
+if arg_token ~= '' and job[3] ~= arg_token then
   return 'held'
 end
 if not until_ms or (arg_token == '' and tonumber(until_ms) > clock) then
@@ -45,9 +47,7 @@ if job[1] ~= 'running' then
 end
 local stopped = redis.call('EXISTS', key_stop) == 1
 redis.call('DEL', key_stop)
-if arg_token ~= '' then
-  redis.call('HSET', key_job, 'finished', arg_token)
-end
+redis.call('HSET', key_job, 'finished', arg_call)
 local keys = { job = key_job, records = key_records, recorded = key_recorded, done = key_done, hist = key_hist,
   stats = key_cmdstats }
 store_record(keys, arg_record, arg_history, 'lost')
