@@ -32,7 +32,7 @@ BACKOFF: Final = Backoff(0.005, longest=0.1)
 
 AT_ONCE: Final = 4  # redirections without a delay; two nodes that name each other would be asked without one
 
-SILENT_SECONDS: Final = 5.0  # after a call that a node did not answer; then the next one tries
+SILENT_SECONDS: Final = 5.0  # after a call that a node did not answer; then it is asked again
 
 LOST_RETRIES: Final = 2  # of a call whose connection was lost, as on one server
 
@@ -176,8 +176,25 @@ class ClusterConnections:
         return [self._pool(address) for address in dict.fromkeys(self._primaries.values())]
 
     def answers(self, slot: int) -> bool:
-        """Check whether the primary of a slot answered its last call, or may answer the next one."""
-        return not self._is_silent(self._primary(slot, clock.monotonic() + (self._seconds or REPEAT_SECONDS)))
+        """Check whether the primary of a slot answered its last call; one that did not is asked again by a thread."""
+        address = self._primary(slot, clock.monotonic() + (self._seconds or REPEAT_SECONDS))
+        if address not in self._silent:
+            return True
+        if not self._is_silent(address):
+            self._note_silent(address)  # so that no other caller begins a second thread
+            # Not by this caller: a node that hangs held up each process for five seconds, again and again.
+            threading.Thread(target=self._ask_again, args=(address,), name="tellback-ask-again", daemon=True).start()
+        return False
+
+    def _ask_again(self, address: NodeAddress) -> None:
+        try:
+            with self._pool(address).sent([("CLUSTER", "SLOTS")]) as read:
+                read()
+        except _UNANSWERED:
+            self._note_silent(address)
+            self._primaries = {}  # another node may serve its slots by now
+        else:
+            self._silent.pop(address, None)
 
     def _run_everywhere(self, command: Command) -> Any:
         replies = [pool.run_all([command])[0] for pool in self.each_primary()]
