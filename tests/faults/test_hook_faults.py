@@ -67,7 +67,6 @@ NO_EVENTS: Final = {
     + b'{"a":' * 50_000
     + b"1"
     + b"}" * 50_001,
-    "an unknown event": json.dumps(tool_event(hook_event_name="Unheard")).encode(),
 }
 
 

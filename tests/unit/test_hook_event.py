@@ -54,6 +54,15 @@ def test_parameters_and_results_are_those_that_a_client_publishes(params: dict[s
         assert invoked.result is None
 
 
+@pytest.mark.parametrize("named", [None, "AfterTool", "", 7, "post-tool-use"])
+def test_an_event_whose_name_is_not_ours_is_that_of_the_command_line(named: object) -> None:
+    """Another program's name for a tool's call hid the call, whatever the command line said."""
+    raw = json.dumps(tool_event(hook_event_name=named)).encode()
+    read = read_event(raw, "PostToolUse")
+    assert (read.name, read.call and read.call["tool"]) == ("PostToolUse", "Bash")
+    assert read_event(raw, "SessionStart").name == "SessionStart"
+
+
 @pytest.mark.bulk
 @pytest.mark.parametrize("size", [100, 70_000, MAX_CHARS_READ, MAX_CHARS_READ + 10, 3 * MAX_CHARS_READ])
 def test_long_texts_are_cut_as_a_client_cuts_them(size: int) -> None:

@@ -16,7 +16,7 @@ import pytest
 from tellback.cli import entry
 from tellback.errors import ConfigurationError
 from tellback.hook import installation
-from tellback.hook.process import EVENTS
+from tellback.hook.options import EVENTS
 from tests.support.hooks import PROGRAM
 
 OTHERS: dict[str, Any] = {

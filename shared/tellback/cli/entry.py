@@ -18,7 +18,7 @@ def main() -> None:
     """Run `tellback`."""
     _replace_closed_streams()
     if sys.argv[1:2] == ["hook"] and len(sys.argv) > 2:
-        from tellback.hook.process import EVENTS
+        from tellback.hook.options import EVENTS
         from tellback.hook.process import main as handle
 
         if sys.argv[2] in EVENTS and not {"--help", "-h"} & set(sys.argv[3:]):

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from tellback.contracts.limits import HOOK_ID, MAX_NAME_CHARS, MAX_SESSION_CHARS, SCHEMA_VERSION
 from tellback.errors import InvalidInput
+from tellback.hook.options import EVENTS
 from tellback.names import agent_evaluation
 from tellback.redaction import Redactor
 from tellback.truncation import (
@@ -42,7 +43,7 @@ class HookEvent(NamedTuple):
 
 
 def read_event(raw: bytes, name: str) -> HookEvent:
-    """Parse an event; `name` is the one from the command line, used if the JSON has none.
+    """Parse an event; `name` is the one from the command line, used if the JSON has none that Tellback knows.
 
     Raises:
         InvalidInput: it is not the JSON of an event.
@@ -59,7 +60,8 @@ def read_event(raw: bytes, name: str) -> HookEvent:
     session = _text_field(given, "session_id")
     if not session or len(session) > MAX_SESSION_CHARS:
         raise InvalidInput(f"session_id is not a text of 1 to {MAX_SESSION_CHARS} characters")
-    name = _text_field(given, "hook_event_name") or name
+    named = _text_field(given, "hook_event_name")
+    name = named if named in EVENTS.values() else name  # other programs have names of their own for the same events
     agent = _text_field(given, "agent_id")
     evaluation = agent_evaluation(session[-MAX_NAME_CHARS:], agent, MAX_NAME_CHARS)
     call = _tool_call_fields(given, name) if name in TOOL_EVENTS else None

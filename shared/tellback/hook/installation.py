@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from tellback.errors import ConfigurationError
-from tellback.hook.process import EVENTS
+from tellback.hook.options import EVENTS
 from tellback.hook.programs import CLAUDE_CODE, AgentProgram, event_of_command
 
 BACKUP: Final = ".before-tellback"

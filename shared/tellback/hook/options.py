@@ -32,6 +32,17 @@ from tellback.errors import ConfigurationError
 from tellback.names import check_data_dir, check_team
 from tellback.small_files import read_file
 
+EVENTS: Final = {  # name on the command line -> name in the agent's JSON
+    "session-start": "SessionStart",
+    "user-prompt-submit": "UserPromptSubmit",
+    "pre-tool-use": "PreToolUse",
+    "post-tool-use": "PostToolUse",
+    "post-tool-use-failure": "PostToolUseFailure",
+    "subagent-start": "SubagentStart",
+    "subagent-stop": "SubagentStop",
+    "stop": "Stop",
+}
+
 FLAGS: Final = {
     "--prompt": "prompt",
     "--config": "hook_config",

@@ -11,18 +11,9 @@ from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from tellback.hook.failure_log import log_failure
+from tellback.hook.options import EVENTS
 from tellback.process_privacy import forbid_dumps
 
-EVENTS: Final = {  # name on the command line -> name in the agent's JSON
-    "session-start": "SessionStart",
-    "user-prompt-submit": "UserPromptSubmit",
-    "pre-tool-use": "PreToolUse",
-    "post-tool-use": "PostToolUse",
-    "post-tool-use-failure": "PostToolUseFailure",
-    "subagent-start": "SubagentStart",
-    "subagent-stop": "SubagentStop",
-    "stop": "Stop",
-}
 MOST_BYTES: Final = 64 << 20  # of standard input
 STDIN_SECONDS: Final = 2.0  # without a byte: an agent that keeps the pipe open must not keep the hook alive
 
