@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from tellback import Settings, Tellback, connect
-from tellback.cli.signal_file import FileCursor, FilePosition
+from tellback.cli import signal_publishing
+from tellback.cli.signal_file import FileCursor, FilePosition, SignalLine
 from tests.support.redis_server import RedisServer
 from tests.support.signal_files import counted, line, run, summary
 from tests.support.signals import Angles, Bench, item
@@ -87,6 +88,17 @@ def test_a_run_that_died_after_publishing_goes_on_and_counts_each_line_once(
     found = summary(run(settings, file, "--json"))
     assert (found["published"], found["skipped"]) == (700, 1_000)
     assert counted(tb, bench) == 1_700
+
+
+def test_standard_input_that_is_stopped_before_its_first_line_is_not_called_published(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_source: object) -> Iterator[SignalLine]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(signal_publishing, "read_lines", interrupt)
+    stopped = run(settings, "-")
+    assert (stopped.exit_code, stopped.stderr) == (130, "tellback: stopped; the first lines may be published\n")
 
 
 def _has_published(process: subprocess.Popen[bytes], lines: Callable[[], int], least: int) -> bool:

@@ -43,6 +43,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def project(tmp_path: Path) -> Path:
     """A project with its own runner."""
     folder = tmp_path / "project"
+    folder.mkdir()
     write_files(folder, render_project_files(RunnerOptions()), force=False)
     return folder
 
@@ -217,6 +218,9 @@ def test_nothing_is_overwritten_unless_asked_and_a_dry_run_writes_nothing(tmp_pa
     assert (dry.returncode, folder.exists()) == (0, False)
     assert "def load(" in dry.stdout
     assert "# Run commands with feedback" in dry.stdout
+    missing = tool("init-runner", str(folder))  # a typing mistake, most likely: it made that directory
+    assert (missing.returncode, folder.exists()) == (2, False)
+    assert f"{folder} is not a directory" in missing.stderr
     folder.mkdir()
     (folder / SKILL).write_text("mine")
     refused = tool("init-runner", str(folder))

@@ -149,7 +149,7 @@ def signal(
         try:
             done = publish_file(tb, file, bank=bank, session=session, rejects=rejects, again=again)
         except KeyboardInterrupt:
-            advice = "some lines are published" if str(file) == "-" else "run the same command again to resume"
+            advice = "the first lines may be published" if str(file) == "-" else "run the same command again to resume"
             echo(f"tellback: stopped; {advice}", err=True)
             raise typer.Exit(130) from None
         if why := tb.context.publisher.refusal:

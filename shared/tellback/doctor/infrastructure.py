@@ -128,7 +128,10 @@ def _check_scripts(info: Info) -> DoctorFinding:
 
 def _check_persistence(info: Info) -> DoctorFinding:
     if info.get("aof_enabled") != "1":
-        advice = "a restart of Redis would lose events: set `appendonly yes` and `appendfsync everysec`"
+        advice = (
+            "a restart of Redis would lose events: set `appendonly yes` and `appendfsync everysec`, with which a "
+            "server that is killed may still lose a second or two of answered writes"
+        )
         return wrong("persistence", "the append-only file is off", advice)
     if info.get("aof_last_write_status") != "ok" or info.get("aof_last_bgrewrite_status") != "ok":
         return wrong("persistence", "the last write of the append-only file failed", "check Redis' log and disk space")

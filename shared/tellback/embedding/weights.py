@@ -64,12 +64,12 @@ def find_source(source: ModelSource) -> Path | None:
         return path
     if source.name.startswith(("/", ".", "~")):
         raise ConfigurationError(
-            f"TELLBACK_MODEL names {source.name}, which is not a folder: name the folder of a model"
+            f"the model {source.name} is not a folder: name the folder of a model, by --model or TELLBACK_MODEL"
         )
     # A branch or a tag could move, and banks would silently compare vectors of two different models.
     if not _COMMIT.fullmatch(source.revision):
         raise ConfigurationError(
-            f"TELLBACK_MODEL names {source.name} of the hub, and TELLBACK_MODEL_REVISION is {source.revision!r}: set "
+            f"the model {source.name} is one of the hub, and TELLBACK_MODEL_REVISION is {source.revision!r}: set "
             f"it to the commit that you mean, 40 hex digits from https://huggingface.co/{source.name}/commits/main, so "
             "that the model does not change under your banks"
         )

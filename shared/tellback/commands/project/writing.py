@@ -47,13 +47,14 @@ def write_files(folder: Path, texts: dict[str, str], *, force: bool) -> None:
     """Write the files; without `force` write none if one of them exists.
 
     Raises:
-        InvalidInput: a file exists and `force` is not given, or a file cannot be written.
+        InvalidInput: there is no such folder, a file exists and `force` is not given, or a file cannot be written.
     """
+    if not folder.is_dir():
+        raise InvalidInput(f"{folder} is not a directory: name the directory of your project")
     present = [name for name in texts if os.path.lexists(folder / name)]
     if present and not force:
         raise InvalidInput(f"already in {folder}: {', '.join(present)}; to overwrite, pass --force")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():  # each by a rename: an agent may be running the old script
             fresh = folder / f".{name}.new"
             try:
