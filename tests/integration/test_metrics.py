@@ -79,6 +79,13 @@ def test_a_counter_that_is_no_number_hides_no_other(tb: Tellback, stored: bytes)
     database.command("DEL", today)
 
 
+def test_a_counter_of_a_newer_release_hides_no_other(tb: Tellback) -> None:
+    opened(tb)
+    database, layout = tb.context.database, tb.context.layout
+    database.command("HSET", layout.shard(0).key("turnstats"), "rating:good", 5, "answer:", 1, "plain", 2)
+    assert events(tb)["opened"] == 1
+
+
 def test_turns_are_counted_by_what_became_of_them(tb: Tellback) -> None:
     opened(tb).respond(HELLO)
     opened(tb, message_id="same")
@@ -182,6 +189,13 @@ def test_channels_do_not_multiply_labels(tb: Tellback) -> None:
 
 def _in_channel(tb: Tellback, channel: str) -> None:
     opened(tb, channel=channel).respond(OutgoingResponse.text_only("hello"))
+
+
+def test_channels_of_one_label_are_counted_together(tb: Tellback) -> None:
+    """The one used last alone was counted."""
+    for number in range(3):
+        _in_channel(tb, f"{'c' * 80}{number}")
+    assert value(samples(tb), "outbox_deliveries", channel="c" * 64) == 3
 
 
 def test_counters_are_bounded_whatever_channels_are_called(tb: Tellback) -> None:

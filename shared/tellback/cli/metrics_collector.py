@@ -158,7 +158,8 @@ class TellbackCollector(Collector):
     def _outbox_metrics(self) -> Iterator[Metric]:
         states: dict[str, ChannelState] = {}
         for channel, state in TurnStats(self._tb.context.database, self._tb.context.layout).channels().items():
-            states.setdefault(_label(channel), state)
+            label = _label(channel)
+            states[label] = states[label] + state if label in states else state
         for name, text, read in _CHANNEL_GAUGES:
             family = GaugeMetricFamily(f"tellback_outbox_{name}", text, labels=["channel"])
             for channel, state in states.items():

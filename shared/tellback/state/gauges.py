@@ -123,6 +123,17 @@ class ChannelState:
     waits: float
     unpolled: float | None
 
+    def __add__(self, other: ChannelState) -> ChannelState:
+        """Return the state of both channels as one."""
+        asked = [each.unpolled for each in (self, other) if each.unpolled is not None]
+        return ChannelState(
+            self.conversations + other.conversations,
+            self.deliveries + other.deliveries,
+            self.ambiguous + other.ambiguous,
+            max(self.waits, other.waits),
+            max(asked, default=None),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class TurnGauges:
@@ -151,7 +162,7 @@ class TurnStats:
                 turns[first] += value
             elif what == "delivery":
                 deliveries[first, second] += value
-            else:
+            elif first in ("inf", "sum") or first.isdecimal():  # a newer release may count something else
                 times[what][first] = times[what].get(first, 0) + value
         return TurnCounts(turns, deliveries, {name: _histogram(found) for name, found in times.items()})
 
@@ -178,7 +189,7 @@ class TurnStats:
         for index, channel in enumerate(self._newest_channels()):
             state = self._channel(channel, now, polled.get(channel))
             name = channel if index < CHANNELS else OTHER
-            found[name] = _add_counts(found[name], state) if name in found else state
+            found[name] = found[name] + state if name in found else state
         return found
 
     def _newest_channels(self) -> list[str]:
@@ -216,17 +227,6 @@ class TurnStats:
         return ChannelState(
             conversations, deliveries + conversations - len(queues), ambiguous, (now - oldest) / 1000, unpolled
         )
-
-
-def _add_counts(one: ChannelState, two: ChannelState) -> ChannelState:
-    asked = [each.unpolled for each in (one, two) if each.unpolled is not None]
-    return ChannelState(
-        one.conversations + two.conversations,
-        one.deliveries + two.deliveries,
-        one.ambiguous + two.ambiguous,
-        max(one.waits, two.waits),
-        max(asked, default=None),
-    )
 
 
 def _histogram(found: Mapping[str, int]) -> Histogram:
