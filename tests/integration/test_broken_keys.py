@@ -36,7 +36,7 @@ from tellback.state.sessions import Sessions
 from tests.support.busy_shards import ALL, HOST, OWN, BusyShard, SchedulerVisits
 from tests.support.clocks import later
 from tests.support.jobs import CommandQueue
-from tests.support.signals import Bench, signal
+from tests.support.signals import Bench, item, signal
 from tests.support.tool_calls import calls, publish
 from tests.support.turns import HELLO, opened, sent, state, store
 from tests.support.waiting import wait_until
@@ -245,6 +245,17 @@ def test_a_host_publishes_and_opens_turns_whatever_its_limits_hold(tb: Tellback,
     assert database.command("XLEN", stream_of(tb.context.layout.of("s"), Family.EVENTS)) == 3
     for shard in tb.context.layout.all:
         database.command("DEL", shard.key(name))
+
+
+def test_a_limit_that_is_no_number_costs_no_host_its_work(tb: Tellback, database: Database) -> None:
+    """A tool call, a signal and a user's message raised an error of a script."""
+    shards = tb.context.layout.all
+    for shard in shards:
+        database.command("HSET", shard.key("limits"), "sessions", "many", "banks", "many", "turns", "many")
+    tb.prompt("s", "p").tool_invoked("t")
+    tb.bank("b").signal([item("f", "q")])
+    assert state(opened(tb)) == "open"
+    database.command("DEL", *(shard.key("limits") for shard in shards))
 
 
 def test_a_dead_letter_stays_if_the_audit_log_cannot_name_who_dropped_it(

@@ -9,8 +9,8 @@
 -- @include clock
 -- @include sessions
 local most = redis.pcall('HGET', key_limits, arg_field)
-if type(most) == 'table' then most = false end -- of another type: no limit
-if not most then return 'unlimited' end
+-- of another type, or no number: no limit, which must cost no host its events
+if type(most) == 'table' or not tonumber(most) then return 'unlimited' end
 local now, within = now_ms(), tonumber(arg_within_ms)
 local from = within > 0 and now - within or '-inf'
 local used = redis.call('ZSCORE', key_names, arg_name) or redis.call('ZSCORE', key_others, arg_name)

@@ -30,10 +30,11 @@ if found then
 end
 local allowed = redis.pcall('HMGET', key_limits, 'suspended', 'turns')
 if allowed.err then allowed = {} end -- of another type: no limits must not cost a user the answer
+local most = tonumber(allowed[2]) -- nil, for no limit, also if somebody wrote no number
 if allowed[1] then
   return answer({refused = 'suspended'})
 end
-if allowed[2] and arg_auto ~= '1' and redis.call('ZCARD', key_due) >= tonumber(allowed[2]) then
+if most and arg_auto ~= '1' and redis.call('ZCARD', key_due) >= most then
   return answer({refused = allowed[2]})
 end
 local now = now_ms()
