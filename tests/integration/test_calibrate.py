@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from tellback import Tellback
 from tellback.cli.app import app
+from tellback.embedding.weights import fingerprint
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.settings import Settings
 from tellback.state.bank_models import BankThreshold
@@ -163,14 +164,34 @@ def test_a_bank_of_another_model_is_left_alone(
     fresh = BankThreshold(tb.context.database, layout.of("files"), "files")
     assert fresh.set(0.7, model="angles", dimension=52, weights="one") is None
     assert fresh.set(0.6, model="angles", dimension=52) == 0.7
+    assert fresh.set(0.7, model="/another/folder", dimension=52, weights="one") == 0.6, "the same files"
+    assert fresh.set(0.6, model="angles", dimension=52, weights="one") == 0.7
     with pytest.raises(ConfigurationError, match=r"\(files one\) of \d+ dimensions, .* \(files two\)"):
         fresh.set(0.5, model="angles", dimension=52, weights="two")
-    assert fresh.created_with() == ("angles", 0.6)
+    assert fresh.created_with() == ("angles", "one", 0.6)
     done = run(pairs, "--bank", "b", "--model", "other", settings=settings)
     assert done.exit_code == 2
     assert "uses the model angles, but --model is other" in done.stderr
     assert model.calls == [], "it is reported before the model works"
     assert tb.bank("b").stats().threshold == 0.85
+
+
+def test_a_bank_s_model_may_be_in_another_folder_here(
+    tb: Tellback, pairs: Path, settings: Settings, layout: Layout, model: Angles, tmp_path: Path
+) -> None:
+    """The folder that the bank names is that of another host; the same files were refused under any other name."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    (folder / "model.safetensors").write_text("weights")
+    model.weights = fingerprint(folder)
+    store = BankThreshold(tb.context.database, layout.of("b"), "b")
+    store.set(0.85, model="/srv/there", dimension=model.dimension, weights=model.weights)
+    row = found(run(pairs, "--bank", "b", "--model", folder, "--threshold", "0.9", "--json", settings=settings))
+    assert (row["threshold"], store.created_with()) == (0.9, ("/srv/there", model.weights, 0.9))
+    (folder / "model.safetensors").write_text("others")
+    refused = run(pairs, "--bank", "b", "--model", folder, settings=settings)
+    assert refused.exit_code == 2
+    assert "uses the model /srv/there" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -144,12 +144,22 @@ def _calibrate_bank(
     tb: Tellback, bank: str, labelled: LabelledPairs, file: str, *, model: str | None, threshold: float | None
 ) -> CalibrationReport:
     """Calibrate with the bank's model; a wrong --model fails before minutes of encoding, not after."""
+    begun = _bank_threshold(tb, bank).created_with()
+    if begun is not None:
+        name, weights, _ = begun
+        if model is not None and not _is_model(model, name, weights):
+            raise ConfigurationError(f"bank {bank!r} uses the model {name}, but --model is {model}: omit --model")
+        model = model or name
+    return _calibrate_model(labelled, file, model, threshold)
+
+
+def _is_model(model: str, name: str, weights: str) -> bool:
+    """Check whether --model is the bank's, by its name or, in another folder, by the digest of its files."""
+    from tellback.embedding.weights import fingerprint
     from tellback.signals.models import model_name
 
-    begun = _bank_threshold(tb, bank).created_with()
-    if begun is not None and model is not None and model_name(model) != begun[0]:
-        raise ConfigurationError(f"bank {bank!r} uses the model {begun[0]}, but --model is {model}: omit --model")
-    return _calibrate_model(labelled, file, begun[0] if begun else model, threshold)
+    folder = Path(model).expanduser()
+    return model_name(model) == name or bool(weights and folder.is_dir() and fingerprint(folder) == weights)
 
 
 def _set_threshold(tb: Tellback, bank: str, found: CalibrationReport) -> CalibrationReport:

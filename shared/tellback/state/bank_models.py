@@ -30,10 +30,11 @@ class BankThreshold:
         self._shard = shard
         self.bank = bank
 
-    def created_with(self) -> tuple[str, float] | None:
-        """Return the bank's model and its threshold; None before its first signal or threshold."""
-        model, threshold = self._db.command("HMGET", self._shard.key("bank", self.bank), "model", "threshold")
-        return None if model is None else (model.decode(), float(threshold))
+    def created_with(self) -> tuple[str, str, float] | None:
+        """Return the bank's model, the digest of its files and the threshold; None if it does not exist yet."""
+        fields = ("model", "weights", "threshold")
+        model, weights, threshold = self._db.command("HMGET", self._shard.key("bank", self.bank), *fields)
+        return None if model is None else (model.decode(), (weights or b"").decode(), float(threshold))
 
     def set(self, threshold: float, *, model: str, dimension: int, weights: str = "") -> float | None:
         """Set the threshold that was found for this model; a new bank begins with both.

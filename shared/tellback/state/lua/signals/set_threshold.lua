@@ -21,9 +21,10 @@ if not bank[1] then
   redis.call('ZADD', key_banks, now_ms(), arg_bank_name)
   return {'begun'}
 end
-local theirs = bank[5] or ''
-local files_differ = theirs ~= '' and arg_weights ~= '' and theirs ~= arg_weights
-if bank[2] ~= arg_model or tonumber(bank[3]) ~= tonumber(arg_dimension) or files_differ then
+-- The same files are the same model under any name; if either side has no digest, compare the names.
+local theirs, same = bank[5] or '', bank[2] == arg_model
+if theirs ~= '' and arg_weights ~= '' then same = theirs == arg_weights end
+if not same or tonumber(bank[3]) ~= tonumber(arg_dimension) then
   return {'other', bank[2], bank[3], theirs}
 end
 if tonumber(bank[4]) ~= tonumber(arg_threshold) then
