@@ -139,6 +139,8 @@ def test_limits_are_read(decide: Callable[..., ExecutionSpec]) -> None:
         ("program = []", "unknown field `program`"),
         ("[limits]\nmemory = '1 GB'", "limits.memory: Expected `int | null`, got `str`"),
         ("[limits]\nmemory = 1024", ">= 1048576"),
+        (f"[limits]\ncpu = {1 << 63}", "limits.cpu: Expected `int` <= 9223372036854775807"),  # no command would start
+        ("teams = " + "[" * 5_000, "maximum recursion depth"),
         ("[limits]\nfiles = 3", "unknown field `files`"),
         ("timeout = 0", "timeout: Expected `float` > 0.0"),
         ("directories = []", "directories is empty"),

@@ -76,7 +76,7 @@ def read_policy(path: str) -> PolicyFile:
         return PolicyFile()
     try:
         return _policy(tomllib.loads(Path(path).read_text("utf-8")))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, _Wrong) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, _Wrong) as error:
         raise ConfigurationError(f"TELLBACK_COMMAND_POLICY: {path}: {error}") from error
 
 

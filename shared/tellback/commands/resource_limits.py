@@ -21,6 +21,10 @@ from msgspec import Meta
 
 from tellback import clock
 
+_MAX_LIMIT: Final = (1 << 63) - 1  # the kernel takes no more, and a command would not start
+
+_Limit = Annotated[int, Meta(ge=1, le=_MAX_LIMIT)]
+
 
 class CommandLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The limits of a command, in bytes and seconds; None means no limit.
@@ -28,17 +32,17 @@ class CommandLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     `cpu` and `file` apply to each process, the others to the whole tree of processes.
     """
 
-    memory: Annotated[int, Meta(ge=1 << 20)] | None = None
+    memory: Annotated[int, Meta(ge=1 << 20, le=_MAX_LIMIT)] | None = None
     """Resident memory, shared pages counted for each process; also the private data of each process."""
-    processes: Annotated[int, Meta(ge=1)] | None = None
+    processes: _Limit | None = None
     """Processes that are alive at a time."""
-    output: Annotated[int, Meta(ge=1)] | None = None
+    output: _Limit | None = None
     """Bytes that both streams may print together."""
-    written: Annotated[int, Meta(ge=1)] | None = None
+    written: _Limit | None = None
     """Bytes written in all, to files, pipes and sockets alike."""
-    file: Annotated[int, Meta(ge=1)] | None = None
+    file: _Limit | None = None
     """The size of each file that is written."""
-    cpu: Annotated[int, Meta(ge=1)] | None = None
+    cpu: _Limit | None = None
     """Processor time of each process."""
 
 
