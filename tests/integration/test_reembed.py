@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -227,9 +228,35 @@ def test_the_command_gives_a_bank_another_model(
     assert done.stderr == ""
     again = run(settings, "reembed", "b", "--model", "wider", "--json")
     assert json.loads(again.stdout)["changed"] is False
+    kept = run(settings, "reembed", "b", "--model", "wider", "--threshold", "0.8")
+    assert "its threshold stays 0.7: set one by `tellback calibrate`" in kept.stdout
     missing = run(settings, "reembed", "none")
     assert (missing.exit_code, missing.stderr.count("\n")) == (1, 1)
     assert json.loads(run(settings, "b", "--json").stdout)["model"] == "wider"
+
+
+def test_a_bank_without_clusters_is_not_said_to_have_a_threshold_that_it_does_not_get(
+    tb: Tellback, bench: Bench, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wider(_settings: Settings, _model: str | None) -> Angles:
+        return Wider()
+
+    monkeypatch.setattr(encoder, "encoder_for", wider)
+    tb.bank("b").remember("f", "x@0")
+    tb.flush()
+    bench.consume()
+    done = run(settings, "reembed", "b", "--threshold", "0.7")
+    assert done.stdout.endswith("threshold 0.85\n")
+
+
+def test_a_model_that_does_not_load_is_reported_once(
+    tb: Tellback, bench: Bench, settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log, which a command shows too, said the same before."""
+    signal(tb, bench, [item("f", "x@0")])
+    done = run(settings, "reembed", "b", "--model", str(tmp_path / "none"))
+    assert (done.exit_code, done.stderr.count("is not a folder")) == (1, 1)
+    assert "is not a folder" not in caplog.text
 
 
 def test_a_bank_that_is_called_as_a_command_is_shown_too(tb: Tellback, bench: Bench, settings: Settings) -> None:

@@ -49,7 +49,8 @@ class ModelPreload:
     def _load(self, then: Callable[[], None]) -> None:
         try:
             encoder_for(self._settings).load()
-        except Unavailable:  # logged there; the first signal or recall tries again
+        except Unavailable as error:  # the first signal or recall tries again
+            _logger.error("encoder.failed", reason=str(error))  # noqa: TRY400 - its text says what is wrong
             self.state = "failed"
         else:
             self.state = "loaded"

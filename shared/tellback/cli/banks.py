@@ -224,7 +224,8 @@ def reembed(
             f"{done.former_model} -> {done.model}, threshold {done.threshold:g}"
         )
     else:
-        echo(f"bank {name} already uses the model {done.model}")
+        kept = "" if threshold is None else f"; its threshold stays {done.threshold:g}: set one by `tellback calibrate`"
+        echo(f"bank {name} already uses the model {done.model}{kept}")
 
 
 @contextmanager

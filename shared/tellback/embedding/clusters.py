@@ -321,15 +321,20 @@ class Reembedding:
     def _result(self, part: PendingClusters, held: PendingFacts, target: TargetModel, *, changed: bool) -> Reembedded:
         """Return the result; if only the stored facts had another model, theirs is the former one.
 
-        The threshold stays in that case, since no cluster changed its model.
+        The threshold stays in that case, since no cluster changed its model; one without clusters begins with its
+        model's.
         """
         before = held.info if part.is_done and held.info else part.bank
+        if part.bank is None:
+            threshold = default_threshold(target.model)
+        else:
+            threshold = part.bank.threshold if part.is_done else target.threshold
         return Reembedded(
             bank=self._bank,
             former_model=before.model if before else target.model,
             model=target.model,
             dimension=target.dimension,
-            threshold=part.bank.threshold if part.bank and part.is_done else target.threshold,
+            threshold=threshold,
             clusters=part.clusters,
             facts=held.facts,
             changed=changed,

@@ -229,10 +229,11 @@ class SentenceEncoder:
             about = {"model": self.model, "weights": self.weights, "dimension": self.dimension, "device": self.device}
             _logger.info("encoder.loaded", **about, seconds=seconds)
         except Exception as error:  # whatever a model's files or libraries raise, the signals wait
-            ours = isinstance(error, ConfigurationError)  # its message says what is wrong: no traceback needed
+            ours = isinstance(error, ConfigurationError)  # its message says what is wrong, and reaches every caller
             self._failure = str(error) if ours else f"{type(error).__name__}: {error}"
             self._failed_at = clock.monotonic()
-            _logger.error("encoder.failed", model=self.model, reason=self._failure, exc_info=not ours)  # noqa: TRY400 - see above
+            if not ours:
+                _logger.exception("encoder.failed", model=self.model, reason=self._failure)
 
 
 @dataclass(frozen=True, slots=True)
