@@ -106,6 +106,30 @@ def test_until_the_switch_all_goes_on_with_the_old_model(
     assert found(tb, new, "y")[0] == ("moves", "y")
 
 
+def test_a_fact_that_is_forgotten_while_its_bank_gets_another_model_does_not_come_back(
+    tb: Tellback, bench: Bench, new: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old model's worker could not store it, forgot it, and left it to be stored by the new one's."""
+    store_texts(tb, bench, {"other": "y"})
+    encode, switched = Angles.encode, list[bool]()
+
+    def meanwhile(self: Angles, texts: Sequence[str]) -> Vectors:
+        if not switched:
+            switched.append(True)
+            job(tb, layout).run()
+        return encode(self, texts)
+
+    monkeypatch.setattr(Angles, "encode", meanwhile)
+    bank = tb.bank("b")
+    bank.remember("f", "x")
+    bank.forget("f")
+    tb.flush()
+    bench.consume()
+    new.consume()
+    assert switched
+    assert [fact.fact_id for fact in FactStore(tb.context.database, layout.of("b"), "b").newest(9)] == ["other"]
+
+
 def test_a_text_that_is_stored_again_before_the_switch_is_embedded_again(
     tb: Tellback, bench: Bench, new: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:

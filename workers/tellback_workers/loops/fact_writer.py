@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 from tellback.contracts.signals import FactForgotten, FactRemembered
 from tellback.embedding.clusters import ClusterCache
@@ -99,15 +99,16 @@ class FactWriter:
 
     def _run_calls(self, lease: Lease, calls: Sequence[tuple[str, ScriptCall]], model: FactModel) -> list[Exception]:
         refused: dict[str, Exception] = {}
-        replies: list[Any] = []
         # A round trip for each run of one script: if Redis has forgotten one of two, its calls run after the other's
-        for _, run in groupby((call for _, call in calls), key=lambda call: call.script):
-            replies += self._clusters.database.run_all(list(run))
-        for (bank, _), reply in zip(calls, replies, strict=True):
-            try:
-                check_written(reply, bank, model)
-            except ModelMismatch as error:
-                refused[bank] = self._note_mismatch(lease, bank, error)
+        for _, run in groupby(calls, key=lambda each: each[1].script):
+            # A bank may have got another model since it was checked. What it is to forget waits behind what it refused.
+            sent = [(bank, call) for bank, call in run if bank not in refused]
+            replies = self._clusters.database.run_all([call for _, call in sent])
+            for (bank, _), reply in zip(sent, replies, strict=True):
+                try:
+                    check_written(reply, bank, model)
+                except ModelMismatch as error:
+                    refused[bank] = self._note_mismatch(lease, bank, error)
         return list(refused.values())
 
     def _embed(
