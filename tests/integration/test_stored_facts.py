@@ -14,11 +14,13 @@ from tellback.contracts.codec import decode
 from tellback.contracts.limits import MAX_FIELD_BYTES
 from tellback.contracts.signal_types import SignalType
 from tellback.embedding.recall import FactSearch
-from tellback.errors import InvalidInput, Timeout
+from tellback.errors import InvalidInput, Timeout, Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.keys import stream_of
+from tellback.state.keys import Layout, stream_of
+from tellback.state.stored_facts import FactStore
+from tests.support.busy_server import kept_busy
 from tests.support.redis_server import RedisServer
 from tests.support.signals import Angles, Bench, serving, signal
 from tests.support.stored_facts import found, ids, remembered, store
@@ -276,6 +278,13 @@ def test_the_search_agrees_with_a_recomputation_from_all_texts(tb: Tellback, ben
         exact = dict(zip(held, (rows @ query).tolist(), strict=True))
         assert [cosine for _, cosine in near] == pytest.approx(sorted(exact.values(), reverse=True)[:10], abs=1e-6)
         assert all(cosine == pytest.approx(exact[fact_id], abs=1e-6) for fact_id, cosine in near)
+
+
+def test_a_search_of_a_server_that_is_busy_is_unavailable(database: Database, redis_server: RedisServer) -> None:
+    """It counted as one of facts that another model has, and was made again and again."""
+    store_of_b = FactStore(database, Layout("default", 1).of("b"), "b")
+    with kept_busy(redis_server.url), pytest.raises(Unavailable):
+        store_of_b.nearest("id", b"", 1)
 
 
 def test_a_recall_waits_for_the_newest_fact_whichever_thread_remembered_it(

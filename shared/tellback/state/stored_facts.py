@@ -178,7 +178,9 @@ class FactStore:
         """Return the facts of highest cosine, best first, of kind `set`; None if the facts' id is no longer `id_`."""
         effort = max(SEARCH_EFFORT, 2 * count)
         search = ("VSIM", self._key("factset"), "FP32", vector, "WITHSCORES", "COUNT", count, "EF", effort)
-        flat, now = self._db.pipeline([search, ("HGET", self._key("factinfo"), "id")], raise_on_error=False)
+        flat, now = self._db.run_each([], [search, ("HGET", self._key("factinfo"), "id")])
+        if isinstance(now, Exception):
+            raise now
         if now != id_.encode():  # another model, perhaps of another dimension, took over before the search
             return None
         if isinstance(flat, Exception):
