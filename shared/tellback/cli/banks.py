@@ -336,7 +336,7 @@ def _forget_fact(tb: Tellback, bank: str, fact_id: str) -> None:
         if not store.texts([check_id(fact_id, "fact_id")]):  # no refusal: a worker may be about to store it
             echo(f"tellback: bank {bank} stores no fact {fact_id} now; check both names", err=True)
     tb.bank(bank).forget(fact_id)
-    _flush_published(tb, f"fact {fact_id} will be deleted from bank {bank}; its scores stay")
+    _flush_published(tb, f"fact {fact_id} will be deleted from bank {bank}", "; its scores stay")
 
 
 def _list_facts(tb: Tellback, bank: str, limit: int, *, as_json: bool) -> None:
@@ -358,8 +358,8 @@ def _read_stdin() -> str:
         raise InvalidInput(f"standard input is not UTF-8: byte {error.start + 1}") from None
 
 
-def _flush_published(tb: Tellback, done: str) -> None:
+def _flush_published(tb: Tellback, done: str, then: str = "") -> None:
     tb.flush()
     if why := tb.context.publisher.refusal:
         echo(f"tellback: {why}. The change is saved on this host's disk; the next client sends it", err=True)
-    echo(f"{done} once a worker applies the change")
+    echo(f"{done} once a worker applies the change{then}")
