@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Final, NamedTuple
 
 from tellback.names import Family
 from tellback.state.database import Command, Database
@@ -184,12 +185,14 @@ class TurnStats:
     def channels(self) -> dict[str, ChannelState]:
         """Return the outboxes of the 100 channels used last; all others count as one, `other`."""
         outbox = Outbox(self._db, self._layout, OutboxLimits(lease_ms=1, attempts=1, retry_ms=1, hold_ms=1))
-        polled, now = outbox.last_polls(), self._db.now_ms()
+        polled, now, ahead = outbox.last_polls(), self._db.now_ms(), skews(self._db, self._layout.all)
         found: dict[str, ChannelState] = {}
-        for index, channel in enumerate(self._newest_channels()):
-            state = self._channel(channel, now, polled.get(channel))
-            name = channel if index < CHANNELS else OTHER
-            found[name] = found[name] + state if name in found else state
+        names = self._newest_channels()
+        for start in range(0, len(names), CHANNELS):  # each page in two round trips; there may be 1,000 a shard
+            page = names[start : start + CHANNELS]
+            for channel, state in zip(page, self._states(page, now, ahead, polled), strict=True):
+                name = OTHER if start else channel
+                found[name] = found[name] + state if name in found else state
         return found
 
     def _newest_channels(self) -> list[str]:
@@ -202,31 +205,57 @@ class TurnStats:
                 used[name] = max(at, used.get(name, 0.0))
         return sorted(used, key=lambda channel: (-used[channel], channel))
 
-    def _channel(self, channel: str, now: int, asked: int | None) -> ChannelState:
+    def _states(
+        self, channels: Sequence[str], now: int, ahead: Sequence[int], polled: Mapping[str, int]
+    ) -> Iterable[ChannelState]:
+        indexes = self._read_indexes(channels)
+        queues = [queue for index in indexes for queue in index.queues]
+        lengths = dict(zip(queues, read_each(self._db, [("LLEN", queue) for queue in queues]), strict=True))
+        for channel, index in zip(channels, indexes, strict=True):
+            deliveries = sum(readable("queue", [lengths[queue] for queue in index.queues], reply_of))
+            oldest = min([now, *(at + ahead[shard] for shard, at in index.firsts.items())])
+            asked = polled.get(channel)
+            yield ChannelState(
+                index.conversations,
+                deliveries + index.conversations - len(index.queues),
+                index.ambiguous,
+                (now - oldest) / 1000,
+                None if asked is None else max(0.0, (now - asked) / 1000),
+            )
+
+    def _read_indexes(self, channels: Sequence[str]) -> list[_ChannelIndex]:
         shards = self._layout.all
         commands: list[Command] = []
-        for shard in shards:
+        for channel, shard in product(channels, shards):
             out = shard.key("out", channel)
             commands += [
                 ("ZCARD", out),
                 ("ZCARD", shard.key("ambiguous", channel)),
                 ("ZRANGE", out, 0, CONVERSATIONS - 1, "WITHSCORES"),
             ]
-        conversations, ambiguous, queues = 0, 0, list[str]()
-        oldest, ahead = now, skews(self._db, shards)
-        replies: Sequence[Any] = self._db.pipeline(commands)
-        for shard, (count, shard_ambiguous, flat) in zip(
-            shards, zip(replies[::3], replies[1::3], replies[2::3], strict=True), strict=True
-        ):
-            conversations, ambiguous = conversations + count, ambiguous + shard_ambiguous
-            oldest = min([oldest, *(whole(at) + ahead[shard.index] for at in flat[1:2])])
-            queues += [shard.key("outq", channel, name) for name in names_of("conversation", flat[::2])]
-        lengths = read_each(self._db, [("LLEN", queue) for queue in queues])
-        deliveries = sum(readable("queue", lengths, reply_of))
-        unpolled = None if asked is None else max(0.0, (now - asked) / 1000)
-        return ChannelState(
-            conversations, deliveries + conversations - len(queues), ambiguous, (now - oldest) / 1000, unpolled
-        )
+        replies = iter(self._db.pipeline(commands))
+        found: list[_ChannelIndex] = []
+        for channel in channels:
+            index = _ChannelIndex()
+            for shard in shards:
+                index.conversations += next(replies)
+                index.ambiguous += next(replies)
+                flat = next(replies)
+                if flat:
+                    index.firsts[shard.index] = whole(flat[1])
+                index.queues += [shard.key("outq", channel, name) for name in names_of("conversation", flat[::2])]
+            found.append(index)
+        return found
+
+
+@dataclass(slots=True)
+class _ChannelIndex:
+    """A channel's conversations: their number, the queues of those measured, and by shard when the first is due."""
+
+    conversations: int = 0
+    ambiguous: int = 0
+    firsts: dict[int, int] = field(default_factory=dict[int, int])
+    queues: list[str] = field(default_factory=list[str])
 
 
 def _histogram(found: Mapping[str, int]) -> Histogram:
