@@ -71,6 +71,16 @@ def test_the_doctor_names_a_conversation_whose_first_answer_cannot_be_read(tb: T
     assert [text for _, _, text in sent(tb)] == ["second"]
 
 
+def test_the_doctor_names_it_however_many_channels_were_used_since(tb: Tellback, database: Database) -> None:
+    """Only those of the 100 channels used last were."""
+    opened(tb, channel="first").respond(HELLO)
+    key = tb.context.layout.of_turn("first", "c1").key("outq", "first", "c1")
+    database.command("LSET", key, 0, database.command("LINDEX", key, 0).replace(b'"turn"', b'"other"'))
+    for number in range(100):
+        opened(tb, channel=f"later-{number}").respond(HELLO)
+    assert check_outbox(database, tb.context.layout).found == f"the answers of 1 conversation cannot be read: {key}"
+
+
 def test_a_delivery_that_cannot_be_read_keeps_no_other_conversation_waiting(
     tb: Tellback, caplog: pytest.LogCaptureFixture
 ) -> None:

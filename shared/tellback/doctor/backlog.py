@@ -185,10 +185,10 @@ def check_outbox(database: Database, layout: Layout) -> DoctorFinding:
             f"no transport can see the deliveries of {count_phrase(len(unseen), 'conversation')}: {found}",
             "the sweep restores them within a minute: start any worker; if they remain, check its log",
         )
-    states = TurnStats(database, layout).channels()
-    if keys := unreadable_queues(database, layout, list(states)):
+    if keys := unreadable_queues(database, layout):
         found = f"the answers of {count_phrase(len(keys), 'conversation')} cannot be read: {', '.join(keys[:10])}"
         return wrong("outbox", found, UNREADABLE_DELIVERIES)
+    states = TurnStats(database, layout).channels()
     alone = {
         channel: state
         for channel, state in states.items()

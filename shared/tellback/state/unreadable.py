@@ -6,7 +6,7 @@ that it waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -64,9 +64,15 @@ def unreadable_turns(database: Database, layout: Layout) -> list[str]:
     ]
 
 
-def unreadable_queues(database: Database, layout: Layout, channels: Sequence[str]) -> list[str]:
+def unreadable_queues(database: Database, layout: Layout) -> list[str]:
     """Return the keys of outbox queues whose first delivery no transport can read; the later ones wait behind it."""
-    places = [(shard, channel) for channel in channels for shard in layout.all]
+    named = read_each(database, [("ZRANGE", shard.key("channels"), 0, -1) for shard in layout.all])
+    places = [
+        (shard, channel)
+        for shard, names in zip(layout.all, named, strict=True)
+        if not isinstance(names, Exception)
+        for channel in names_of("channel", names)
+    ]
     members = read_each(
         database,
         [
