@@ -28,7 +28,6 @@ from tests.support.workers import StartWorkers, environment
 BREAK = "--- next block ---"
 PAGES = {
     "README.md": "readme",
-    "docs/tour.md": "tour",
     "docs/quickstart.md": "quickstart",
     "docs/loops/turns.md": "turns",
     "docs/loops/signals.md": "signals",

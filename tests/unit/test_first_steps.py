@@ -11,7 +11,7 @@ import pytest
 from tests.support.pages import ROOT
 
 FIRST_PAGES: Final = (
-    *("README.md", "docs/quickstart.md", "docs/tour.md"),
+    *("README.md", "docs/quickstart.md"),
     *("docs/loops/commands.md", "docs/loops/turns.md", "docs/loops/signals.md"),
 )
 NAMES: Final = re.compile(r'(?:session|message_id|parent)="([^"]+)"')
