@@ -143,15 +143,15 @@ def test_searches_in_vain_are_reported_soon_after_another_finding() -> None:
     assert [call for call, _ in kinds(calls)] == [3, 9]
 
 
-@pytest.mark.parametrize(("between", "told"), [(("1 failed", 1), [3, 9]), (("3 passed", 0), [3])])
-def test_an_agent_whose_calls_fail_is_told_another_finding_within_25_calls(
-    between: tuple[str, int], told: list[int]
+@pytest.mark.parametrize(("between", "reported"), [(("1 failed", 1), [3, 9]), (("3 passed", 0), [3])])
+def test_an_agent_whose_calls_fail_hears_another_finding_within_25_calls(
+    between: tuple[str, int], reported: list[int]
 ) -> None:
     """G-291: here that it reads one file again and again, which in itself is no failure."""
     calls = [refused_edit("b"), refused_edit("total(x)"), refused_edit("total(x)")]
     calls += [claude_code("./check.sh", *between)]
     calls += [each for n in range(3) for each in (claude_code("cat b.py", "x = 1"), claude_code(f"cat f{n}", f"{n}"))]
-    assert [call for call, _ in kinds(calls)] == told
+    assert [call for call, _ in kinds(calls)] == reported
 
 
 def test_nobody_is_sent_to_read_the_code_of_a_service() -> None:
