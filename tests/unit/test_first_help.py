@@ -37,6 +37,13 @@ def test_ctrl_c_while_modules_load_is_no_traceback(monkeypatch: pytest.MonkeyPat
     assert end.value.code == 130
 
 
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_the_help_of_banks_says_that_a_name_alone_shows_the_bank(option: str) -> None:
+    helped = " ".join(said("bank", option).split())
+    assert "`tellback bank NAME` is short for `tellback bank show NAME`" in helped
+    assert "reembed" in helped
+
+
 def test_the_version_is_printed() -> None:
     assert said("--version") == f"tellback {version('tellback')}\n"
 

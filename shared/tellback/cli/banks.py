@@ -83,9 +83,14 @@ LimitOption = Annotated[
 ]
 
 
+_HELP: Final = """Inspect banks and their facts, or re-embed a bank with another model.
+
+`tellback bank NAME` is short for `tellback bank show NAME`: its --help has the options."""
+
+
 def register(app: typer.Typer) -> None:
     """Add the command group."""
-    group = typer.Typer(cls=_BankGroup, help="Inspect banks and their facts, or re-embed a bank with another model.")
+    group = typer.Typer(cls=_BankGroup, help=_HELP)
     group.command("show")(bank)
     group.command("reembed")(reembed)
     app.add_typer(group, name="bank", rich_help_panel=SIGNALS)
@@ -95,7 +100,7 @@ class _BankGroup(TyperGroup):
     """A group whose default command is `show`; a bank named like a command needs `tellback bank show NAME`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args or args[0] not in {*self.commands, "--help"}:
+        if not args or args[0] not in {*self.commands, *ctx.help_option_names}:
             args = ["show", *args]
         return super().parse_args(ctx, args)
 
