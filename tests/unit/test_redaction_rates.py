@@ -164,7 +164,7 @@ def test_no_token_is_missed_for_where_it_stands() -> None:
             everywhere = [match for scan in scans.tokens for match in scan.find_all(spaced, text, whole)]
             everywhere += [match for scan in scans.issued for match in scan.find_all(folded, text, whole)]
             everywhere += [
-                match for word in ("key", "pat") for match in scans.sentences[word].find_all(folded, text, whole)
+                match for word in ("key", "pat") for match in scans.random[word].find_all(folded, text, whole)
             ]
             assert set(everywhere) <= found, text
 
@@ -181,7 +181,7 @@ def test_nothing_is_missed_in_a_long_text() -> None:
         found = set(scans.find_all(text))
         everywhere = [
             match
-            for scan in (*scans.issued, *scans.sentences.values())
+            for scan in (*scans.issued, *scans.sentences.values(), *scans.random.values())
             for match in scan.find_all(folded, text, windows)
         ]
         assert set(everywhere) <= found, line

@@ -36,6 +36,11 @@ _SIGNS: Final = {
     "=3": (("=3D", "="),),  # of mail
 }
 
+# A symbol of C++, as linkers and debuggers print it: as mixed as a token, with the prefixes of some in it.
+_SYMBOL: Final = lazy_pattern(
+    r"_Z(?:(?<![\w/+=-]_Z)|(?<=__Z)(?<![\w/+=-]__Z))[A-Za-z]{0,12}[0-9]{1,3}[A-Za-z_][\w.$@]{0,4000}"
+)
+
 
 def without_escapes(text: str) -> str:
     """Return `text` without colour codes and with escaped signs decoded; lines stay lines.
@@ -90,4 +95,14 @@ def _replace(text: str, escapes: Iterable[tuple[str, str]]) -> str:
         if escape in within:
             text = text.replace(escape, sign)
             within = searchable(text)
+    return text
+
+
+def unescaped(text: str) -> str:
+    r"""Return `text` with spaces for \n, \r and \t, whose letters would seem to be part of a token, and for symbols."""
+    if "\\" in text:
+        for letter in "nrt":
+            text = text.replace(f"\\{letter}", "  ")
+    if "_Z" in text:
+        text = _SYMBOL.sub(lambda symbol: " " * len(symbol[0]), text)
     return text

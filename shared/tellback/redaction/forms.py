@@ -158,8 +158,8 @@ _WORDED_DOUBTFUL: Final = (
     rf"(?:{_STATED_AHEAD}{_STATED_IN_SENTENCE}|{_SENTENCE_AHEAD}(?>word|wd|phrase|code){_IN_SENTENCE})"
 )
 
-# These are searched only where a long value with a digit stands, see `rules`.
-SENTENCES: Final = (
+# These are searched only where a long value with a digit stands, see `rules`. Each value of the first seems random.
+RANDOM: Final = (
     *(
         AnchoredRule(
             "secret-assignment",
@@ -191,6 +191,8 @@ SENTENCES: Final = (
         rf"[\"'`]?{_MIXED}{_MIXED_WELL}{DOUBT}[\w!@#%^&*+~?$/=.:-]{{12,200}}+[\"'`]?[ ](?:as|for)"
         r"[ ](?:the|your|our|my|its)[ ][\w .-]{0,40}?(?:token|secret|key|passw|passphrase)",
     ),
+)
+SENTENCES: Final = (
     # Long values with digits that begin with a text of their own.
     AnchoredRule("secret-assignment", "operator unseal", r"[ ](?:-\S{1,80}[ ]){0,3}[\"']?[0-9a-z+/=]{32}"),
     AnchoredRule("secret-assignment", ") 0x", r"(?<=\([0-9]\) 0x)[0-9a-f]{64}\b"),  # lists of development chains' keys

@@ -287,7 +287,8 @@ NEAR_DIGITS: Final = (
     AnchoredRule("password", "pw", rf"(?<![\w.-]pw){_SHORT_PASSWORD}", r"(?=[^a-z0-9]{1,12}+[^0-9\n ]{0,40}+[0-9])"),
     AnchoredRule("password", "pass", f"{_OF_PASSWORDS}{_SHORT_PASSWORD}", _AHEAD),
 )
-RULES: Final = (
+# Each value that these find seems random.
+RANDOM: Final = (
     *(
         AnchoredRule("secret-assignment", anchor, f"{names_after(anchor)}{_SECRET}")
         for anchor in SECRETS
@@ -301,6 +302,8 @@ RULES: Final = (
         "password", "psk", rf"(?:(?<![a-z+/0-9]psk)|(?<=wpapsk)|(?<=wifipsk)|(?<=ipsecpsk)|(?<=ikepsk)){_PASSWORD}"
     ),
     AnchoredRule("password", "pw", rf"(?![a-z])(?:(?<=[_ -]pw)|(?<=bindpw)){_PASSWORD}"),
+)
+RULES: Final = (
     AnchoredRule(
         "password", "pass", rf"word:[ \t\r]{{0,4}}\n[ \t]{{0,40}}(?:[0-9]{{6}}-){{7}}[0-9]{{6}}{AT_END}"
     ),  # BitLocker

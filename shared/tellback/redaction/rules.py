@@ -9,7 +9,7 @@ of token characters, which `bytes.translate` and `find` show, and only the runs 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from functools import cache, cached_property
 from itertools import groupby
 from typing import Final, NamedTuple
@@ -27,6 +27,8 @@ from tellback.redaction import (
     printed,
     tokens,
 )
+from tellback.redaction.escapes import unescaped
+from tellback.redaction.random_values import near_random
 from tellback.redaction.substrings import (
     Findable,
     Located,
@@ -197,6 +199,7 @@ class ScanSet(NamedTuple):
     plain: Anchored
     phrases: Anchored
     sentences: Anchored
+    random: Anchored  # as `sentences`, the rules of which each value seems random
     issued: tuple[Scan, ...]
     folded: Anchored
     near_digits: Anchored  # of `folded`, the rules that need a digit
@@ -247,15 +250,16 @@ class ScanSet(NamedTuple):
         for scan in _present(self.phrases, near):
             yield from scan.find_all(folded, text, windows)
 
-    def _find_near(
-        self, folded: str, text: str, values: Sequence[Window], within: Located
-    ) -> Generator[tuple[int, str]]:
+    def _find_near(self, folded: str, text: str, values: list[Window], within: Located) -> Generator[tuple[int, str]]:
         """Yield the matches near long values with a digit, of rules that need one."""
         # Most anchors are in no window: to search all windows at once costs less than a call for each.
         near = searchable("\n".join(folded[start:end] for start, end in values))
-        for scan in _present(self.sentences, near):
-            places = findable_if_rare(scan.anchor, within, len(text))
-            yield from scan.find_all(folded, text, values, places)
+        random = _present(self.random, near)
+        judged = near_random(text, values, sum(within.count(scan.anchor) for scan in random))
+        for scans, windows in (random, judged), (_present(self.sentences, near), values):
+            for scan in scans:
+                places = findable_if_rare(scan.anchor, within, len(text))
+                yield from scan.find_all(folded, text, windows, places)
         if self.issued and (len(folded) < _SHORT or any(issuer in within for issuer in assignments.ISSUERS)):
             windows = _issued_windows(folded)
             for scan in self.issued:
@@ -276,22 +280,6 @@ def _issued_windows(folded: str) -> list[Window]:
     for match in _ISSUED_VALUE.finditer(folded):
         add_window(windows, match.start(), min(len(folded), match.end() + 100))
     return windows
-
-
-# A symbol of C++, as linkers and debuggers print it: as mixed as a token, with the prefixes of some in it.
-_SYMBOL: Final = lazy_pattern(
-    r"_Z(?:(?<![\w/+=-]_Z)|(?<=__Z)(?<![\w/+=-]__Z))[A-Za-z]{0,12}[0-9]{1,3}[A-Za-z_][\w.$@]{0,4000}"
-)
-
-
-def unescaped(text: str) -> str:
-    r"""Return `text` with spaces for \n, \r and \t, whose letters would seem to be part of a token, and for symbols."""
-    if "\\" in text:
-        for letter in "nrt":
-            text = text.replace(f"\\{letter}", "  ")
-    if "_Z" in text:
-        text = _SYMBOL.sub(lambda symbol: " " * len(symbol[0]), text)
-    return text
 
 
 @cache
@@ -318,6 +306,7 @@ _FOLDED: Final = (
 )
 # In a long text that is mostly without digits, these are tried only near one.
 NEAR_DIGITS: Final = (*forms.NEAR_DIGITS, *printed.NEAR_DIGITS, *codes.NEAR_DIGITS, *layouts.NEAR_DIGITS)
+_RANDOM: Final = (*forms.RANDOM, *layouts.RANDOM)
 _NEAR: Final = (*forms.SENTENCES, *layouts.RULES, *printed.NEAR_VALUES)
 _OF_ANY_WORDS: Final = frozenset({" -p", "use ", "with "})  # after these, words with hyphens name packages and files
 
@@ -336,12 +325,13 @@ def _scans(occurs: Callable[[str], bool], occurs_folded: Callable[[str], bool]) 
         phrases=_anchored(
             (
                 rule
-                for rule in (*_FOLDED, *NEAR_DIGITS, *_NEAR)
+                for rule in (*_FOLDED, *NEAR_DIGITS, *_RANDOM, *_NEAR)
                 if rule.name == "password" and rule.anchor not in _OF_ANY_WORDS
             ),
             occurs_folded,
         ),
         sentences=_anchored(_NEAR, occurs_folded),
+        random=_anchored(_RANDOM, occurs_folded),
         issued=(Scan(rules=issued, after="[^0-9a-z](?=[a-z])"),) if issuers else (),
         folded=_anchored(folded, occurs_folded),
         near_digits=_anchored(NEAR_DIGITS, occurs_folded),

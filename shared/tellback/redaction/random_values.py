@@ -1,0 +1,73 @@
+"""The parts of a text in which values that seem random can stand, with the names before them.
+
+Hostile text is full of names, at each of which the rules of layouts and sentences take 0.5 to 2 µs, and has no such
+values. To judge each of its words once takes 10 ns a character.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tellback.lazy_pattern import lazy_pattern
+from tellback.redaction.token_runs import Window
+from tellback.redaction.values import seems_random
+
+_NAMES_APART: Final = 30  # characters; to judge words costs more than to try fewer names
+_SHORT: Final = 4_000  # characters
+_BLOCK: Final = 1_000  # characters in which one value that seems random is looked for; a name stands as near before it
+_SKIPPED: Final = 4 * _BLOCK
+_LONGEST_VALUE: Final = 500  # characters
+_SEEN: Final = 80  # characters of a value that `seems_random` reads
+_LONG: Final = 2 * _SEEN
+# To judge more than this, and than this part of the text, would take longer than that may save.
+_JUDGED: Final = 2_000
+_PART_JUDGED: Final = 16
+# Signs of ASCII that no such value has.
+_APART: Final = dict.fromkeys(map(ord, "\"'`(){}[]<>|,;:\\\n\r\t"), " ")
+_VALUE_STARTS: Final = lazy_pattern(r"\b|(?=\W)")
+# The pieces of a long run, each from where a word and so a value may begin; nothing for the rest of its last word.
+_PIECES: Final = lazy_pattern(
+    rf"(?:(?<!\w)|(?!\w))(?=(\S{{8,{_LONG - 1}}}+\s|\S{{{_LONG}}}))\S{{8,{_SEEN}}}|(?<=\w)[\w0-9A-Za-z_]+"
+)
+
+
+def near_random(text: str, values: list[Window], names: int) -> list[Window]:
+    """Return the parts, of a long text that is searched as a whole for so many names; else what is searched."""
+    if values == [(0, len(text))] and len(text) > _SHORT and names * _NAMES_APART > len(text):
+        return _judged_windows(text)
+    return values
+
+
+def _judged_windows(text: str) -> list[Window]:
+    """Return the parts of a text. After many different words, the rest of it counts as having such values."""
+    spaced = f"{text.translate(_APART) if text.isascii() else text} "
+    windows: list[Window] = []
+    plain: set[str] = set()
+    random: set[str] = set()
+    judged = begin = 0
+    while begin < len(text):
+        end = spaced.find(" ", begin + _BLOCK, begin + _BLOCK + _LONG)
+        words: set[str] = set(spaced[begin:end].split()) if end > 0 else set()
+        if end < 0 or any(len(word) > _SEEN for word in words):
+            end = begin + _BLOCK
+            pieces: list[str] = _PIECES.findall(spaced, begin, end + _LONG)
+            words = set(pieces)
+        most = _JUDGED + begin // _PART_JUDGED
+        if random.isdisjoint(words):
+            for word in words - plain:
+                starts = [match.start() for match in _VALUE_STARTS.finditer(word, 0, _SEEN + 1)]
+                judged += len(starts) * len(word)
+                if judged > most or any(seems_random(word, start) for start in starts):
+                    random.add(word)
+                    break
+                plain.add(word)
+            else:
+                begin = end
+                continue
+        # Where one such value is, others are near: the next blocks are not looked at.
+        start = max(0, begin - _BLOCK)
+        begin = len(text) if judged > most else begin + _SKIPPED
+        if windows and start <= windows[-1][1]:
+            start, _ = windows.pop()
+        windows.append((start, min(len(text), begin + _LONGEST_VALUE)))
+    return windows
