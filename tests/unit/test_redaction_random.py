@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from benchmarks.almost_secrets import ALMOST
-from tellback.redaction import redact_text
+from tellback.redaction import redact_text, values
 from tellback.redaction.forms import RANDOM as FORMS
 from tellback.redaction.layouts import RANDOM as LAYOUTS
 from tellback.redaction.random_values import near_random
 from tellback.redaction.token_runs import Window
-from tellback.redaction.values import AT_END, DOUBT, AnchoredRule
+from tellback.redaction.values import AT_END, DOUBT, MOST_JUDGED, AnchoredRule, seems_random
 
 _PARSER: Any = import_module("re._parser")
 VALUE = "kX7dQ2mZ9vR4tW6b"
@@ -65,6 +65,16 @@ def test_many_different_words_count_as_random() -> None:
     words = "".join(f"name_of_a_token_{at}\n" for at in range(2_000))
     ((_, end),) = parts(words)
     assert end == len(words)
+
+
+def test_what_was_judged_is_known_by_its_hash_and_forgotten_again() -> None:
+    """No value that a text held stays in the process, and however many there were, 4,096 judgements do (A-476)."""
+    for number in range(2 * MOST_JUDGED + 9):
+        assert seems_random(f"{VALUE}{number}", 0)
+        assert not seems_random(f"a_name_{number}", 0)
+    kept: dict[Any, bool] = vars(values)["_judged"]
+    assert 0 < len(kept) <= MOST_JUDGED
+    assert {type(key) for key in kept} == {int}
 
 
 def parts(text: str) -> list[Window]:

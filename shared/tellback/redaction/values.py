@@ -314,12 +314,25 @@ def _has_random_letters(value: str) -> bool:
     return odd >= max(_FEWEST_ODD, letters * 2 // 7)
 
 
+MOST_JUDGED: Final = 4_096
+_judged = dict[int, bool]()  # by the hash of a value, so that no secret is kept; most texts hold the same words often
+
+
 def seems_random(text: str, start: int) -> bool:
     """Return whether the value at `start` changes between cases and digits more often than words and names do."""
     found = _VALUE.match(text, start)
     if found is None:
         return False
-    value = found[0]
+    value = hash(found[0])
+    seems = _judged.get(value)
+    if seems is None:
+        if len(_judged) >= MOST_JUDGED:
+            _judged.clear()
+        seems = _judged[value] = _is_random(found[0])
+    return seems
+
+
+def _is_random(value: str) -> bool:
     digit = _DIGIT.search(value)
     long = len(value) >= _LONG_WORD
     if digit is not None:
