@@ -55,7 +55,7 @@ def test_names_alone_are_near_no_random_value() -> None:
 @pytest.mark.parametrize("sign", ["=", "/", "\u20ac"])
 def test_a_random_value_in_a_long_run_is_seen(sign: str) -> None:
     """However far from the beginning of its run (A-475)."""
-    runs = [f"{NAMES * 90}{'_' * length}{sign}" for length in range(1, 400)]
+    runs = [f"{NAMES * 300}{'_' * length}{sign}" for length in range(1, 400)]
     assert not any(map(parts, runs))
     assert all(parts(f"{run}{VALUE}\n{NAMES * 30}") for run in runs)
 

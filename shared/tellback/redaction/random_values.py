@@ -17,17 +17,17 @@ _SHORT: Final = 4_000  # characters
 _BLOCK: Final = 1_000  # characters in which one value that seems random is looked for; a name stands as near before it
 _SKIPPED: Final = 4 * _BLOCK
 _LONGEST_VALUE: Final = 500  # characters
+_SHORTEST: Final = 8  # characters of a value
 _SEEN: Final = 80  # characters of a value that `seems_random` reads
 _LONG: Final = 2 * _SEEN
-# To judge more than this, and than this part of the text, would take longer than that may save.
-_JUDGED: Final = 2_000
-_PART_JUDGED: Final = 16
+_JUDGED: Final = 20  # to judge a greater part of the text, and of what was read, would take longer than it may save
 # Signs of ASCII that no such value has.
 _APART: Final = dict.fromkeys(map(ord, "\"'`(){}[]<>|,;:\\\n\r\t"), " ")
 _VALUE_STARTS: Final = lazy_pattern(r"\b|(?=\W)")
 # The pieces of a long run, each from where a word and so a value may begin; nothing for the rest of its last word.
 _PIECES: Final = lazy_pattern(
-    rf"(?:(?<!\w)|(?!\w))(?=(\S{{8,{_LONG - 1}}}+\s|\S{{{_LONG}}}))\S{{8,{_SEEN}}}|(?<=\w)[\w0-9A-Za-z_]+"
+    rf"(?:(?<!\w)|(?!\w))(?=(\S{{{_SHORTEST},{_LONG - 1}}}+\s|\S{{{_LONG}}}))\S{{{_SHORTEST},{_SEEN}}}"
+    r"|(?<=\w)[\w0-9A-Za-z_]+"
 )
 
 
@@ -44,6 +44,7 @@ def _judged_windows(text: str) -> list[Window]:
     windows: list[Window] = []
     plain: set[str] = set()
     random: set[str] = set()
+    known: set[str] = set()  # values
     judged = begin = 0
     while begin < len(text):
         end = spaced.find(" ", begin + _BLOCK, begin + _BLOCK + _LONG)
@@ -52,14 +53,19 @@ def _judged_windows(text: str) -> list[Window]:
             end = begin + _BLOCK
             pieces: list[str] = _PIECES.findall(spaced, begin, end + _LONG)
             words = set(pieces)
-        most = _JUDGED + begin // _PART_JUDGED
+        most = (len(text) + begin) // _JUDGED
         if random.isdisjoint(words):
             for word in words - plain:
-                starts = [match.start() for match in _VALUE_STARTS.finditer(word, 0, _SEEN + 1)]
-                judged += len(starts) * len(word)
-                if judged > most or any(seems_random(word, start) for start in starts):
+                if len(word) < _SHORTEST:
+                    continue
+                last = min(_SEEN, len(word) - _SHORTEST)
+                starts = [match.start() for match in _VALUE_STARTS.finditer(word, 0, last + 1)]
+                values = {word[start : start + _SEEN] for start in starts} - known
+                judged += sum(map(len, values))
+                if judged > most or any(seems_random(value, 0) for value in values):
                     random.add(word)
                     break
+                known |= values
                 plain.add(word)
             else:
                 begin = end
