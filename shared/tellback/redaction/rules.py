@@ -22,6 +22,7 @@ from tellback.redaction import (
     command_lines,
     forms,
     layouts,
+    lone_tokens,
     margins,
     phrases,
     printed,
@@ -252,6 +253,7 @@ class ScanSet(NamedTuple):
 
     def _find_near(self, folded: str, text: str, values: list[Window], within: Located) -> Generator[tuple[int, str]]:
         """Yield the matches near long values with a digit, of rules that need one."""
+        yield from ((place, "secret-assignment") for place in lone_tokens.places(text, folded, within))
         # Most anchors are in no window: to search all windows at once costs less than a call for each.
         near = searchable("\n".join(folded[start:end] for start, end in values))
         random = _present(self.random, near)

@@ -1,0 +1,89 @@
+"""Tokens that stand alone in a line that speaks of a secret, or below one, without a sign that names them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tellback.redaction import redact_text
+
+MIXED = "Zk2mX9vB4tR8" + "wL1nPsq7Kd3fHy6c"
+HEXADECIMAL = "9b1f04c7de83a526" * 4
+IN_LINE = (
+    "I just rotated the staging api key, new one is {} — please update your local config",
+    "Le jeton d'accès pour la préproduction est {}, ne le partagez pas",
+    'store.secret(Data(hex: "{}"), of: shop)',
+    "deploy: the webhook signing secret changed this morning, it's now {} fyi",
+    '{{"type":"api_key","attributes":{{"label":"ci","raw":"{}"}}}}',
+    "derived key material = 0x{} from the master secret",
+)
+BELOW = (
+    "Your verification was successful. Save this token now, you won't see it again.\n\n    {}\n",
+    "Recovery key (store it safely)\n\n  {}",
+    "(gdb) p client->token\n$1 = 0x55d0 {}",
+    "Generated root credentials\n  value  {}",
+)
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["raw", "json"])
+@pytest.mark.parametrize("value", [MIXED, HEXADECIMAL], ids=["mixed", "hexadecimal"])
+@pytest.mark.parametrize("text", IN_LINE)
+def test_a_token_is_hidden_in_a_line_that_speaks_of_a_secret(text: str, value: str, *, as_json: bool) -> None:
+    """Whatever stands between them (A-455)."""
+    text = f"a\n{text.format(value)}\nb"
+    assert value not in redact_text(json.dumps({"output": text}) if as_json else text)
+
+
+@pytest.mark.parametrize("text", BELOW)
+def test_a_token_is_hidden_alone_below_a_line_that_speaks_of_a_secret(text: str) -> None:
+    """At most a blank line or one other stands between them (A-456)."""
+    assert MIXED not in redact_text(text.format(MIXED))
+
+
+def test_a_token_alone_is_hidden_behind_a_margin() -> None:
+    """As of the log of a container (A-456)."""
+    text = BELOW[0].format(MIXED)
+    assert MIXED not in redact_text("\n".join(f"web-1  | {line}" for line in text.split("\n")))
+
+
+@pytest.mark.parametrize("value", [MIXED, HEXADECIMAL], ids=["mixed", "hexadecimal"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "session_id={} user=ann token refreshed",
+        "request id {} failed: the token expired",
+        '{{"tool_use_id": "{}", "content": "token refreshed"}}',
+        "toolu_{} read the file about the api key",
+        "commit {}\n    Rotate the api token",
+        "sha256:{}  secrets-operator.tar.gz",
+        "the token of {}(x) and {}(y)",
+        "docker run -d -e DB_PASSWORD postgres:16\n{}",
+        "https://git.shop.test/ops/secrets/blob/{}/README.md",
+        '<img src="data:image/png;base64,{}" alt="token">',
+        "ETag: {} secret.txt",
+        "aws s3 ls --starting-token {}",
+        "the build {} ran\nand was published",
+        "copied {0} and x{0} for the token service",
+    ],
+)
+def test_an_id_or_a_digest_beside_a_word_for_a_secret_stays(text: str, value: str) -> None:
+    """So do marks of pages, parts of addresses, names of calls, and several such values in a line (A-457)."""
+    text = text.format(value, value)
+    assert redact_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{HEXADECIMAL[:40]} Remove the secret from the docs",
+        "The token ReadOnlySpanTokenizerFactory2 is deprecated, use TokenSource",
+        "class OAuth2AccessTokenResponseClientBuilder3 implements TokenProvider",
+        "secret/db-credentials-k8tm2h5c9d created",
+        "Issued token for user 4711 at 2025-01-03T10:11:12.123456789Z",
+        "arn:aws:secretsmanager:eu-west-1:123456789012:secret:shop/token-AbCdEf",
+    ],
+)
+def test_a_name_beside_a_word_for_a_secret_stays(text: str) -> None:
+    """It is made of words, or begins the line as a hash does (A-457)."""
+    assert redact_text(text) == text
