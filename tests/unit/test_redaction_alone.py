@@ -1,4 +1,4 @@
-"""Tokens that stand alone in a line that speaks of a secret, or below one, without a sign that names them."""
+"""Tokens and passwords that stand alone in a line that speaks of a secret, without a sign that names them."""
 
 from __future__ import annotations
 
@@ -86,4 +86,36 @@ def test_an_id_or_a_digest_beside_a_word_for_a_secret_stays(text: str, value: st
 )
 def test_a_name_beside_a_word_for_a_secret_stays(text: str) -> None:
     """It is made of words, or begins the line as a hash does (A-457)."""
+    assert redact_text(text) == text
+
+
+@pytest.mark.parametrize("password", ["k7Rt2mQx", "Zk2m#X9vB4", "tR8w-L1nPsq7Kd3f"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the wifi in the office wants guest / {} as its password",
+        'login.fill("ann", "{}")  # user and passphrase of the shop',
+        "pw of ann on db1 -> she says {}",
+        "Bob: use {} for the shop, the old pass is gone",
+    ],
+)
+def test_a_random_password_is_hidden_in_a_line_that_speaks_of_one(text: str, password: str) -> None:
+    """Whatever stands between them (A-458)."""
+    assert password not in redact_text(text.format(password))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "guess the container type (pass `asn1Spec` to guide it)",
+        "The -mem2reg pass, a wrapper around Mem2Reg.h",
+        "password must match ^[A-Za-z0-9]{12,64}$",
+        "db_password: Refreshing state... [id=arn:aws:secretsmanager:eu-west-1:123456789012:secret:db-Ab3dE7]",
+        "Password hash algorithm: PBKDF2WithHmacSHA512/256",
+        "password changed at 2025-01-03T10:11:12Z by ann on Debian12 with OpenSSL3",
+        "pass k7Rt2mQx or Zk2mX9vB to the encoder",
+    ],
+)
+def test_names_versions_and_times_beside_a_word_for_a_password_stay(text: str) -> None:
+    """So do several words of which each could be one (A-459)."""
     assert redact_text(text) == text

@@ -1,0 +1,63 @@
+"""Random passwords that stand alone: the only such word in a line that speaks of a password, whatever is between them.
+
+They are shorter than tokens, so more is asked of them: letters of both cases and a digit, few of one kind in a row, and
+no part of a name of an algorithm, a version or a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Final
+
+from tellback.lazy_pattern import lazy_pattern
+from tellback.redaction.substrings import Located
+from tellback.redaction.values import seems_random
+
+_NEAR: Final = 150  # characters
+_SHORTEST: Final = 8
+_LONGEST: Final = 20
+_MOST: Final = 8  # words with a digit; a line of more is a table of such
+_NAMES: Final = ("pass", "pw")
+_REST: Final = lazy_pattern(r"w(?<=passw)|phrase|code|(?<![a-z]pass)(?<![a-z]pw)(?:d(?<=pwd))?(?![a-z])")
+_DIGIT: Final = lazy_pattern("[0-9]")
+_WITHIN: Final = b"!@#%^*+_.-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_TABLE: Final = bytes(byte if byte in _WITHIN else ord(" ") for byte in range(256))
+_OF_ALL: Final = lazy_pattern("(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])")
+_NO_PASSWORD: Final = lazy_pattern(
+    r"[A-Z]{2,}[-_.]?[0-9]|[0-9]{4}|[a-z]{4}|[A-Z]{4}|[0-9]\.[0-9]|T[0-9]{2}|\A(?:[A-Z]?[a-z]+[0-9]+|[A-Z]+[0-9]+[a-z]?)\Z"
+    r"|\A[-.*?+=]|\.[a-z]{1,3}\Z|(?i:sha|md5|aes|rsa|utf|iso|http|tls|ssl|v[0-9]|ipv|win32|java|pass|user|key|a-z)"
+)
+
+
+def places(text: str, folded: str, within: Located) -> Generator[int]:
+    """Yield where such passwords begin in a text; `folded` is the text in lower case, as is `within`."""
+    if text == folded:
+        return
+    for name in _NAMES:
+        place, digit = 0, -1  # which few names in source code have near
+        while (place := within.find(name, place, len(text))) >= 0:
+            begin, end = max(0, place - _NEAR), place + len(name)
+            if digit < begin:
+                found = _DIGIT.search(text, begin)
+                digit = len(text) + _NEAR if found is None else found.start()
+            place = end
+            if digit < end + _NEAR and _REST.match(folded, end) is not None:
+                first = max(text.rfind("\n", begin, end) + 1, begin)
+                last = text.find("\n", end, end + _NEAR)
+                place = last = min(len(text), end + _NEAR) if last < 0 else last
+                yield from _only_one(text, first, last)
+
+
+def _only_one(text: str, first: int, last: int) -> Generator[int]:
+    words = text[first:last].encode("latin-1", "replace").translate(_TABLE).split()
+    found = [word for word in words if _SHORTEST <= len(word) <= _LONGEST and not (word.islower() or word.isalpha())]
+    if not found or len(found) > _MOST or "arn:" in text[first:last]:
+        return
+    places = [text.find(word.decode().rstrip("."), first, last) for word in found if _may_be(word.decode().rstrip("."))]
+    random = [place for place in places if seems_random(text, place)]
+    if len(random) == 1:
+        yield random[0]
+
+
+def _may_be(word: str) -> bool:
+    return _OF_ALL.match(word) is not None and _NO_PASSWORD.search(word) is None
