@@ -125,10 +125,10 @@ def test_who_may_not_wait_asks_again_and_again(
         database.command("ACL", "DELUSER", "old")
 
 
-def test_a_call_and_its_feedback_take_a_host_two_round_trips(
+def test_a_call_and_its_feedback_take_a_host_one_round_trip(
     database: Database, settings: Settings, start_workers: StartWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Requirement A-340: one that appends the call, and one that waits for the feedback and takes it."""
+    """Requirement A-340: it appends the call, waits for the feedback and takes it."""
     start_workers(queues="events")
     with connect(settings=msgspec.structs.replace(settings, publish_delay=60.0)) as host:
         prompt = _prompt(host)
@@ -141,7 +141,7 @@ def test_a_call_and_its_feedback_take_a_host_two_round_trips(
             monkeypatch.setattr(RedisConnections, name, _noting(trips, name, getattr(RedisConnections, name)))
         prompt.tool_invoked("t")
         assert prompt.feedback(wait=0.9)
-        assert trips == ["run_all", "run_blocking"]
+        assert trips == ["run_blocking"]
 
 
 def _noting(trips: list[str], name: str, real: Callable[..., Any]) -> Callable[..., Any]:

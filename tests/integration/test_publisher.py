@@ -14,17 +14,18 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pytest
 
-from tellback import Settings, connect
+from tellback import Feedback, Settings, Tellback, connect
 from tellback.contracts.limits import MAX_MESSAGE_BYTES
 from tellback.errors import ConfigurationError, InvalidInput, StateConflict, Unavailable
 from tellback.messaging.publisher import Publisher
 from tellback.names import Family
+from tellback.state import list_waiter
 from tellback.state.database import Database
-from tellback.state.keys import Layout, stream_of
+from tellback.state.keys import NOTIFICATIONS, Layout, stream_of
 from tellback.state.script_calls import ScriptCall
 from tests.support.redis_server import RedisServer
 from tests.support.tool_calls import call, tools
-from tests.support.waiting import wait_until
+from tests.support.waiting import blocked, wait_until
 from tests.support.workers import environment
 
 
@@ -156,15 +157,29 @@ def quick(redis_server: RedisServer) -> Iterator[Database]:
     client.close()
 
 
+@pytest.fixture
+def lazy(settings: Settings) -> Iterator[Tellback]:
+    """A client whose thread sends nothing by itself for as long as a test takes."""
+    with connect(settings=msgspec.structs.replace(settings, publish_delay=60.0)) as tb:
+        yield tb
+
+
+def send_now(publisher: Publisher, quick: Database) -> None:
+    """Send what the session has buffered in this thread, as it asks for feedback."""
+    with publisher.sending("s1", quick) as first:
+        if first is not None:
+            first.answered(quick.run_each([first.call])[0])
+
+
 def test_an_event_is_sent_in_the_caller_s_thread(
     database: Database, quick: Database, layout: Layout, slow: Publisher
 ) -> None:
     """Requirement A-340: whoever waits for its effect doesn't wait for another thread first."""
     slow.publish(call("one"))
     slow.publish(call("two"))
-    slow.send_now("s1", quick)
+    send_now(slow, quick)
     assert tools(database, layout) == ["one", "two"]
-    slow.send_now("s1", quick)
+    send_now(slow, quick)
     slow.publish(call("three"))
     slow.flush()
     assert tools(database, layout) == ["one", "two", "three"]
@@ -178,7 +193,7 @@ def test_an_event_whose_answer_did_not_come_is_sent_once(
     redis_server.suspend()
     try:
         with pytest.raises(Unavailable):
-            slow.send_now("s1", quick)
+            send_now(slow, quick)
     finally:
         redis_server.resume()
     slow.publish(call("two"))
@@ -192,7 +207,7 @@ def test_who_sends_now_does_not_wait_for_another_who_sends(
 ) -> None:
     slow.publish(call("one"))
     with slow._send_lock:
-        slow.send_now("s1", quick)
+        send_now(slow, quick)
         assert tools(database, layout) == []
     wait_until(lambda: tools(database, layout) == ["one"], "the thread sends it, without the delay")
 
@@ -205,7 +220,7 @@ def test_what_is_more_than_one_call_is_left_to_the_thread(
     monkeypatch.setattr(quick, "run_each", asked.append)
     for _ in range(3):
         slow.publish(call("large", result="x" * 200_000))
-    slow.send_now("s1", quick)
+    send_now(slow, quick)
     wait_until(lambda: len(tools(database, layout)) == 3, "the thread sends them")
     assert not asked
 
@@ -216,15 +231,62 @@ def test_a_refusal_in_the_caller_s_thread_is_the_thread_s_affair(
     """A full stream: nothing is raised, and the event waits on disk as it does otherwise."""
     full = Publisher(database, layout, msgspec.structs.replace(settings, publish_delay=60.0, intake_max=1))
     full.publish(call("one"))
-    full.send_now("s1", quick)
+    send_now(full, quick)
     full.publish(call("two"))
-    full.send_now("s1", quick)
+    send_now(full, quick)
     wait_until(lambda: full.spooled, "the thread has spooled what the stream refused")
     assert tools(database, layout) == ["one"]
     database.command("DEL", stream_of(layout.of("s1"), Family.EVENTS))
     full.flush()
     assert tools(database, layout) == ["two"]
     full.close()
+
+
+def test_others_send_while_one_waits_for_its_feedback(
+    database: Database, layout: Layout, lazy: Tellback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requirement A-487: a call holds others up until Redis has taken it, and not while it waits for feedback."""
+    monkeypatch.setattr(list_waiter, "WAIT_SLICE", 20.0)
+    prompt = lazy.prompt("s1", "p")
+    lazy.flush()  # which brings the script if the server lacks it
+    prompt.tool_invoked("one")
+    waiting = threading.Thread(target=prompt.feedback, args=(20.0,))
+    waiting.start()
+    wait_until(lambda: blocked(database) == 1, "one waits for its feedback")
+    stream = stream_of(layout.of("s1"), Family.EVENTS)
+    assert database.command("XLEN", stream) == 2, "its call was sent before"
+    prompt.tool_invoked("later")
+    lazy.flush()
+    assert database.command("XLEN", stream) == 3
+    assert blocked(database) == 1
+    feedback = Feedback(provider_name="p", summary="s", call_index=0, prompt_name="p", at=1)
+    mailbox = layout.of("s1").key("mailbox", "s1", "p", prompt.evaluation)
+    database.command("RPUSH", mailbox, msgspec.json.encode(feedback))
+    waiting.join(10)
+    assert not waiting.is_alive()
+
+
+def test_a_call_whose_script_the_server_forgot_is_sent_by_the_thread(
+    database: Database, layout: Layout, lazy: Tellback
+) -> None:
+    prompt = lazy.prompt("s1", "p")
+    database.command("SCRIPT", "FLUSH")
+    assert prompt.feedback(wait=0.05) == []
+    stream = stream_of(layout.of("s1"), Family.EVENTS)
+    wait_until(lambda: database.command("XLEN", stream) == 1, "the thread sent it", timeout=5)
+
+
+def test_who_sends_with_its_question_notifies_the_dispatchers(
+    database: Database, layout: Layout, lazy: Tellback
+) -> None:
+    """Requirement A-487: nobody consumes the stream, so its feedback would come only after a visit."""
+    prompt = lazy.prompt("s1", "p")
+    lazy.flush()  # as above
+    database.command("DEL", NOTIFICATIONS)
+    prompt.tool_invoked("one")
+    prompt.feedback(wait=0.05)
+    [[_, (_, about)]] = database.command("XRANGE", NOTIFICATIONS, "-", "+")
+    assert about.decode() == stream_of(layout.of("s1"), Family.EVENTS)
 
 
 def test_asking_for_feedback_sends_what_is_buffered(database: Database, settings: Settings, layout: Layout) -> None:

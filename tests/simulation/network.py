@@ -12,7 +12,7 @@ from redis.exceptions import ResponseError
 from tellback.errors import Unavailable
 from tellback.state.database import Command, Database
 from tellback.state.redis_py import SOCKET_TIMEOUT
-from tellback.state.script_calls import Arg, ScriptCall
+from tellback.state.script_calls import Arg, FirstCall, ScriptCall
 from tests.simulation.scheduler import Process, Scheduler, SimulatedTask
 
 TRIP = 0.000_2  # seconds of a round trip
@@ -156,8 +156,12 @@ class SimulatedDatabase(Database):
         found: list[bytes] = self._network.trip(self._timeout, lambda: sorted(scan(pattern, count)))
         return found
 
-    def blocking(self, seconds: float, *parts: Arg, then: ScriptCall | None = None) -> Any:
+    def blocking(
+        self, seconds: float, *parts: Arg, then: ScriptCall | None = None, first: FirstCall | None = None
+    ) -> Any:
         assert parts[0] == "BLMOVE", f"no stand-in for {parts[0]!r}"
+        if first is not None:
+            first.answered(self.run_each([first.call])[0])
         reply = self._poll(seconds, ("LMOVE", *parts[1:]))
         return reply if then is None else self.run(then)
 

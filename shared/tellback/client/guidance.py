@@ -47,6 +47,7 @@ from tellback.names import agent_evaluation
 from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
+from tellback.state.script_calls import FirstCall
 from tellback.tracing import note_delivered
 
 MAX_CALL_MS: Final = 2**53  # numbers in Lua and in many JSON parsers are doubles, exact up to here
@@ -254,10 +255,12 @@ class Prompt:
         if not isinstance(given, int | float) or not given >= 0:
             raise InvalidInput(f"wait is {given!r}; use 0 or more seconds")
         end = clock.monotonic() + wait
-        if wait and not self._context.breaker.is_open:
-            self._send_calls()
-        delays = BACKOFF.delays()
         taken: list[Feedback] | None = None
+        if wait and not self._context.breaker.is_open:
+            # The call that earns the feedback may still sit in this process's batching delay.
+            with self._context.publisher.sending(self.session, self._context.quick_database) as first:
+                taken = self._take_feedback(wait, first)
+        delays = BACKOFF.delays()
         while not taken and (left := end - clock.monotonic()) > 0:
             taken = self._take_feedback(left)
             if taken is None:  # nothing was waited for
@@ -265,15 +268,11 @@ class Prompt:
                 clock.sleep(0 if taken else max(0, min(next(delays), end - clock.monotonic())))
         return (self._take_feedback() or []) if taken is None else taken
 
-    def _send_calls(self) -> None:
-        """Send the call that earns the feedback, which may still sit in this process's batching delay."""
-        try:
-            self._context.publisher.send_now(self.session, self._context.quick_database)
-        except Unavailable as away:
-            self._open_circuit(away)
+    def _take_feedback(self, wait: float = 0.0, first: FirstCall | None = None) -> list[Feedback] | None:
+        """Return and remove what comes within `wait` seconds; None if Redis is not asked, or does not answer.
 
-    def _take_feedback(self, wait: float = 0.0) -> list[Feedback] | None:
-        """Return and remove what comes within `wait` seconds; None if Redis is not asked, or does not answer."""
+        `first` is sent in the same round trip, if there is a wait.
+        """
         if self._context.breaker.is_open or self._refused.is_open:
             return None  # an agent must not wait the whole call deadline again after each of its tool calls
         try:
@@ -283,7 +282,7 @@ class Prompt:
         box, waiter = self._mailbox, self._context.feedback_waiter
         try:
             taken = (
-                box.await_feedback(self._id, operation, waiter, wait)
+                box.await_feedback(self._id, operation, waiter, wait, first)
                 if wait
                 else box.take_feedback(self._id, operation)
             )

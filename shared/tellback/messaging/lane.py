@@ -7,7 +7,7 @@ just then) and the second accepted, the second's mark would make the first look 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -20,7 +20,6 @@ from tellback.contracts.message import Message
 from tellback.errors import InvalidInput, SpoolFull, TellbackError, Unavailable
 from tellback.log import get_logger
 from tellback.messaging.append_call import (
-    CALL_BYTES,
     Bounds,
     StreamFull,
     append_call,
@@ -31,7 +30,7 @@ from tellback.messaging.append_call import (
 from tellback.messaging.spool import MAX_AGE_SECONDS, Send, Spool, SpooledEvent
 from tellback.names import Family
 from tellback.state.database import Database
-from tellback.state.script_calls import ScriptCall
+from tellback.state.script_calls import FirstCall, ScriptCall
 from tellback.state.unavailable import LOST
 
 RETRY_SECONDS: Final = 0.5
@@ -112,8 +111,8 @@ class Lane:
             raise self.full.with_traceback(None)  # or each time would add to the frames that it keeps alive
 
     def fits_call(self, events: int) -> bool:
-        """Check whether what is in memory may be sent by one call: at most so many events, and in bytes."""
-        return len(self._buffer) <= events and self._bytes <= CALL_BYTES
+        """Check whether what is in memory may be sent now, by one call of at most so many events; hold both locks."""
+        return not self.needs_retry and bool(self) and end_of_call(self._buffer, 0, events) == len(self)
 
     def append(self, raw: bytes) -> None:
         """Number an event and add it to the buffer."""
@@ -283,6 +282,25 @@ def append_all(
             outcome.trouble = _trouble(call.keys[0], bounds, reply) or _unconfirmed(database, call)
             if outcome.trouble is None:
                 outcome.sent = end
+
+
+def direct_call(
+    lane: Lane, events: list[SpooledEvent], bounds: Bounds, database: Database, ended: Callable[[], None]
+) -> FirstCall:
+    """Return the call that appends events from `take_all`, for a thread that sends it with a call of its own.
+
+    The reply clears `events` if they were appended, and then calls `ended`, while the thread waits for what follows.
+    """
+    call = append_call(events, bounds)
+
+    def answered(reply: Any) -> None:
+        notify(database, call.keys[:1] if must_notify(reply) else ())
+        if _trouble(call.keys[0], bounds, reply) is None:
+            lane.emptied()
+            events.clear()
+        ended()
+
+    return FirstCall(call, answered)
 
 
 def notify(database: Database, streams: Sequence[str]) -> None:

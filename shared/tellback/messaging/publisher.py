@@ -11,7 +11,8 @@ import atexit
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from tellback.messaging.lane import (
     Lane,
     Unreachable,
     append_all,
+    direct_call,
     encode_event,
 )
 from tellback.messaging.spool import Spool, SpooledEvent
@@ -39,6 +41,7 @@ from tellback.names import Family, shard_of
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import Layout, stream_of
+from tellback.state.script_calls import FirstCall
 from tellback.tracing import tracing_of, with_context
 
 _logger = get_logger("tellback.publisher")
@@ -207,42 +210,38 @@ class Publisher:
             self._flush_soon = any(map(len, self._lanes.values()))
             self._buffer_lock.notify()
 
-    def send_now(self, session: str, database: Database) -> None:
-        """Send the buffered events of a session in the caller's thread, by `database`, whose deadline bounds the wait.
+    @contextmanager
+    def sending(self, session: str, database: Database) -> Generator[FirstCall | None]:
+        """Yield the call that appends a session's buffered events, if any, to be sent before one of the caller's.
 
         The publisher's thread needs longer to wake up than Redis to take an event. It sends them instead, soon, if they
-        are more than one call takes, wait behind a spool, or could not be sent here, and if another thread sends now.
-
-        Raises:
-            Unavailable: Redis does not answer.
+        are more than one call takes, wait behind a spool, or were not appended, and if another thread sends now.
         """
         lane = self._lanes.get(self._stream_of(Family.EVENTS, session)[1])
-        if lane is None or not len(lane):
+        if lane is None or not lane:
+            yield None
             return
-        outcome = AppendOutcome()
-        fits = not lane.needs_retry and lane.fits_call(self._settings.publish_batch)
-        if not fits or not self._try_send(lane, database, outcome):
-            self.flush_soon()
-        if isinstance(outcome.trouble, Unreachable):
-            raise outcome.trouble
+        with ExitStack() as held:
+            events = self._take_to_send(lane, held)
+            held.callback(self._put_back, lane, events)
+            if not events:
+                held.close()
+                self.flush_soon()
+            yield direct_call(lane, events, self._bounds, database, held.close) if events else None
 
-    def _try_send(self, lane: Lane, database: Database, outcome: AppendOutcome) -> bool:
-        """Send the events of one lane if no other thread sends; return True if they are in Redis."""
+    def _take_to_send(self, lane: Lane, held: ExitStack) -> list[SpooledEvent]:
+        """Remove and return the events of a lane if no other thread sends, and hold the send lock then."""
         if self._interrupts_itself or not self._send_lock.acquire(blocking=False):
-            return False
-        try:
-            with self._buffer_lock:  # `_fresh` stays: the thread waits for its delay, and may have other lanes to send
-                events = lane.take_all()
-            try:
-                append_all(database, self._bounds, self._settings.publish_batch, [events], [outcome])
-            finally:
-                with self._buffer_lock:
-                    lane.put_back(events[outcome.sent :])
-            if outcome.trouble is None:
-                lane.emptied()
-        finally:
-            self._send_lock.release()
-        return outcome.trouble is None
+            return []
+        held.callback(self._send_lock.release)
+        with self._buffer_lock:  # `_fresh` stays: the thread waits for its delay, and may have other lanes to send
+            return lane.take_all() if lane.fits_call(self._settings.publish_batch) else []
+
+    def _put_back(self, lane: Lane, unsent: list[SpooledEvent]) -> None:
+        if unsent:
+            with self._buffer_lock:
+                lane.put_back(unsent)
+            self.flush_soon()
 
     @property
     def spooled(self) -> bool:

@@ -23,7 +23,7 @@ from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.cluster import ClusterConnections
 from tellback.state.confirmation import Confirmation
 from tellback.state.keys import Shard, lifetime_ms
-from tellback.state.script_calls import Arg, DecisionCall, Script, ScriptCall
+from tellback.state.script_calls import Arg, DecisionCall, FirstCall, Script, ScriptCall
 from tellback.state.scripts import common as scripts
 from tellback.state.slots import keys_of_command, slot_of
 from tellback.state.unavailable import LOST, SCRIPTS_MISSING, RedisFull, as_raised, unanswered_text, where_of
@@ -138,15 +138,23 @@ class Database:
             self._connections.drop_idle()
             raise
 
-    def blocking(self, seconds: float, *parts: Arg, then: ScriptCall | None = None) -> Any:
+    def blocking(
+        self, seconds: float, *parts: Arg, then: ScriptCall | None = None, first: FirstCall | None = None
+    ) -> Any:
         """Run a blocking command for at most `seconds` and return its reply; its timeout is appended here.
 
         The reply may be late by as much as this client waits for any other. The script `then` follows in the same round
         trip, however the command ends, and its reply is returned instead. It may have run if this raises, so it must be
-        one that may be repeated, such as a decision.
+        one that may be repeated, such as a decision. So does `first` go before; on a cluster it is a round trip more.
         """
+        after = [] if then is None else [then.evalsha]
         with _unavailable(self.url, self._breaker), self._leaving_demoted():
-            replies = self._connections.run_blocking(seconds, parts, [] if then is None else [then.evalsha])
+            if isinstance(self._connections, ClusterConnections):
+                if first is not None:
+                    first.answered(self._connections.run_all([first.call.evalsha])[0])
+                replies = self._connections.run_blocking(seconds, parts, after)
+            else:
+                replies = self._connections.run_blocking(seconds, parts, after, first=first)
             if then is None or not isinstance(replies[-1], exceptions.NoScriptError):
                 return _raise_first(replies)[-1]
         return self.run(then)

@@ -41,7 +41,7 @@ from tellback.state.intake_lease import Fenced, IntakeEntry, Lease, committed
 from tellback.state.keys import DAY_MS, FAMILIES, Layout, Shard, guidestats_of
 from tellback.state.list_waiter import ListWaiter
 from tellback.state.readable import readable
-from tellback.state.script_calls import Arg, ScriptCall
+from tellback.state.script_calls import Arg, FirstCall, ScriptCall
 from tellback.state.scripts import common
 from tellback.state.scripts import guidance as scripts
 from tellback.state.steady import onward_now
@@ -187,11 +187,19 @@ class Evaluations:
         return self._taken(id_, operation, self._db.run(self._take_call(id_, operation)))
 
     def await_feedback(
-        self, id_: EvaluationId, operation: str, waiter: ListWaiter, seconds: float
+        self,
+        id_: EvaluationId,
+        operation: str,
+        waiter: ListWaiter,
+        seconds: float,
+        first: FirstCall | None = None,
     ) -> list[Feedback] | None:
-        """Return and remove feedback when there is some, or after `seconds`; None at once if waiting is impossible."""
+        """Return and remove feedback when there is some, or after `seconds`; None at once if waiting is impossible.
+
+        `first` is what earns it, sent in the same round trip.
+        """
         call = self._take_call(id_, operation)
-        reply = waiter.run_when_filled(_keys(self._shard, id_).mailbox, seconds, call)
+        reply = waiter.run_when_filled(_keys(self._shard, id_).mailbox, seconds, call, first)
         return None if reply is None else self._taken(id_, operation, reply)
 
     def _taken(self, id_: EvaluationId, operation: str, reply: bytes) -> list[Feedback]:

@@ -15,7 +15,7 @@ from tellback import clock
 from tellback.errors import Unavailable
 from tellback.forks import run_in_child
 from tellback.state.database import Database
-from tellback.state.script_calls import ScriptCall
+from tellback.state.script_calls import FirstCall, ScriptCall
 
 MAX_WAITERS: Final = 32  # waiting connections of one process; further callers have to poll
 WAIT_SLICE: Final = (
@@ -36,8 +36,10 @@ class ListWaiter:
     def _unlock(self) -> None:
         self._slots = threading.BoundedSemaphore(MAX_WAITERS)
 
-    def run_when_filled(self, key: str, seconds: float, call: ScriptCall) -> Any:
+    def run_when_filled(self, key: str, seconds: float, call: ScriptCall, first: FirstCall | None = None) -> Any:
         """Wait until the list `key` has an element, at most `seconds`; then run a decision, and return its reply.
+
+        `first` is sent before, in the same round trip, unless waiting is impossible.
 
         Returns None at once if waiting is impossible: too many callers wait already, or the server refuses the command.
         The decision may have run then, as if an error is raised: repeat it with its operation id.
@@ -49,7 +51,9 @@ class ListWaiter:
             return None
         try:
             # unconditional: moved onto itself, the list keeps its order and lifetime, and the move wakes other waiters
-            return self._db.blocking(min(seconds, WAIT_SLICE), "BLMOVE", key, key, "LEFT", "LEFT", then=call)
+            return self._db.blocking(
+                min(seconds, WAIT_SLICE), "BLMOVE", key, key, "LEFT", "LEFT", then=call, first=first
+            )
         except (exceptions.ResponseError, Unavailable) as refusal:
             if isinstance(refusal, Unavailable) and not isinstance(refusal.__cause__, exceptions.ResponseError):
                 raise

@@ -39,25 +39,17 @@ from tellback import clock
 from tellback.forks import run_in_child
 from tellback.keepalive import keepalive_options
 from tellback.state.call_deadline import CallDeadline
-from tellback.state.script_calls import Arg
+from tellback.state.script_calls import Arg, FirstCall
 from tellback.urls import RedisServers, check_database, servers_of
 
 Command = Sequence[Arg]
-
 _KEEPALIVE: Final = {"socket_keepalive": True, "socket_keepalive_options": keepalive_options()}
-
 CONNECT_TIMEOUT: Final = 2.0
-
 SOCKET_TIMEOUT: Final = 5.0  # seconds; longer than every blocking read that we make
-
 IDLE_SECONDS: Final = 5.0  # of a connection, after which it must answer a PING before it carries a call
-
 ANSWER_SECONDS: Final = 1.0  # for that PING; a call that has to connect again is late by this, and does not fail
-
 MAX_CONNECTIONS: Final = 1 << 31  # each thread that calls has one; redis-py 8.1 refuses the 101st by default
-
 CHUNK_BYTES: Final = 64 << 10  # of small commands joined into one write; a larger command is sent alone
-
 MIN_TIMEOUT: Final = 0.001  # of a blocking command, in seconds: 0 would block forever
 
 _hiredis = cast("Any", hiredis)  # its stub allows only commands of one word
@@ -166,12 +158,18 @@ class RedisConnections:
                     connection.disconnect()
 
     def run_blocking(
-        self, seconds: float, command: Command, then: Sequence[Command] = (), *, asking: bool = False
+        self,
+        seconds: float,
+        command: Command,
+        then: Sequence[Command] = (),
+        *,
+        asking: bool = False,
+        first: FirstCall | None = None,
     ) -> list[Any]:
         """Run a blocking command for at most `seconds`, and the commands `then` after it, all in one round trip.
 
         Its timeout is appended here. The replies come in order; an error reply is returned, not raised. `asking` is for
-        the node that a slot of a cluster is moving to, which serves nobody else.
+        the node that a slot of a cluster is moving to, which serves nobody else. `first` is not for a cluster.
         """
         end = clock.monotonic() + seconds
         with self.connection(seconds) as connection:
@@ -180,9 +178,12 @@ class RedisConnections:
                 sent: list[Command] = [(*command, f"{left:.3f}"), *then]
                 if asking:
                     sent = [part for each in sent for part in (("ASKING",), each)]
-                connection.send_packed_command(list(pack_commands(sent)))
+                before = [first.call.evalsha] if first else []
+                connection.send_packed_command(list(pack_commands(before + sent)))
                 line = open_socket(connection)
                 assert line is not None, "sending connects, or raises"
+                if first:
+                    first.answered(_reply(connection))
                 line.settimeout(left + self._reply_timeout)
                 replies = [_reply(connection) for _ in sent]
                 line.settimeout(self._reply_timeout)

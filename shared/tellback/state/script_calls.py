@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypedDict, cast
 
@@ -76,6 +76,13 @@ class ScriptCall(NamedTuple):
         """The EVAL command of this call, for a process that sends few calls or a server that forgot the script."""
         # unconditional: a script reads again whatever it depends on
         return ("EVAL", self.script.source, len(self.keys), *self.keys, *self.args)
+
+
+class FirstCall(NamedTuple):
+    """A call that goes before a blocking command in the same round trip; `answered` gets its reply at once."""
+
+    call: ScriptCall
+    answered: Callable[[Any], None]
 
 
 class DecisionCall(NamedTuple):
