@@ -40,7 +40,7 @@ def places(text: str, folded: str, within: Located) -> Generator[int]:
             if digit < begin:
                 found = _DIGIT.search(text, begin)
                 digit = len(text) + _NEAR if found is None else found.start()
-            place = end
+            place = max(end, digit - _NEAR - _LONGEST)  # the next name with a digit near
             if digit < end + _NEAR and _REST.match(folded, end) is not None:
                 first = max(text.rfind("\n", begin, end) + 1, begin)
                 last = text.find("\n", end, end + _NEAR)
