@@ -55,6 +55,35 @@ def test_a_file_that_somebody_else_wrote_may_be_deleted_as_often_as_wanted() -> 
     assert kinds(calls) == []
 
 
+@pytest.mark.parametrize(
+    "said", ["Datei ist schon da.", "Il file esiste.", "File already exists at: /r/repro.py.", "File created."]
+)
+def test_a_file_that_is_deleted_because_no_editor_writes_over_it_was_not_tried(said: str) -> None:
+    calls = [written(0), claude_code("python repro.py", trace(ERRORS[0]), 1)]
+    for n in (1, 2):
+        calls += [(*written(n)[:2], said), claude_code("rm /r/repro.py"), written(n)]
+        calls += [claude_code("python repro.py", trace(ERRORS[n]), 1)]
+    assert kinds(calls) == []
+
+
+def test_a_file_that_failed_before_it_was_deleted_and_written_again_was_tried() -> None:
+    ran = claude_code("python repro.py", trace(ERRORS[0]), 1)
+    assert kinds([written(0), ran, claude_code("rm /r/repro.py"), written(0)]) == [(4, "undone_edit")]
+
+
+@pytest.mark.parametrize("then", ["docker compose up -d", "python repro.py", "npx tsc --noEmit", "terraform apply"])
+def test_a_line_that_failed_at_its_end_has_changed_what_comes_before_it(then: str) -> None:
+    ahead, back = (f"sed -i 's/{old}:5432/{new}:5432/' conf.yml && {then}" for old, new in ((5433, 5432), (5432, 5433)))
+    calls = [mini_swe_agent(line, error, 1) for line, error in zip((ahead, back, ahead), ERRORS, strict=False)]
+    assert kinds(calls) == [(3, "undone_edit")]
+
+
+def test_a_line_that_failed_at_its_only_act_has_changed_nothing() -> None:
+    ahead, back = (f"cd /r && sed -i 's/{old}:5432/{new}:5432/' conf.yml" for old, new in ((5433, 5432), (5432, 5433)))
+    calls = [mini_swe_agent(line, error, 2) for line, error in zip((ahead, back, ahead), ERRORS, strict=False)]
+    assert kinds(calls) == [(3, "failing_tool")]
+
+
 def sed(place: int, path: str) -> MadeCall:
     return mini_swe_agent(f"cd /t && sed -i '{place}s/a(b)/try:\\n  a(b)/' {path}")
 

@@ -88,6 +88,7 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     findings: int | None = None  # of a compiler, a type checker or a linter that failed
     asks: int = 0  # mark of the plain words of a command line that reads or searches, 0 of any other
     programs: tuple[str, ...] = ()  # of a shell's command line
+    acts: int = 0  # how many of these run or change something
     creates: bool = False  # it writes whole files
     wrong: str = ""  # what the editor finds wrong with the file after the edit
     prints: bool = False  # it adds statements that print or takes them out, and changes nothing else
@@ -112,6 +113,11 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     def alters(self) -> bool:
         """True if the call changes files, or takes a change back."""
         return bool(self.writes or self.edit or self.restores or self.unstashes or self.copies)
+
+    @property
+    def rejected(self) -> bool:
+        """True if the call failed and changed nothing; of several acts, those before the one that failed did."""
+        return self.failed and self.tests is None and self.acts < 2
 
     @property
     def hides(self) -> bool:

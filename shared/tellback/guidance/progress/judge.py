@@ -331,7 +331,7 @@ def _expected_changes(trail: ProgressTrail, features: CallFeatures) -> list[str]
     features.creates = features.creates and not run
     marks += run
     known = any(each in trail.paths or each in trail.viewed for each in marks)
-    rejected = features.failed and features.effect == "write" and features.tests is None
+    rejected = features.rejected and features.effect == "write"
     features.fixes = bool(marks) and (known or not features.creates) and not (rejected or features.prints)
     return [] if rejected else marks
 

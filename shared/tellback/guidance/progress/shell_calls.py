@@ -68,6 +68,7 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     )
     features.purpose = _purpose(commands, effects, strongest)
     features.programs = tuple(each.program for each in commands)
+    features.acts = sum(effect in ("write", "run", "test", "install") for effect in effects)
     if strongest in ("run", "test", "install"):
         features.folder = _folder_of(commands)
     if strongest in ("read", "search"):

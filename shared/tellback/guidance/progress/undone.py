@@ -39,7 +39,7 @@ def undone_edit(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
     """Find an edit that was taken back and made again, or files that are restored again and again."""
     runs = features.effect in ("run", "test")
     # A line that restores a file and then runs something that fails has restored it.
-    found = _found_in(trail, features, at) if not _failed_to_change(features) or (features.restores and runs) else None
+    found = _found_in(trail, features, at) if not features.rejected or (features.restores and runs) else None
     if features.failed and runs:
         # Only other tests that fail show another attempt: a script that breaks otherwise may be as far from the goal.
         trail.fault = features.error_mark if features.tests is not None and features.tests.passed else 0
@@ -65,10 +65,6 @@ def edit_made_over(trail: ProgressTrail, features: CallFeatures, at: int) -> Stu
         return None
     said = features.wrong.partition("\n")[0]
     return StuckFinding("same_failure", key, len(calls), calls[0], at, detail=said)
-
-
-def _failed_to_change(features: CallFeatures) -> bool:
-    return features.failed and features.tests is None
 
 
 def _found_in(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
@@ -168,14 +164,11 @@ def _made_again(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
     key = mark(f"= {features.change}")
     made = trail.edits.get(key)
     remember(trail.edits, key, (at, path), EDITS_MAX)
-    # A run in between may check that the failure was there before the edit.
-    if (
-        made is None
-        or not undone
-        or trail.ran > undone[-1]
-        or made[0] > undone[-1]
-        or at - made[0] > EDITS_FORGOTTEN_AFTER
-    ):
+    if made is None or not undone or made[0] > undone[-1] or at - made[0] > EDITS_FORGOTTEN_AFTER:
+        return None
+    # A run in between may check that the failure was there before the edit. A whole file that nothing ran was not
+    # tried: many editors refuse to write over one, in words of their own, so that it is deleted first.
+    if trail.ran > undone[-1] or (features.creates and trail.ran < made[0]):
         return None
     if any(other == path and made[0] < index < undone[-1] for index, other in trail.edits.values()):
         return None
