@@ -251,8 +251,11 @@ def test_a_limit_that_is_no_number_costs_no_host_its_work(tb: Tellback, database
     """A tool call, a signal and a user's message raised an error of a script."""
     shards = tb.context.layout.all
     for shard in shards:
-        database.command("HSET", shard.key("limits"), "sessions", "many", "banks", "many", "turns", "many")
+        many = [part for name in ("sessions", "banks", "turns", "rate", "burst", "bytes") for part in (name, "many")]
+        database.command("HSET", shard.key("limits"), *many)
     tb.prompt("s", "p").tool_invoked("t")
+    tb.flush()
+    assert not tb.context.publisher.spooled
     tb.bank("b").signal([item("f", "q")])
     assert state(opened(tb)) == "open"
     database.command("DEL", *(shard.key("limits") for shard in shards))

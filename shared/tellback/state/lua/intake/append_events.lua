@@ -41,24 +41,23 @@ if skipped >= #args_events then
 end
 local new = #args_events - skipped
 local allowed = redis.pcall('HMGET', key_limits, 'suspended', 'rate', 'burst', 'bytes')
-if allowed.err then allowed = {} end -- of another type: no limits must not cost a host its events
+if allowed.err then allowed = {} end -- of another type, or no number: no limit, which must cost no host its events
 if allowed[1] then
   return refused('suspended')
 end
-local max_bytes = math.min(tonumber(arg_max_bytes), tonumber(allowed[4] or arg_max_bytes))
+local max_bytes = math.min(tonumber(arg_max_bytes), tonumber(allowed[4]) or math.huge)
 if length >= tonumber(arg_max_entries) or bytes >= max_bytes then
   return refused('full')
 end
-local rate, tokens, now = tonumber(allowed[2] or 0), nil, nil
-if rate > 0 then
+local rate, burst, tokens, now = tonumber(allowed[2]), tonumber(allowed[3]), nil, nil
+if rate and burst and rate > 0 then
   -- A call may take more than the bucket holds, if that is full, and is paid for by those that follow: otherwise no
   -- call of more events than the burst would ever pass.
-  local burst = tonumber(allowed[3])
   local stored = redis.pcall('HMGET', key_bucket, 'tokens', 'at')
   if stored.err then stored = {} end
   now = now_ms()
-  local at = tonumber(stored[2] or now)
-  tokens = math.min(burst, tonumber(stored[1] or burst) + math.max(0, now - at) * rate / 1000)
+  local at = tonumber(stored[2]) or now
+  tokens = math.min(burst, (tonumber(stored[1]) or burst) + math.max(0, now - at) * rate / 1000)
   if tokens < math.min(new, burst) then
     -- The server's clock was set back: otherwise the team would wait until the clock has caught up. A full bucket in
     -- its place would let one more burst pass at each step.
