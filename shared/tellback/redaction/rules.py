@@ -232,7 +232,7 @@ class ScanSet(NamedTuple):
                 yield from self.near_digits[scan.anchor].find_all(folded, text, places=digits)
         if any(scan.anchor in self.phrases for scan in present):
             yield from self._find_phrases(spaced)
-        yield from ((place, "password") for place in lone_passwords.places(text, folded, within))
+            yield from ((place, "password") for place in lone_passwords.places(text, folded, within))
         if runs.named:
             yield from self._find_near(folded, text, runs.named, within)
         # Without a row and such a value, only a table that goes on in the next piece of a stream matters.
