@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
@@ -242,6 +243,34 @@ def test_a_refusal_in_the_caller_s_thread_is_the_thread_s_affair(
     full.close()
 
 
+@pytest.mark.parametrize("interrupted", ["taking", "waiting", "putting back"])
+def test_a_call_that_is_interrupted_as_it_is_sent_is_sent_once(
+    database: Database,
+    quick: Database,
+    layout: Layout,
+    slow: Publisher,
+    monkeypatch: pytest.MonkeyPatch,
+    interrupted: str,
+) -> None:
+    """Ctrl-C at any time, in a program that continues: no event is lost, and others may send."""
+
+    def interrupt(*_: object, **__: object) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    slow.publish(call("one"))
+    if interrupted == "taking":
+        monkeypatch.setattr("tellback.clock.since_boot", interrupt)
+    elif interrupted == "putting back":
+        monkeypatch.setattr("tellback.messaging.lane.Lane.put_back", interrupt)
+    with pytest.raises(KeyboardInterrupt), slow.sending("s1", quick):
+        raise KeyboardInterrupt
+    assert not slow._interrupts_itself
+    slow.publish(call("two"))
+    slow.flush()
+    assert tools(database, layout) == ["one", "two"]
+
+
 def test_others_send_while_one_waits_for_its_feedback(
     database: Database, layout: Layout, lazy: Tellback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +293,18 @@ def test_others_send_while_one_waits_for_its_feedback(
     database.command("RPUSH", mailbox, msgspec.json.encode(feedback))
     waiting.join(10)
     assert not waiting.is_alive()
+
+
+def test_who_may_not_wait_sends_its_call_before_it_asks(
+    database: Database, layout: Layout, lazy: Tellback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requirement A-340, also for more callers than may wait, and where an access rule forbids it."""
+    prompt = lazy.prompt("s1", "p")
+    monkeypatch.setattr(lazy.context.feedback_waiter, "_refused_until", math.inf)
+    monkeypatch.setattr(lazy.context.publisher, "flush_soon", lambda: None)
+    prompt.tool_invoked("one")
+    prompt.feedback(wait=0.01)
+    assert database.command("XLEN", stream_of(layout.of("s1"), Family.EVENTS)) == 2
 
 
 def test_a_call_whose_script_the_server_forgot_is_sent_by_the_thread(

@@ -67,7 +67,7 @@ class Lane:
         self._spool = spool
         self._number = 0
         self._buffer: list[SpooledEvent] = []
-        self._taken: list[SpooledEvent] = []  # by a send that has not ended
+        self.taken: list[SpooledEvent] = []  # by a send that has not ended
         self._bytes = 0
         self._next_try = 0.0
         self._tried_since: float | None = None  # since the first attempt to send what is in memory; by `since_boot`
@@ -112,7 +112,9 @@ class Lane:
 
     def fits_call(self, events: int) -> bool:
         """Check whether what is in memory may be sent now, by one call of at most so many events; hold both locks."""
-        return not self.needs_retry and bool(self) and end_of_call(self._buffer, 0, events) == len(self)
+        if self.needs_retry or self.taken or not self:  # taken: by a send that was interrupted
+            return False
+        return end_of_call(self._buffer, 0, events) == len(self)
 
     def append(self, raw: bytes) -> None:
         """Number an event and add it to the buffer."""
@@ -127,23 +129,24 @@ class Lane:
 
         They wait here if the disk is full, while Redis forgets the writer's mark.
         """
-        events = self._taken = self._buffer
+        self.total.events -= len(self._buffer)
+        # What an interrupted send could not even put back goes first; the writer's mark drops what it had appended.
+        events = self.taken = self.taken + self._buffer
         self._buffer = []
-        self.total.events -= len(events)
         self.total.bytes -= self._bytes
         self._bytes = 0
         if self._tried_since is None:
             self._tried_since = clock.since_boot()
         elif events and self._age() > MAX_AGE_SECONDS:
             _logger.error("spool.dropped", stream=self._stream, events=len(events), reason="older than six days")
-            self._taken = []
+            self.taken = []
             return []
         return events
 
     def emptied(self) -> None:
         """Note that everything from `take_all` is in Redis or on disk."""
         self.full = self._tried_since = None
-        self._taken = []
+        self.taken = []
 
     def _age(self) -> float:
         return 0.0 if self._tried_since is None else clock.since_boot() - self._tried_since
@@ -152,7 +155,7 @@ class Lane:
         """Put events from `take_all` back in front of those that came since."""
         size = sum(len(event.raw) for event in events)
         self._buffer[:0] = events
-        self._taken = []
+        self.taken = []
         self._bytes += size
         self.total.events += len(events)
         self.total.bytes += size
@@ -203,7 +206,7 @@ class Lane:
         Raises:
             SpoolFull: there is no room.
         """
-        if events := [*self._taken, *self._buffer]:
+        if events := [*self.taken, *self._buffer]:
             self._spool.keep_apart(events, self._age())
 
     def abandon(self) -> None:
@@ -289,7 +292,7 @@ def direct_call(
 ) -> FirstCall:
     """Return the call that appends events from `take_all`, for a thread that sends it with a call of its own.
 
-    The reply clears `events` if they were appended, and then calls `ended`, while the thread waits for what follows.
+    The reply notes if they were appended, and then calls `ended`, while the thread waits for what follows.
     """
     call = append_call(events, bounds)
 
@@ -297,7 +300,6 @@ def direct_call(
         notify(database, call.keys[:1] if must_notify(reply) else ())
         if _trouble(call.keys[0], bounds, reply) is None:
             lane.emptied()
-            events.clear()
         ended()
 
     return FirstCall(call, answered)

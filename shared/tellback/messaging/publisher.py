@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final
 
@@ -221,26 +221,42 @@ class Publisher:
         if lane is None or not lane:
             yield None
             return
-        with ExitStack() as held:
-            events = self._take_to_send(lane, held)
-            held.callback(self._put_back, lane, events)
-            if not events:
-                held.close()
-                self.flush_soon()
-            yield direct_call(lane, events, self._bounds, database, held.close) if events else None
+        if self._interrupts_itself:
+            self.flush_soon()
+            yield None
+            return
+        lock: Any = self._send_lock  # a forked child has another
 
-    def _take_to_send(self, lane: Lane, held: ExitStack) -> list[SpooledEvent]:
-        """Remove and return the events of a lane if no other thread sends, and hold the send lock then."""
-        if self._interrupts_itself or not self._send_lock.acquire(blocking=False):
-            return []
-        held.callback(self._send_lock.release)
+        def end() -> None:
+            """Put back what was not appended, and let others send; the second time this does nothing."""
+            if lock._is_owned():  # noqa: SLF001 - as above; by this call, since it interrupted no other
+                try:
+                    self._put_back(lane)
+                finally:
+                    lock.release()
+
+        try:  # from here on Ctrl-C may come at any time, and the program may continue
+            events = self._take_to_send(lane) if lock.acquire(blocking=False) else []
+            if not events:
+                end()
+                self.flush_soon()
+            yield direct_call(lane, events, self._bounds, database, end) if events else None
+        finally:
+            try:
+                end()
+            finally:
+                if lock._is_owned():  # noqa: SLF001 - `end` was interrupted
+                    lock.release()
+
+    def _take_to_send(self, lane: Lane) -> list[SpooledEvent]:
+        """Remove and return the events of a lane if one call takes them; hold the send lock."""
         with self._buffer_lock:  # `_fresh` stays: the thread waits for its delay, and may have other lanes to send
             return lane.take_all() if lane.fits_call(self._settings.publish_batch) else []
 
-    def _put_back(self, lane: Lane, unsent: list[SpooledEvent]) -> None:
-        if unsent:
+    def _put_back(self, lane: Lane) -> None:
+        if lane.taken:
             with self._buffer_lock:
-                lane.put_back(unsent)
+                lane.put_back(lane.taken)
             self.flush_soon()
 
     @property

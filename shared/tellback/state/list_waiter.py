@@ -6,7 +6,6 @@ Each wait blocks a connection, so their number is bounded. A caller that gets No
 from __future__ import annotations
 
 import math
-import threading
 from typing import Any, Final
 
 from redis import exceptions
@@ -29,17 +28,18 @@ class ListWaiter:
 
     def __init__(self, database: Database) -> None:
         self._db = database
-        self._unlock()
-        run_in_child(self._unlock)
+        self._free_slots()
+        run_in_child(self._free_slots)
         self._refused_until = -math.inf
 
-    def _unlock(self) -> None:
-        self._slots = threading.BoundedSemaphore(MAX_WAITERS)
+    def _free_slots(self) -> None:
+        # No semaphore: Ctrl-C within it would leave its lock held, and every later wait would hang.
+        self._slots = [None] * MAX_WAITERS
 
     def run_when_filled(self, key: str, seconds: float, call: ScriptCall, first: FirstCall | None = None) -> Any:
         """Wait until the list `key` has an element, at most `seconds`; then run a decision, and return its reply.
 
-        `first` is sent before, in the same round trip, unless waiting is impossible.
+        `first` is sent before, in the same round trip; in one of its own if waiting is impossible.
 
         Returns None at once if waiting is impossible: too many callers wait already, or the server refuses the command.
         The decision may have run then, as if an error is raised: repeat it with its operation id.
@@ -47,7 +47,9 @@ class ListWaiter:
         Raises:
             Unavailable: Redis is away, or no reply came within the client's call deadline beyond `seconds`.
         """
-        if clock.monotonic() < self._refused_until or not self._slots.acquire(blocking=False):
+        if clock.monotonic() < self._refused_until or not self._take_slot():
+            if first is not None:
+                first.answered(self._db.run_each([first.call])[0])
             return None
         try:
             # unconditional: moved onto itself, the list keeps its order and lifetime, and the move wakes other waiters
@@ -60,4 +62,11 @@ class ListWaiter:
             self._refused_until = clock.monotonic() + REFUSED_BACKOFF
             return None
         finally:
-            self._slots.release()
+            self._slots.append(None)
+
+    def _take_slot(self) -> bool:
+        try:
+            self._slots.pop()
+        except IndexError:
+            return False
+        return True
