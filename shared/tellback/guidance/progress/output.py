@@ -51,7 +51,7 @@ _ABOVE: Final = re.compile(
 _METER_HEADING: Final = "% Total    % Received"
 _METER: Final = re.compile(
     r"^ *(?:% Total {4}% Received|Dload  Upload)[^\n]*\n?"
-    r"|^(?: *[\d.]{1,9}[kMG]?){8} +(?:[-\d:]{7,8} +){3}\S+[ \t]*(?:\n|$)",
+    r"|^(?: *[\d.]{1,9}+[kMG]?){8}+ +(?:[-\d:]{7,8} +){3}\S+[ \t]*(?:\n|$)",
     re.MULTILINE,
 )
 _EMPTY: Final = re.compile(r"\(empty\)(?=\n|$)")

@@ -53,7 +53,7 @@ _HEX_DIGITS: Final = bytes(0x78 if byte in b"0123456789abcdefABCDEF" else 0x20 f
 _HEX_RUN: Final = b"x" * 7
 _LINES: Final = re.compile(
     r"(?<=[\w)\]\"'>])(?:[:,] ?(?:line )?\d+(?::\d+)?\b|\(\d+,\d+\))|\bline \d+(?:,? col(?:umn)? \d+)?|\b[Ll]\.?\d+\b"
-    r"|^\s*\d+[ \t]| \d+:\d+-\d+\b",
+    r"|^[ \t]*\d+[ \t]| \d+:\d+-\d+\b",
     re.MULTILINE,
 )
 # The results of about six searches or reads of 100 lines; with 400 a run that read in circles was not seen to.
@@ -128,12 +128,12 @@ def fingerprint(text: str) -> int:
 # ExUnit and Mocha, which number them, of TAP, CTest, Bazel and googletest: which tests failed is part of a failure, how
 # long they took is not.
 _FAILED_NAMES: Final = re.compile(
-    r"^(?:FAILED|ERROR) (\S+)|^\s*--- FAIL: (\S+)|^(?:FAIL|ERROR): (\S+ \S*)|^test (\S+) \.\.\. FAILED"
+    r"^(?:FAILED|ERROR) (\S+)|^[ \t]*--- FAIL: (\S+)|^(?:FAIL|ERROR): (\S+ \S*)|^test (\S+) \.\.\. FAILED"
     r"|^ {1,4}\u25cf ([^\n]{3,200})$|^ {1,4}FAIL {1,4}([^\n]{3,200} > [^\n]{1,200})$"
     r"|^(?:Failure|Error):\n(\S{1,200}#\S{1,200})|^rspec (\S{1,200}:\d+)|^\[ERROR\] {1,4}(\w{1,100}\.\w{1,100})\b"
     r"|^(\S{1,200} > [^\n]{1,200}) FAILED$"
     r"|^ {1,4}Failed (\S{1,200}) \[|^ {0,4}\d{1,4}\) ([^\n]{3,200})$"
-    r"|^\s*not ok \d{1,6} (?:- )?([^\n#]{3,200})|^\s*\d{1,6} - (\S{1,200}) \((?:Failed|Timeout)\)$"
+    r"|^[ \t]*not ok \d{1,6} (?:- )?([^\n#]{3,200})|^[ \t]*\d{1,6} - (\S{1,200}) \((?:Failed|Timeout)\)$"
     r"|^(//\S{1,200}) +FAILED\b|^\[ {2}FAILED {2}\] (\w{1,100}\.\w{1,100})",
     re.MULTILINE,
 )
@@ -199,7 +199,7 @@ def labelled_error(text: str) -> str:
 # front of a finding or of an excerpt, or says that it is a line.
 _PLACES: Final = re.compile(
     r"(?<=[\w)\]\"'>])(?::\d+(?::\d+)?\b|\(\d+,\d+\))|\b(?:line|LINE) \d+(?:,? col(?:umn)? \d+)?:?"
-    r"|^\s*\d+(?::\d+[ \t]| \|)| \d+:\d+(?:-\d+\b|$)|^l\.\d+ ",
+    r"|^[ \t]*\d+(?::\d+[ \t]| \|)| \d+:\d+(?:-\d+\b|$)|^l\.\d+ ",
     re.MULTILINE,
 )
 
