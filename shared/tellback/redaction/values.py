@@ -257,11 +257,12 @@ _ODD: Final = lazy_pattern(
 )
 
 # Words and abbreviations in camel case, which random letters hardly ever fall into: `UserAPIKeyAuth`, a type.
-_CAMEL: Final = lazy_pattern(r"(?:[A-Z]?[a-z]{2,20}|[A-Z]{2,5}(?![a-z])){2,12}")
+# Each run of letters is read in one way: in parts, a long one took hours until no part of it was left.
+_CAMEL: Final = lazy_pattern(r"(?>[A-Z]?[a-z]{2,80}+|[A-Z]{2,80}(?![a-z])){1,12}+")
 # The same with numbers: `Oauth2Client`, `X509v3`, `UTF-8%20`. A short value with small letters, capitals and a digit
 # that is none is random: 88 % of passwords of 8 characters are told so, where their changes alone tell a third.
 _NUMBERED_WORDS: Final = lazy_pattern(
-    r"(?:[A-Z]{0,5}[a-z]{2,20}|[A-Z]{2,5}|[A-Za-z](?=[0-9])|[0-9]{1,4}[dDxK]?|[._/=+:-]|%[0-9A-F]{2})+"
+    r"(?:[A-Z]{0,5}[a-z]{2,20}+|[A-Z]{2,20}+|[A-Za-z](?=[0-9])|[0-9]{1,20}+[dDxK]?|[._/=+:-]|%[0-9A-F]{2})+"
 )
 # Names of classes with a number, which change case as often as a token: `JinaEmbeddingsV3PreTrainedModel`. Such words
 # make three quarters of one random value of 16 characters in 1,500, and of hardly any longer one.

@@ -1,0 +1,20 @@
+"""Judging whether a value is random takes no longer for values in which words could be divided in many ways."""
+
+from __future__ import annotations
+
+import pytest
+
+from tellback.redaction import redact_text
+from tellback.redaction.values import seems_random
+
+
+@pytest.mark.parametrize("value", ["b" * 70 + "/QzXb", "aB" + "b" * 60 + "/Q/z"])
+def test_a_value_of_one_long_word_is_judged_at_once(value: str) -> None:
+    """The pattern of words in camel case tried each way to divide it, and took days (A-61)."""
+    assert not seems_random(value, 0)
+    assert redact_text(f"id={value}") == f"id={value}"
+
+
+def test_an_alphabet_is_no_random_value() -> None:
+    """Its two words are longer than those of names."""
+    assert not seems_random("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", 0)
