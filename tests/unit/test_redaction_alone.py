@@ -17,6 +17,7 @@ IN_LINE = (
     "deploy: the webhook signing secret changed this morning, it's now {} fyi",
     '{{"type":"api_key","attributes":{{"label":"ci","raw":"{}"}}}}',
     "derived key material = 0x{} from the master secret",
+    'curl --silent --show-error --location -H "X-Auth: {}" https://shop.test/v1/orders',
 )
 BELOW = (
     "Your verification was successful. Save this token now, you won't see it again.\n\n    {}\n",
@@ -86,6 +87,28 @@ def test_an_id_or_a_digest_beside_a_word_for_a_secret_stays(text: str, value: st
 )
 def test_a_name_beside_a_word_for_a_secret_stays(text: str) -> None:
     """It is made of words, or begins the line as a hash does (A-457)."""
+    assert redact_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"$ git rev-parse auth-refactor\n{HEXADECIMAL[:40]}",
+        f"+ git log -1 --format=%H -- src/auth/token.py\n{HEXADECIMAL[:40]}",
+        f"$ docker compose ps -q auth\n{HEXADECIMAL}",
+        f"image registry.test/acme/auth:{HEXADECIMAL[:40]} pulled",
+        f"Deployed auth {HEXADECIMAL[:40]} to staging",
+        f"The agent {MIXED[:22]} lost its token",
+        f"conversation {MIXED[:22]}: the user asked about the token",
+        f"user {MIXED[:22]} signed in with a password",
+        f"Idempotency-Key: {MIXED[:22]}",
+        f"partition key {MIXED[:22]}, sort key 17",
+        "Deployer wallet 0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed has 3 ETH",
+        "the password check of build k7Rt2mQx failed",
+    ],
+)
+def test_a_commit_or_an_id_beside_the_name_of_a_service_stays(text: str) -> None:
+    """`auth` is also a branch, an image and a folder; a sentence names things by their ids (A-457)."""
     assert redact_text(text) == text
 
 

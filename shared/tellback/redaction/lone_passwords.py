@@ -10,6 +10,7 @@ from collections.abc import Generator
 from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
+from tellback.redaction.lone_tokens import name_before, names_id
 from tellback.redaction.substrings import Located
 from tellback.redaction.values import seems_random
 
@@ -55,8 +56,13 @@ def _only_one(text: str, first: int, last: int) -> Generator[int]:
         return
     places = [text.find(word.decode().rstrip("."), first, last) for word in found if _may_be(word.decode().rstrip("."))]
     random = [place for place in places if seems_random(text, place)]
-    if len(random) == 1:
+    if len(random) == 1 and not _follows_id(text, first, random[0]):
         yield random[0]
+
+
+def _follows_id(text: str, first: int, start: int) -> bool:
+    joined, word = name_before(text, first, start)
+    return names_id(word) and (not joined or text[start - 1] == "=")
 
 
 def _may_be(word: str) -> bool:

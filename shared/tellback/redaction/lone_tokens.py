@@ -46,6 +46,10 @@ _KEY: Final = lazy_pattern(
 )
 _PARTS: Final = ("auth", "cred", "pwd", "psk")
 _PART: Final = lazy_pattern(r"(?<![a-z])(?:auth(?![a-z])|creds?\b|pwd)|psk\b")
+# Also a service, a folder or a branch, beside which a commit, an image or an id stands.
+_SERVICE: Final = lazy_pattern(r"(?<![a-z])auth(?![a-z])")
+# `X-Auth: …`, and no tag of an image, `acme/auth:…`.
+_HEADER: Final = lazy_pattern(r"(?<![a-z])auth[\\\"'`]{0,3}[ ]?(?::[\\\"'` ]|=)[\\\"'` ]{0,4}\Z")
 # Enough for a value with small letters, capitals and digits.
 _HINTS: Final = ("key", "jwt", "login", "otp", "vault", "wallet")
 _HINT: Final = lazy_pattern(
@@ -62,6 +66,14 @@ _MARK: Final = lazy_pattern(
     r"(?:next|page|client|continuation|sync|csrf|idempotency|lock|start(?:ing)?|resume|forward|backward|sequence|change"
     r"|client[_-]?request)[ _-]?token|[0-9,]{2}[ ]tokens|tokens?[ _]?(?:count|ring|type|iz|usage)"
 )
+_LISTED: Final = ("key", "git ", "docker", "podman", "nerdctl")
+_OF_LISTS: Final = lazy_pattern(
+    r"(?:primary|foreign|partition|sort|range|routing|object|message|duplicate|idempotency|s3)[ _-]key"
+    # Commands that print a commit or the id of a container.
+    r"|(?<![a-z])git[ ](?:-c[ ][^ ]{1,100}[ ])?(?:rev-parse|rev-list|log|merge-base|stash|commit-tree|write-tree"
+    r"|ls-remote|describe|show[ ]-s)\b"
+    r"|(?:docker|podman|nerdctl)(?:[ -]compose)?[ ](?:ps|inspect|start|create|network|volume|service|container|build)\b"
+)
 _SIGNS: Final = "=:>"
 _CLOSING: Final = "\\\"'`])} \t"
 _OPENING: Final = " \t\\\"'`(<[{*|"
@@ -74,6 +86,11 @@ _OF_IDS: Final = lazy_pattern(
     r"|column|index|bucket|region|zone|account|project|org|tenant|resource|checkpoint|offset|marker|continuation|page"
     r"|boundary)-?\Z|\.(?:py|js|ts|go|rs|rb|sh|md|c|h|so|java|json|txt|ya?ml|toml|gz|zip|deb|whl)\Z"
 )
+# What a sentence names by its id; before a sign, these may also be the names of secrets.
+_OF_THINGS: Final = lazy_pattern(
+    r"(?i:(?:\A|[_.-])(?:user|uid|session|agent|worker|conversation|document|workspace|deployment|device|member"
+    r"|customer|req|pod|queue|ticket))\Z"
+)
 _OF_VALUES: Final = frozenset(
     (
         *("value", "val", "raw", "text", "data", "body", "material", "plaintext", "plain", "content", "string", "new"),
@@ -84,8 +101,8 @@ _OF_VALUES: Final = frozenset(
 # What APIs call calls, messages, runs and their like; a word before hexadecimal digits.
 _ID: Final = lazy_pattern(
     r"(?:req|msg|call|toolu|tool|chatcmpl|cmpl|run|evt|resp|job|asst|thread|file|batch|item|gen|inv|sess|session|conv"
-    r"|turn|step|user|usr|org|proj|team|acct|cus|lease|doc|obj|trace|span)[_-]|[A-Za-z]{2,10}[_-][0-9a-f]{16,64}\Z"
-    r"|[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-"
+    r"|turn|step|user|usr|org|proj|team|acct|cus|lease|doc|obj|trace|span|dpl|prj)[_-]|[A-Za-z]{2,10}[_-][0-9a-f]{16,64}\Z"
+    r"|[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-|0x[0-9A-Fa-f]{40}\Z"  # the last is an address of a chain
 )
 _HEX: Final = lazy_pattern("(?:0x)?(?:[0-9a-f]+|[0-9A-F]+)")
 _DIGIT: Final = lazy_pattern("[0-9]")
@@ -104,7 +121,8 @@ def places(text: str, folded: str, within: Searchable) -> Generator[int]:
     named = _names_secret(folded, within)
     if named or (text != folded and any(hint in within for hint in _HINTS)):
         for start, end in _candidates(text, 0, len(text), of_one_case=named):
-            if _is_named(text, folded, start, end):
+            strength = _strength(text, start, end)  # first, as it decides most of them
+            if strength and _is_named(text, folded, start, end, strength):
                 yield start
 
 
@@ -140,7 +158,7 @@ def _belongs(text: str, first: int, last: int) -> bool:
     )
 
 
-def _is_named(text: str, folded: str, start: int, end: int) -> bool:
+def _is_named(text: str, folded: str, start: int, end: int, strength: int) -> bool:
     """Return whether the line of a random value, or one above it, says that it is a secret, and it is the only such."""
     first = max(text.rfind("\n", max(0, start - _BEFORE), start) + 1, start - _BEFORE, 0)
     last = text.find("\n", end, end + _AFTER)
@@ -148,45 +166,64 @@ def _is_named(text: str, folded: str, start: int, end: int) -> bool:
     before, after = folded[first:start], folded[end:last]
     value = text[start:end]
     one_case = value.islower() or value.isupper()
-    named = _names_secret(before) or (not one_case and _names_secret(after))
+    named = _names_secret(before, one_case=one_case) or (
+        _HEADER.search(before[-_LAST:]) is not None if one_case else _names_secret(after)
+    )
     hinted = not named and not one_case and _hints(before, after)
     alone = start - first <= _ALONE and last - end <= _LAST and _END.fullmatch(after) is not None
     if not (named or hinted or alone):
         return False
-    joined, word = _name_before(text, first, start)
-    if _OF_IDS.search(word):
+    joined, word = name_before(text, first, start)
+    if names_id(word) or (not joined and _OF_THINGS.search(word)):
         return False
     word = word.lower()
     if joined and word not in _OF_VALUES and not _names_secret(word):  # so another word names it
-        named = named and text[start - 1] != "=" and _names_secret(before[-_PHRASE:])
+        named = named and text[start - 1] != "=" and _names_secret(before[-_PHRASE:], one_case=one_case)
         hinted = hinted and _hints(word, "")
         alone = alone and not one_case
     if not (named or hinted or (alone and _is_named_above(folded, first, one_case=one_case))):
         return False
-    if any(said in before or said in after for said in _OTHERWISE) or _MARK.search(f"{before}\n{after}"):
+    if any(said in before or said in after for said in _OTHERWISE) or _is_mark(f"{before}\n{after}"):
         return False
-    strength = _strength(text, start, end)
     if strength <= (_WEAK if hinted and not named and not alone else 0) or _IN_URL.search(before):
         return False
     others = _candidates(text, first, last)
     return not any(other != start and _strength(text, other, other_end) for other, other_end in others)
 
 
+def _is_mark(said: str) -> bool:
+    """Return whether a text says that its value is a mark, a key of a table or what a command lists."""
+    return _MARK.search(said) is not None or (
+        any(word in said for word in _LISTED) and _OF_LISTS.search(said) is not None
+    )
+
+
 def _hints(before: str, after: str) -> bool:
     return any(hint in before or hint in after for hint in _HINTS) and _HINT.search(f"{before}\n{after}") is not None
 
 
-def _names_secret(folded: str, within: Searchable | None = None) -> bool:
-    """Return whether the text names a secret; `within` is the same text, searched faster if it is long."""
+def _names_secret(folded: str, within: Searchable | None = None, *, one_case: bool = False) -> bool:
+    """Return whether the text names a secret; `within` is the same text, searched faster if it is long.
+
+    For a value of one case, which most ids are, "auth" alone is no such name.
+    """
     places = within or folded
     return (
         any(word in places for word in _PLAIN)
         or ("key" in places and _KEY.search(folded) is not None)
-        or (any(part in places for part in _PARTS) and _PART.search(folded) is not None)
+        or (
+            any(part in places for part in _PARTS)
+            and _PART.search(_SERVICE.sub("", folded) if one_case else folded) is not None
+        )
     )
 
 
-def _name_before(text: str, first: int, start: int) -> tuple[bool, str]:
+def names_id(word: str) -> bool:
+    """Return whether a value after this word is an id, a digest, a path or the like."""
+    return _OF_IDS.search(word) is not None
+
+
+def name_before(text: str, first: int, start: int) -> tuple[bool, str]:
     """Return the word before a value, and whether a sign makes it the value's name."""
     head = text[max(first, start - _LABEL) : start].rstrip(_OPENING)
     name = head.rstrip(_SIGNS)
@@ -217,6 +254,6 @@ def _is_named_above(folded: str, begin: int, *, one_case: bool) -> bool:
     lines = folded[max(0, begin - _ABOVE) : max(0, begin - 1)].split("\n")[-5:]
     above = [line[-160:] for line in [line for line in lines if line.strip()][-2:] if not _BLOB.fullmatch(line)]
     said = "\n".join(above)
-    if not above or any(word in said for word in _OTHERWISE) or _MARK.search(said):
+    if not above or any(word in said for word in _OTHERWISE) or _is_mark(said):
         return False
-    return _names_secret(above[-1] if one_case else said)
+    return _names_secret(above[-1], one_case=True) if one_case else _names_secret(said)
