@@ -111,7 +111,8 @@ _RARE_TWICE: Final = lazy_pattern(f"[{_RARE}][^{_RARE}]{{0,200}}[{_RARE}]")
 _WORDS: Final = lazy_pattern("[A-Z]?[a-z]{3,}|[A-Z]{4,}|[0-9]{5,}")
 _IN_URL: Final = lazy_pattern(r"base64,\Z|://\S*\Z")
 _END: Final = lazy_pattern(r"[\s\"'`,;)\]}>|*.│┃]*")
-_BLOB: Final = lazy_pattern(r"[\s\"'|>#*]*[\w+/=-]{40,}[\s\"',\\]*")
+# A line of something long, or a border of a key, which is hidden as one, so that a stream has not got it any more.
+_BLOB: Final = lazy_pattern(r"[\s\"'|>#*]*[\w+/=-]{40,}[\s\"',\\]*|.{0,80}-----(?:begin|end)[ ].*")
 _WEAK: Final = 1
 _STRONG: Final = 2
 
