@@ -196,10 +196,7 @@ class Publisher:
             return list(self._lanes.values())
 
     def send_orphans(self, family: Family) -> None:
-        """Start sending what dead processes of this host left on disk for a family; return at once.
-
-        Publishing does this anyway. Call it in clients that may never publish because all their calls are decisions.
-        """
+        """Start sending what dead processes of this host left on disk, as publishing does; return at once."""
         with self._buffer_lock:
             if not self._closed and family not in self._asked and self._find_left(family):
                 self._wake()
@@ -214,29 +211,32 @@ class Publisher:
     def sending(self, session: str, database: Database) -> Generator[FirstCall | None]:
         """Yield the call that appends a session's buffered events, if any, to be sent before one of the caller's.
 
-        The publisher's thread needs longer to wake up than Redis to take an event. It sends them instead, soon, if they
-        are more than one call takes, wait behind a spool, or were not appended, and if another thread sends now.
+        What one call does not take, waits behind a spool or is refused is left to the publisher's thread, which needs
+        longer to wake up than Redis to take an event; so is everything while another thread sends.
         """
         lane = self._lanes.get(self._stream_of(Family.EVENTS, session)[1])
-        if lane is None or not lane:
-            yield None
-            return
-        if self._interrupts_itself:
-            self.flush_soon()
+        if not lane or self._interrupts_itself:
+            if lane:
+                self.flush_soon()
             yield None
             return
         lock: Any = self._send_lock  # a forked child has another
+        events: list[SpooledEvent] = []
 
-        def end() -> None:
-            """Put back what was not appended, and let others send; the second time this does nothing."""
+        def end() -> None:  # put back what was not appended, and let others send; the second time do nothing
             if lock._is_owned():  # noqa: SLF001 - as above; by this call, since it interrupted no other
                 try:
-                    self._put_back(lane)
+                    if lane.taken:
+                        with self._buffer_lock:
+                            lane.put_back(lane.taken)
+                        self.flush_soon()
                 finally:
                     lock.release()
 
         try:  # from here on Ctrl-C may come at any time, and the program may continue
-            events = self._take_to_send(lane) if lock.acquire(blocking=False) else []
+            if lock.acquire(blocking=False):
+                with self._buffer_lock:  # `_fresh` stays: the thread waits for its delay, and may have other lanes
+                    events = lane.take_all() if lane.fits_call(self._settings.publish_batch) else []
             if not events:
                 end()
                 self.flush_soon()
@@ -247,17 +247,6 @@ class Publisher:
             finally:
                 if lock._is_owned():  # noqa: SLF001 - `end` was interrupted
                     lock.release()
-
-    def _take_to_send(self, lane: Lane) -> list[SpooledEvent]:
-        """Remove and return the events of a lane if one call takes them; hold the send lock."""
-        with self._buffer_lock:  # `_fresh` stays: the thread waits for its delay, and may have other lanes to send
-            return lane.take_all() if lane.fits_call(self._settings.publish_batch) else []
-
-    def _put_back(self, lane: Lane) -> None:
-        if lane.taken:
-            with self._buffer_lock:
-                lane.put_back(lane.taken)
-            self.flush_soon()
 
     @property
     def spooled(self) -> bool:
@@ -276,23 +265,20 @@ class Publisher:
         """
         if self._closed:
             return
-        if self._interrupts_itself:
-            self._flush_at_last()
-            return
-        self._closed = True
-        with self._buffer_lock:
-            self._buffer_lock.notify()
-        self._flush_at_last()
-        with self._send_lock:
-            for lane in self._all():
-                lane.close()
-        atexit.unregister(self.close)
-
-    def _flush_at_last(self) -> None:
+        interrupting = self._interrupts_itself
+        if not interrupting:
+            self._closed = True
+            with self._buffer_lock:
+                self._buffer_lock.notify()
         try:
             self.flush()
         except SpoolFull as error:
             _logger.error("publisher.events_lost", events=sum(map(len, self._all())), reason=str(error))  # noqa: TRY400 - its text says all
+        if not interrupting:
+            with self._send_lock:
+                for lane in self._all():
+                    lane.close()
+            atexit.unregister(self.close)
 
     def _wake(self) -> None:
         """Wake the thread, starting it if necessary, to send what is due. Call it holding the buffer lock."""
@@ -366,9 +352,8 @@ class Publisher:
             streams.setdefault(event.stream, []).append(event)
         outcomes = [AppendOutcome() for _ in streams]
         self._append(list(streams.values()), outcomes)
-        for outcome in outcomes:
-            if outcome.trouble is not None:
-                raise outcome.trouble
+        if trouble := next((outcome.trouble for outcome in outcomes if outcome.trouble is not None), None):
+            raise trouble
 
     def _send_buffered(self, lanes: Sequence[Lane]) -> Unreachable | None:
         """Send the lanes' events in memory; return the error if Redis does not answer at all."""
