@@ -189,7 +189,8 @@ _MADE: Final = (
 )
 # `| token.py | 9fceb02… |` lists a file.
 _NO_FILE: Final = r"(?<!\.[chr])(?<!\.(?:py|js|ts|go|rs|md|rb|sh))(?<!\.(?:tsx|yml|txt))(?<!\.(?:java|json|yaml|toml))"
-_NAMED: Final = f"{NAME_GOES_ON[:-1]}{_NO_FILE})"
+# Nor does `END PRIVATE KEY-----` name what follows.
+_NAMED: Final = f"{NAME_GOES_ON[:-1]}{_NO_FILE}(?<!---))"
 _CHECKED: Final = rf"[\"'`]{{0,2}}+{MIXED_OR_LETTERS}{NO_VALUE}{PATH}{DOUBT}"
 _OF_PASS: Final = ("db", "smtp", "ssh", "ftp", "user", "admin", "root", "default")
 # Words that only end in "pass".

@@ -255,15 +255,16 @@ class ScanSet(NamedTuple):
 
     def _find_near(self, folded: str, text: str, values: list[Window], within: Located) -> Generator[tuple[int, str]]:
         """Yield the matches near long values with a digit, of rules that need one."""
-        yield from ((place, "secret-assignment") for place in lone_tokens.places(text, folded, within))
         # Most anchors are in no window: to search all windows at once costs less than a call for each.
         near = searchable("\n".join(folded[start:end] for start, end in values))
         random = _present(self.random, near)
         judged = near_random(text, values, sum(within.count(scan.anchor) for scan in random))
-        for scans, windows in (random, judged), (_present(self.sentences, near), values):
+        # Random ones last: these look at lines above too, and a stream that has not got them is to name the same rule.
+        for scans, windows in (_present(self.sentences, near), values), (random, judged):
             for scan in scans:
                 places = findable_if_rare(scan.anchor, within, len(text))
                 yield from scan.find_all(folded, text, windows, places)
+        yield from ((place, "secret-assignment") for place in lone_tokens.places(text, folded, within))
         if self.issued and (len(folded) < _SHORT or any(issuer in within for issuer in assignments.ISSUERS)):
             windows = _issued_windows(folded)
             for scan in self.issued:
