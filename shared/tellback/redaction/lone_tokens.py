@@ -31,7 +31,7 @@ _NOT_BEFORE: Final = frozenset(".@#&%~?")  # as of attributes, addresses, anchor
 _NOT_AFTER: Final = frozenset("([@~%")
 _NOT_FIRST: Final = "/-_+"
 
-_PLAIN: Final = (
+PLAIN: Final = (
     *("secret", "token", "passw", "passphrase", "credential", "bearer", "authoriz", "authent"),
     *("jeton", "segredo", "geheim"),
 )
@@ -44,7 +44,7 @@ _KEY: Final = lazy_pattern(
     f"key{preceded_by(f'{of}{sign}key' for of in _KEYS for sign in ('', ' ', '_', '-', '.'))}"
     "(?!id|word|board|pace|name)"
 )
-_PARTS: Final = ("auth", "cred", "pwd", "psk")
+PARTS: Final = ("auth", "cred", "pwd", "psk")
 _PART: Final = lazy_pattern(r"(?<![a-z])(?:auth(?![a-z])|creds?\b|pwd)|psk\b")
 # Also a service, a folder or a branch, beside which a commit, an image or an id stands.
 _SERVICE: Final = lazy_pattern(r"(?<![a-z])auth(?![a-z])")
@@ -210,10 +210,10 @@ def _names_secret(folded: str, within: Searchable | None = None, *, one_case: bo
     """
     places = within or folded
     return (
-        any(word in places for word in _PLAIN)
+        any(word in places for word in PLAIN)
         or ("key" in places and _KEY.search(folded) is not None)
         or (
-            any(part in places for part in _PARTS)
+            any(part in places for part in PARTS)
             and _PART.search(_SERVICE.sub("", folded) if one_case else folded) is not None
         )
     )

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Any, Final, TypeGuard
 
 from tellback.own_passwords import own_passwords
-from tellback.redaction import codes, columns, kubernetes, margins
+from tellback.redaction import codes, columns, kubernetes, lone_tokens, margins
 from tellback.redaction.escapes import decoded_forms, without_escapes
 from tellback.redaction.private_keys import RULE as PRIVATE_KEY
 from tellback.redaction.private_keys import PrivateKeyTracker, key_start_before, marks_key
@@ -29,7 +29,7 @@ _PROBE: Final = "x1Y2z3a4B5c6d7e8f9"
 _NEWLINE: Final = "\n"
 _LONGEST_NAMING: Final = 200  # characters
 _MOST_NAMING: Final = 4  # lines above a value that may name it
-_NAMING: Final = ("name", "pass", "secret", "token", "key", "cred", "pwd", "psk", "_pw", "seed", "$ ")
+_NAMING: Final = ("name", "pass", "key", "_pw", "seed", "$ ", *lone_tokens.PLAIN, *lone_tokens.PARTS)
 _NAMING_ENDS: Final = (":", ">", "|", "-", "+", "[", "reset.", "phrase", "passwords")
 _SHORTEST: Final = 5  # characters of the shortest text that any rule of ours matches
 _HEADS: Final = (columns.HEAD, codes.HEAD)  # say where to look, and hide nothing by themselves
