@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from tellback.state.records import CAP, Records
 from tellback.state.script_calls import Script
 from tellback_workers.lease_heartbeat import LeaseHeartbeat, LeaseTimes
 from tests.support.jobs import AUTHOR, CommandQueue, ended, submission
-from tests.support.waiting import wait_until
+from tests.support.waiting import blocked, wait_until
 
 
 @pytest.fixture
@@ -152,10 +153,11 @@ def test_a_lost_command_has_one_record_and_a_late_one_is_superseded(
 ) -> None:
     """After the lease the sweep records the loss; what the worker says then is kept apart."""
     queue.put("s", "c1")
-    lease = take(jobs, seconds=0.05)
+    lease = take(jobs, seconds=60)
     assert lease is not None
     assert jobs.overdue() == []
-    lost = wait_until(jobs.overdue, "the lease has run out", timeout=2)
+    assert jobs.renew(lease, 0)
+    lost = wait_until(jobs.overdue, "the lease has run out")
     assert jobs.mark_lost(lost[0])
     assert not jobs.mark_lost(lost[0]), "a second sweep finds nothing"
     assert not jobs.renew(lease, 5)
@@ -173,7 +175,7 @@ def test_a_renewed_lease_is_not_lost(jobs: Jobs, queue: CommandQueue, records: R
     queue.put("s")
     lease = take(jobs, seconds=0.05)
     assert lease is not None
-    lost = wait_until(jobs.overdue, "the lease has run out", timeout=2)
+    lost = wait_until(jobs.overdue, "the lease has run out")
     assert jobs.renew(lease, 60)
     assert not jobs.mark_lost(lost[0])
     assert records.last("s") == []
@@ -192,7 +194,7 @@ def test_the_heartbeat_stores_the_directory_for_the_record_of_a_loss(
         heartbeat.control.begin()
         key = layout.shard(0).key("job", "c1")
         wait_until(lambda: database.command("HGET", key, "cwd") == b"/srv/app", "the directory is stored")
-    lost = wait_until(jobs.overdue, "the lease has run out", timeout=2)
+    lost = wait_until(jobs.overdue, "the lease has run out")
     assert jobs.mark_lost(lost[0])
     assert [record.cwd for record in records.last("s")] == ["/srv/app"]
 
@@ -234,7 +236,7 @@ def test_a_lease_that_is_over_may_be_renewed_before_the_loss_is_decided(
     queue.put("s")
     lease = take(jobs, seconds=0.02)
     assert lease is not None
-    lost = wait_until(jobs.overdue, "the lease has run out", timeout=2)
+    lost = wait_until(jobs.overdue, "the lease has run out")
     assert not jobs.mark_lost(lost[0], 0.05)
     assert jobs.renew(lease, 0)
     assert not jobs.mark_lost(lost[0], 60), "the watch began again"
@@ -255,7 +257,7 @@ def test_an_attempt_that_is_given_up_has_its_own_record_and_a_successor(
     assert second is not None
     assert (second.command_id, second.attempt) == ("c1.2", 2)
     assert [record.error for record in records.last("s")] == ["not run at all"]
-    assert jobs.mark_lost(wait_until(jobs.overdue, "the lease has run out", timeout=2)[0])
+    assert jobs.mark_lost(wait_until(jobs.overdue, "the lease has run out")[0])
     assert not jobs.give_up(second, ended(second, None))
     assert records.superseded("s") == [ended(second, None)]
 
@@ -298,7 +300,7 @@ def test_a_retry_is_linked_and_bounded(jobs: Jobs, queue: CommandQueue, records:
         lease = take(jobs, seconds=0.02)
         assert lease is not None
         assert lease.attempt == number
-        lost = wait_until(jobs.overdue, "the lease has run out", timeout=2)
+        lost = wait_until(jobs.overdue, "the lease has run out")
         assert jobs.mark_lost(lost[0])
         assert (lost[0].again is None) == (number == MAX_ATTEMPTS)
     assert take(jobs) is None
@@ -317,7 +319,7 @@ def test_a_cancelled_command_is_not_tried_again(jobs: Jobs, queue: CommandQueue)
     assert lease is not None
     assert jobs.cancel(lease.submitted, AUTHOR) == ("running", None)
     assert jobs.stop_requested(lease, 0.01)
-    lost = wait_until(jobs.overdue, "the lease has run out", timeout=2)
+    lost = wait_until(jobs.overdue, "the lease has run out")
     jobs.mark_lost(lost[0])
     assert take(jobs) is None
 
@@ -333,7 +335,7 @@ def test_cancellations_by_hosts_of_an_earlier_release_count(
     queue.put("s", "runs")
     lease = take(jobs)
     assert lease is not None
-    database.pipeline([("RPUSH", shard.key("stop", "runs"), "1"), ("PEXPIRE", shard.key("stop", "runs"), 1000)])
+    database.pipeline([("RPUSH", shard.key("stop", "runs"), "1"), ("PEXPIRE", shard.key("stop", "runs"), 60_000)])
     assert jobs.stop_requested(lease, 0.01) == "cancelled"
 
 
@@ -353,13 +355,15 @@ def test_a_session_keeps_its_newest_records(queue: CommandQueue, records: Record
     assert kept[-1].command_id == f"c{CAP + 6}"
 
 
-def test_everybody_who_waits_gets_the_record(jobs: Jobs, queue: CommandQueue, records: Records) -> None:
+def test_everybody_who_waits_gets_the_record(
+    jobs: Jobs, queue: CommandQueue, records: Records, database: Database
+) -> None:
     """Both callers that wait already and one that asks later get it."""
     id_ = queue.put("s")
     lease = taken(jobs)
     with ThreadPoolExecutor(3) as pool:
-        waiting = [pool.submit(records.wait, "s", id_, 5.0) for _ in range(3)]
-        time.sleep(0.2)
+        waiting = [pool.submit(records.wait, "s", id_, 60.0) for _ in range(3)]
+        wait_until(lambda: blocked(database) == 3, "all three wait")
         jobs.finish(lease, ended(lease))
         assert [future.result() for future in waiting] == [ended(lease)] * 3
     assert records.wait("s", id_, 0.0) == ended(lease)
@@ -385,8 +389,8 @@ def test_a_list_of_records_that_somebody_made_long_holds_nobody_up(
     failed = msgspec.json.encode(CommandRecord(command_id="c", session="s", command=["false"], exit_code=1))
     for _ in range(30):
         database.command("RPUSH", key, *([failed] * 1_000))
-    start = time.monotonic()
+    database.command("CONFIG", "RESETSTAT")
     queue.put("s", "last", "refused")
-    assert time.monotonic() - start < 2.0
+    assert sum(map(int, re.findall(rb"calls=(\d+)", database.command("INFO", "commandstats")))) < 10_000
     assert len(records.last("s")) == 200
     assert records.last("s", 1)[0].command_id == "last"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -125,40 +124,39 @@ def test_a_stream_that_is_quiet_makes_room_for_others(
     monkeypatch.setattr(module, "MAX_STREAMS", 4)
     process = Runtime(settings)
     zoo = process.layout("zoo").shard(0)
-    busy = threading.Event()
-
-    def keep_busy() -> None:
-        while not busy.wait(0.05):
-            bench.append(0, "busy")
-
-    load = threading.Thread(target=keep_busy)
-    load.start()
-    try:
-        with bench.lingering(news=NewStreams(process, FAMILY)):
-            wait_until(lambda: bench.lingered_on() == 1, "the quiet ones are released")
-            assert bench.pending(layout.shard(0)) == "lingering"
-            assert bench.pending(layout.shard(1)) == "due"
-            bench.append(zoo, "a")
-            notify(bench.database, stream_of(zoo, FAMILY))
-            wait_until(lambda: "a" in bench.recorder.tools, "there is room for the new one")
-    finally:
-        busy.set()
-        load.join(10)
+    now = clock.monotonic()
+    monkeypatch.setattr(clock, "monotonic", lambda: now)
+    with bench.lingering(news=NewStreams(process, FAMILY)):
+        for tools in ("b", "bb"):
+            bench.append(0, "b")
+            wait_until(partial(bench.has_applied, tools), "it is applied")
+            now += 0.6 * module.IDLE_WHEN_FULL
+        wait_until(lambda: bench.lingered_on() == 1, "the quiet ones are released")
+        assert bench.pending(layout.shard(0)) == "lingering"
+        assert bench.pending(layout.shard(1)) == "due"
+        bench.append(zoo, "a")
+        notify(bench.database, stream_of(zoo, FAMILY))
+        wait_until(partial(bench.has_applied, "bba"), "there is room for the new one")
+        bench.other_work = True
+        now += 1  # so that a check is due, with which it ends
 
 
 def test_a_stream_that_is_quiet_is_kept_while_there_is_room_and_another_is_busy(
-    bench: LingerBench, layout: Layout
+    bench: LingerBench, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Left after 0.5 s, each of 50 streams of two events a second cost a wake-up at every third event."""
-
-    def all_are_kept() -> bool:
-        bench.append(0, "busy")
-        assert bench.lingered_on() == len(layout.all)
-        return time.monotonic() > end
-
+    now = clock.monotonic()
+    monkeypatch.setattr(clock, "monotonic", lambda: now)
     with bench.lingering(idle_seconds=2.0):
-        end = time.monotonic() + 2.5
-        wait_until(all_are_kept, "the others have been quiet for long")
+        for tools in ("b", "bb", "bbb"):
+            bench.append(0, "b")
+            wait_until(partial(bench.has_applied, tools), "it is applied")
+            for seconds in (1.5, 0.1):  # with the second check, what the first one found is done
+                checks = bench.checks
+                now += seconds
+                wait_until(partial(bench.has_checked, checks), "it is still there")
+            assert bench.lingered_on() == len(layout.all), "the others have been quiet for long"
+        now += 2
         wait_until(lambda: not bench.lingered_on(), "all are quiet")
 
 
@@ -224,6 +222,7 @@ def test_it_takes_no_more_streams_than_one_read_may_name(
     bench: LingerBench, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_STREAMS", 5)
+    monkeypatch.setattr(module, "IDLE_WHEN_FULL", 60)
     process = Runtime(settings)
     zoo = process.layout("zoo")
     with bench.lingering(news=NewStreams(process, FAMILY)):
@@ -283,7 +282,7 @@ def test_a_stream_that_another_consumes_is_left_until_it_is_free(bench: LingerBe
         wait_until(lambda: bench.recorder.tools == ["first", "later"], "what was the other's is applied")
     finally:
         bench.other_work = True
-        thread.join(10)
+        thread.join(60)
 
 
 def test_what_a_dead_consumer_left_is_applied_first(bench: LingerBench, layout: Layout) -> None:
@@ -326,20 +325,23 @@ def test_a_lease_that_was_lost_costs_its_stream_only_the_rest_of_it(bench: Linge
 def test_leases_are_kept_for_as_long_as_it_stays(
     bench: LingerBench, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    extended: list[int] = []
-    extend = bench.intake.renew_lingering
+    now = clock.monotonic()
+    monkeypatch.setattr(clock, "monotonic", lambda: now)
+    leases = [shard.key("lease", FAMILY) for shard in layout.all]
 
-    def counted(leases: Sequence[Lease], seconds: float) -> list[Lease]:
-        extended.append(len(leases))
-        return extend(leases, seconds)
+    def renewed() -> bool:
+        return all(left > 40_000 for left in bench.database.pipeline([("PTTL", lease) for lease in leases]))
 
-    monkeypatch.setattr(bench.intake, "renew_lingering", counted)
-    with bench.lingering(lease_seconds=1.5):
-        lease = layout.shard(0).key("lease", FAMILY)
-        fence = bench.database.command("GET", lease)
-        wait_until(lambda: len(extended) >= 8, "twice the lease has passed", timeout=30)
-        assert bench.database.command("GET", lease) == fence
+    with bench.lingering(lease_seconds=60):
+        fences = bench.database.command("MGET", *leases)
+        for _ in range(2):
+            bench.database.pipeline([("PEXPIRE", lease, 40_000) for lease in leases])
+            now += 20
+            wait_until(renewed, "all are renewed")
+        assert bench.database.command("MGET", *leases) == fences
         assert bench.lingered_on() == 4
+        bench.other_work = True
+        now += 1  # so that a check is due, with which it ends
 
 
 def test_a_backlog_in_many_streams_is_left_to_several_processes(bench: LingerBench, layout: Layout) -> None:
