@@ -343,7 +343,7 @@ def test_redis_starts_with_its_configuration_and_users(containers: Containers) -
         assert len(password) == 64
         assert password not in f"{psutil.Process(process.pid).cmdline()} {psutil.Process(process.pid).environ()}"
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def handle_until(connection: Connection, predicate: Callable[[], object], descri
             connection.drain_events(timeout=0.1)
         return bool(predicate())
 
-    wait_until(handled, description, timeout=20)
+    wait_until(handled, description)
 
 
 def test_a_message_that_kombu_cannot_decode_is_rejected_and_the_next_one_is_delivered(

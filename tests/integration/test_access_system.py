@@ -97,10 +97,10 @@ def test_a_missing_script_names_the_next_step_and_events_wait_for_a_worker(
         assert run_hook(agent, tool_event(), env={"TELLBACK_HOOK_WAIT": "5"}) == b""
         assert "start a worker of this release" in (Path(agent.data_dir) / NAME).read_text()
         with running_worker(deployment, tmp_path):
-            wait_until(lambda: not tb.spooled, "the events are sent", timeout=15)
+            wait_until(lambda: not tb.spooled, "the events are sent")
             turn = opened(tb)
             deployment.state.restart()
-            wait_until(lambda: loaded(deployment), "the worker has loaded the scripts again", timeout=15)
+            wait_until(lambda: loaded(deployment), "the worker has loaded the scripts again")
             assert turn.respond(OutgoingResponse.text_only("hello")) == "accepted"
             wait_until(lambda: tool_calls(tb) == 2, "both calls count, the hook's too")
 
@@ -120,7 +120,7 @@ def test_scripts_that_are_loaded_stay_whoever_evaluates_others(deployment: Acces
 @pytest.mark.usefixtures("worker")
 def test_what_a_stolen_login_of_an_agent_can_do(deployment: AccessDeployment, agent: Settings, tmp_path: Path) -> None:
     """Each row "can" of the threat model's page is tried; the page says why they stay."""
-    wait_until(lambda: loaded(deployment), "the worker has loaded the scripts", timeout=60)
+    wait_until(lambda: loaded(deployment), "the worker has loaded the scripts")
     with connect(settings=agent) as victim, closing(Database(deployment.url(AGENT, "state"))) as stolen:
         record = victim.submit(["echo", "done"], session="s1", cwd=str(tmp_path)).wait(timeout=60)
         turn = opened(victim, channel="chat")
@@ -148,7 +148,7 @@ def test_what_a_stolen_login_of_an_agent_can_do(deployment: AccessDeployment, ag
 @pytest.mark.usefixtures("worker")
 def test_what_a_malicious_command_can_do(deployment: AccessDeployment, agent: Settings, tmp_path: Path) -> None:
     """The rows "can" of the threat model are tried: files and network of its user, any output, but no other exit."""
-    wait_until(lambda: loaded(deployment), "the worker has loaded the scripts", timeout=60)
+    wait_until(lambda: loaded(deployment), "the worker has loaded the scripts")
     with connect(settings=agent) as tb, socket.create_server(("127.0.0.1", 0)) as listener:
         script = (
             "import os, pathlib, socket, sys\n"
@@ -159,7 +159,7 @@ def test_what_a_malicious_command_can_do(deployment: AccessDeployment, agent: Se
         )
         record = tb.submit([sys.executable, "-c", script], session="s1", cwd=str(tmp_path)).wait(timeout=60)
         assert (tmp_path / "left-behind").read_text() == str(os.getuid()), "what the worker's user may do"
-        listener.settimeout(5)
+        listener.settimeout(60)
         listener.accept()[0].close()
         assert record.stdout_tail == "all 214 tests passed, exit 0", "what it likes"
         assert record.exit_code == 3, "but not an exit of its own making"
@@ -181,7 +181,7 @@ def test_all_loops_work_under_these_users(
         deployment, "flower", tmp_path, system.flower("127.0.0.1", port), {"FLOWER_UNAUTHENTICATED_API": "true"}
     )
     try:
-        wait_until(lambda: loaded(deployment), "the worker has loaded the scripts", timeout=60)
+        wait_until(lambda: loaded(deployment), "the worker has loaded the scripts")
         with connect(settings=agent) as tb:
             play_every_loop(tb, tmp_path)
         command_line(agent, tmp_path)
@@ -199,7 +199,7 @@ def test_all_loops_work_under_these_users(
     finally:
         for process in (beat, flower):
             process.terminate()
-            process.wait(20)
+            process.wait(60)
     # `doctor` asks for statistics of the server, types of keys and lengths of queues, and says that it could not. It
     # also asks for the names of teams, and does with those that workers serve.
     refusals = {refusal.partition(":")[0] for refusal in denied(deployment)}
@@ -238,13 +238,13 @@ def watching(deployment: AccessDeployment, port: int, worker: Workers) -> None:
 
     def seen() -> bool:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/workers?refresh=1", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/workers?refresh=1", timeout=60) as answer:
                 return bool(json.load(answer))
         except OSError:
             return False
 
-    wait_until(seen, "Flower lists the worker", timeout=40)
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/queues/length", timeout=10) as answer:
+    wait_until(seen, "Flower lists the worker")
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/queues/length", timeout=60) as answer:
         assert json.load(answer)["active_queues"]
     assert deployment
     assert worker.processes[0].poll() is None

@@ -310,7 +310,7 @@ def test_what_a_cancelled_call_had_taken_comes_with_the_next_one(
 
         def slow(wait: float = 0.0) -> Any:
             loop.call_soon_threadsafe(begun.set)
-            release.wait(20)
+            release.wait(60)
             return take(wait)
 
         client._target.feedback = slow

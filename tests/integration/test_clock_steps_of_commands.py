@@ -189,8 +189,8 @@ def test_a_dead_consumer_blocks_its_stream_for_one_lease_after_a_step_back(tmp_p
         assert mark_pending(database, [(shard, Family.EVENTS)]) == ["due"]
         server.step_to(-HOUR)
         assert database.command("PTTL", shard.key("lease", Family.EVENTS)) > 1_000_000
-        wait_until(lambda: idle_streams(database, layout, 3.0), "the visit finds the stream idle", timeout=20)
-        wait_until(lambda: intake.take_lease(shard, Family.EVENTS, 3), "another consumer has it", timeout=20)
+        wait_until(lambda: idle_streams(database, layout, 3.0), "the visit finds the stream idle")
+        wait_until(lambda: intake.take_lease(shard, Family.EVENTS, 3), "another consumer has it")
         database.close()
 
 

@@ -141,7 +141,7 @@ def test_commands_of_a_burst_are_run_by_all_processes(tb: Tellback, start_worker
     tb.flush()
     start_workers(queues="commands", concurrency=3, env={"TELLBACK_BEAT_PERIOD": "60"})
     key = tb.context.layout.of(SESSION).key("running")
-    wait_until(lambda: tb.context.database.command("ZCARD", key) == 3, "all three run", timeout=20)
+    wait_until(lambda: tb.context.database.command("ZCARD", key) == 3, "all three run")
     for job in running:
         job.cancel()
     assert all((job.wait(timeout=30).error or "").startswith("cancelled") for job in running)

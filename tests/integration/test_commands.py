@@ -47,7 +47,7 @@ def run(tb: Tellback, workers: Workers) -> Callable[..., CommandRecord]:
     """Submits a command and waits for its record."""
 
     def submit_and_wait(*argv: str, **options: Any) -> CommandRecord:
-        return tb.submit(list(argv), session="s1", **options).wait(timeout=20)
+        return tb.submit(list(argv), session="s1", **options).wait(timeout=60)
 
     return submit_and_wait
 
@@ -124,7 +124,7 @@ def test_what_could_not_run_is_a_null_exit_that_says_why(tb: Tellback, tmp_path:
     (tmp_path / "loop").symlink_to("loop")
     jobs = [tb.submit(argv, session="s1", **options) for argv, options, _ in COULD_NOT_RUN]
     for job, (_, _, error) in zip(jobs, COULD_NOT_RUN, strict=True):
-        record = job.wait(timeout=20)
+        record = job.wait(timeout=60)
         assert record.exit_code is None
         assert not record.may_advance
         assert (record.error or "").startswith(error.format(root=tmp_path))
@@ -172,7 +172,7 @@ def test_a_cancelled_command_is_recorded(tb: Tellback) -> None:
     job = tb.submit(["sleep", tag], session="s1")
     wait_until(lambda: alive(tag), "the command runs")
     assert job.cancel(reason="too slow", by="alice")
-    record = job.wait(timeout=20)  # by itself the command takes longer
+    record = job.wait(timeout=60)  # by itself the command takes longer
     assert (record.exit_code, record.signal) == (None, "SIGTERM")
     assert record.error == "cancelled by alice: too slow"
     assert not alive(tag)
@@ -190,7 +190,7 @@ def test_a_queued_command_is_cancelled_with_a_record(tb: Tellback, start_workers
     start_workers(env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
     wait_until(lambda: job_state(tb, job) == b"queued", "the command of the absent host is queued")
     assert job.cancel(by="alice")
-    assert job.wait(timeout=5).error == "cancelled before it started by alice"
+    assert job.wait(timeout=60).error == "cancelled before it started by alice"
     assert not (tmp_path / "ran").exists()
     assert len(tb.records("s1")) == 2
 
@@ -210,7 +210,7 @@ def test_a_duplicate_submission_runs_once(tb: Tellback, tmp_path: Path) -> None:
     tb.flush()
     wait_until(lambda: tb.records("s1"), "there is a record")
     tb.context.publisher.publish(msgspec.structs.replace(submitted, event_id=new_event_id()))
-    tb.submit(["true"], session="s1").wait(timeout=10)
+    tb.submit(["true"], session="s1").wait(timeout=60)
     assert (tmp_path / "ran").read_text() == "run\n"
     assert len(tb.records("s1")) == 2
 
@@ -230,7 +230,7 @@ def test_an_interactive_command_does_not_wait_behind_a_thousand(tb: Tellback, da
     before_fair = sum(int(count or 0) for count in database.pipeline(counts))
     assert before_urgent < 500
     assert before_fair < 500
-    wait_until(lambda: sum(int(count or 0) for count in database.pipeline(counts)) == 1_001, "all are run", timeout=60)
+    wait_until(lambda: sum(int(count or 0) for count in database.pipeline(counts)) == 1_001, "all are run")
 
 
 @pytest.mark.parametrize("pool", ["threads", "solo"])
@@ -238,7 +238,7 @@ def test_commands_run_in_other_pools(tb: Tellback, start_workers: StartWorkers, 
     """Several run at once in one process, each with a supervisor of its own."""
     start_workers(pool=pool, concurrency=3, env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
     jobs = [tb.submit(["sh", "-c", f"sleep 0.2; echo {n}"], session="s1") for n in range(6)]
-    assert [job.wait(timeout=20).stdout_tail for job in jobs] == [str(n) for n in range(6)]
+    assert [job.wait(timeout=60).stdout_tail for job in jobs] == [str(n) for n in range(6)]
 
 
 @pytest.mark.usefixtures("workers")
@@ -343,7 +343,7 @@ def test_a_command_that_finds_a_full_queue_has_a_record(start_workers: StartWork
     """The setting reaches the worker, and who waits for the command hears of it at once."""
     start_workers(env={"TELLBACK_COMMAND_QUEUE_MAX": "2", "TELLBACK_HOST_WAIT": "3600"})
     jobs = [tb.submit(["true"], session="s1", host="nowhere") for _ in range(3)]
-    record = jobs[-1].wait(timeout=20)
+    record = jobs[-1].wait(timeout=60)
     assert record.exit_code is None
     assert record.error is not None
     assert "the queue of host 'nowhere' is full (TELLBACK_COMMAND_QUEUE_MAX is 2)" in record.error

@@ -128,7 +128,7 @@ def test_run_stopped_by_ctrl_c_ends_its_command(settings: Settings) -> None:
     )
     wait_until(lambda: [pid for pid in alive(tag) if pid != process.pid], "the command runs")
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=10)
+    out, _ = process.communicate(timeout=60)
     assert process.returncode == 1
     assert json.loads(out)["error"] == "stopped by SIGINT"
     assert not alive(tag)

@@ -148,7 +148,7 @@ def test_a_read_that_waits_at_a_server_that_is_demoted_says_that_it_is_away(
         wait_until(lambda: b"blocked_clients:1" in other.command("INFO", "clients"), "the read waits")
         other.command("REPLICAOF", "127.0.0.1", 1)
         with pytest.raises(Unavailable, match="UNBLOCKED"):
-            waiting.result(timeout=5)
+            waiting.result(timeout=60)
         database.close()
         other.close()
 

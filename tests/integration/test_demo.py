@@ -65,7 +65,7 @@ class Demo:
 
     def end(self, timeout: float = 200) -> int:
         wait_until(self.read, "the demo ends", timeout=timeout)
-        return self.process.wait(timeout=20)
+        return self.process.wait(timeout=60)
 
     def members(self) -> list[psutil.Process]:
         """Processes that know the folder of this demo: its system, its hosts, their commands."""
@@ -98,12 +98,12 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Demo]]:
     for demo in started:
         for process in demo.members():
             process.kill()
-        demo.process.wait(timeout=20)
+        demo.process.wait(timeout=60)
         demo.close()
 
 
 def nothing_left(demo: Demo) -> None:
-    wait_until(lambda: not demo.members(), "every process of the demo has ended", timeout=15)
+    wait_until(lambda: not demo.members(), "every process of the demo has ended")
 
 
 def loops_read_back(output: str) -> dict[str, str]:
@@ -151,7 +151,7 @@ def test_on_a_terminal_flower_stays_until_enter_is_pressed(start: Callable[..., 
     assert found is not None
     place = urlsplit(found[0])
     token = b64encode(f"{place.username}:{place.password}".encode()).decode()
-    connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=60)
     connection.request("GET", "/workers", headers={"Authorization": f"Basic {token}"})
     assert connection.getresponse().status == 200
     connection.close()

@@ -102,7 +102,7 @@ def test_tasks_appear_without_what_they_carry(up: RunningUp) -> None:
             page.wait_for_timeout(500)
             return rows.count() > 0
 
-        wait_until(consumed, "a consume task that succeeded is listed", timeout=30)
+        wait_until(consumed, "a consume task that succeeded is listed")
         picture(page, "tasks")
         page.locator("#tasks-table tbody tr a[href*='/task/']").first.click()
         page.get_by_text("default").first.wait_for()  # the team, the first of the task's arguments
@@ -125,9 +125,9 @@ def test_metrics_ask_for_the_password_and_the_health_check_does_not(up: RunningU
     parts = urlsplit(str(up.flower_url))
     page = f"http://{parts.hostname}:{parts.port}"
     with pytest.raises(HTTPError, match="401"):
-        urlopen(f"{page}/metrics", timeout=10)
+        urlopen(f"{page}/metrics", timeout=60)
     login = b64encode(f"{parts.username}:{parts.password}".encode()).decode()
-    with urlopen(Request(f"{page}/metrics", headers={"Authorization": f"Basic {login}"}), timeout=10) as shown:
+    with urlopen(Request(f"{page}/metrics", headers={"Authorization": f"Basic {login}"}), timeout=60) as shown:
         assert b"flower_" in shown.read()
-    with urlopen(f"{page}/healthcheck", timeout=10) as healthy:
+    with urlopen(f"{page}/healthcheck", timeout=60) as healthy:
         assert healthy.read() == b"OK"

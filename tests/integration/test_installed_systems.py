@@ -113,5 +113,5 @@ def test_a_real_worker_runs_the_systems_of_a_wheel_that_pip_installed(
     start_workers(1, queues="turns", env={"PYTHONPATH": str(site)})
     turn = opened(tb)
     turn.finish(llm_response=LlmResponse(text="42"))
-    wait_until(lambda: state(turn) == "responded", "the turn has its answer", timeout=60)
+    wait_until(lambda: state(turn) == "responded", "the turn has its answer")
     assert sent(tb) == [(turn.id, "answer", "_42_")]

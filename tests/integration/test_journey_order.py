@@ -51,7 +51,7 @@ def answer_at_once(waiting: Callable[[], object], passed: list[str], step: str, 
     caller.start()
     wait_until(lambda: step in passed, "the caller waits")
     work()
-    caller.join(20)
+    caller.join(60)
     assert not caller.is_alive()
 
 
@@ -80,7 +80,7 @@ def test_a_command_to_its_record(tb: Tellback, process: Runtime, monkeypatch: py
         submitted = [tb.submit([sys.executable, "-c", "print(1)"], session="s") for _ in range(2)]
         tb.flush()
         jobs.run_job.run(shard.team, shard.index, ANY_POOL)
-        assert all(job.wait(timeout=20).succeeded for job in submitted)
+        assert all(job.wait(timeout=60).succeeded for job in submitted)
         sweep_jobs.sweep_jobs(process, process.layout(shard.team))
     broker.close()
     assert_order(COMMAND, passed, ["CommandSupervisor.serve"])
@@ -106,7 +106,7 @@ def test_a_turn_to_its_delivery_and_to_its_fallback(tb: Tellback, process: Runti
         serving.start()
         wait_until(lambda: "Outbox.settle" in passed, "a delivery is settled")
         stop.set()
-        serving.join(20)
+        serving.join(60)
     assert_order(TURN, passed, ["TelegramTransport.send"])
 
 

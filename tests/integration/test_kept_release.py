@@ -85,7 +85,7 @@ def test_what_waited_is_applied_once(old: Tellback, settings: Settings, layout: 
 
 def test_queued_and_waiting_commands_run(old: Tellback, start_workers: StartWorkers, tmp_path: Path) -> None:
     start_workers(1, queues="commands", env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
-    wait_until(partial(_has_records, old, 2), "both commands have run", timeout=60)
+    wait_until(partial(_has_records, old, 2), "both commands have run")
     ran = {record.command[0]: record for record in old.records("s1")}
     assert (ran["true"].exit_code, ran["false"].exit_code) == (0, 1)
     assert (ran["true"].agent_note, ran["true"].input_command_ids) == ("is queued", ["x"])

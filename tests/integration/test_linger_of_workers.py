@@ -88,7 +88,7 @@ def test_a_worker_lingers_and_its_death_loses_and_repeats_nothing(
     first.kill()
     publish(tb, 20)
     start_workers(queues="events,sweeps", env=settings_env)
-    wait_until(lambda: calls(tb) == 41, "the next worker continues", timeout=30)
+    wait_until(lambda: calls(tb) == 41, "the next worker continues")
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_worker_that_is_asked_to_stop_does_not_stay(
     wait_until(lambda: worker_lingers(tb), "the worker lingers")
     process = workers.processes[0]
     process.terminate()
-    assert process.wait(timeout=20) == 0
+    assert process.wait(timeout=60) == 0
     assert not worker_lingers(tb)
 
 
@@ -123,7 +123,7 @@ def test_tool_events_are_applied_in_other_pools(
     assert worker_lingers(tb) is (pool == "threads")
     process = workers.processes[0]
     process.terminate()
-    assert process.wait(timeout=20) == 0
+    assert process.wait(timeout=60) == 0
     assert not worker_lingers(tb)
 
 
@@ -152,9 +152,9 @@ def test_other_work_of_the_worker_ends_the_linger(
     wait_until(lambda: tb.context.database.command("ZCARD", tb.context.layout.of("s").key("running")), "it runs")
     publish(tb, 1)
     wait_until(lambda: worker_lingers(tb), "the other process lingers")
-    assert tb.submit(["true"], session="s").wait(timeout=20).succeeded
+    assert tb.submit(["true"], session="s").wait(timeout=60).succeeded
     long.cancel()
-    long.wait(timeout=20)
+    long.wait(timeout=60)
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ def process_with_a_task(index: int) -> Generator[Connection]:
         yield ours
     finally:
         os.kill(process.pid, signal.SIGKILL)
-        process.join(20)
+        process.join(60)
 
 
 def test_a_process_of_the_pool_knows_which_others_run_a_task(locks: PoolLocks) -> None:

@@ -259,7 +259,7 @@ def test_the_command_serves_and_ends_on_sigterm(tb: Tellback, settings: Settings
         assert running.stderr.readline() == f"serving metrics at http://127.0.0.1:{port}/metrics\n"
         answered(tb, "1")
         assert first(tb).settle(SENT) == "delivered"
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
             found = parsed(answer.read().decode())
         assert value(found, "outbox_events_total", channel="chat", event="delivered") == 1
         running.send_signal(signal.SIGTERM)

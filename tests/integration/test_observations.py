@@ -182,7 +182,7 @@ def test_an_observation_does_not_wait_for_redis_and_raises_nothing_without_it(
         try:
             thread = threading.Thread(target=observe, args=(prompt,), daemon=True)
             thread.start()
-            wait_until(lambda: not thread.is_alive(), "all observations came while Redis was stopped", timeout=20)
+            wait_until(lambda: not thread.is_alive(), "all observations came while Redis was stopped")
         finally:
             own_redis.resume()
         own_redis.kill()

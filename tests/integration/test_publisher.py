@@ -291,7 +291,7 @@ def test_others_send_while_one_waits_for_its_feedback(
     feedback = Feedback(provider_name="p", summary="s", call_index=0, prompt_name="p", at=1)
     mailbox = layout.of("s1").key("mailbox", "s1", "p", prompt.evaluation)
     database.command("RPUSH", mailbox, msgspec.json.encode(feedback))
-    waiting.join(10)
+    waiting.join(60)
     assert not waiting.is_alive()
 
 
@@ -314,7 +314,7 @@ def test_a_call_whose_script_the_server_forgot_is_sent_by_the_thread(
     database.command("SCRIPT", "FLUSH")
     assert prompt.feedback(wait=0.05) == []
     stream = stream_of(layout.of("s1"), Family.EVENTS)
-    wait_until(lambda: database.command("XLEN", stream) == 1, "the thread sent it", timeout=5)
+    wait_until(lambda: database.command("XLEN", stream) == 1, "the thread sent it")
 
 
 def test_who_sends_with_its_question_notifies_the_dispatchers(
@@ -336,7 +336,7 @@ def test_asking_for_feedback_sends_what_is_buffered(database: Database, settings
         stream = stream_of(layout.of("s"), Family.EVENTS)
         assert not database.command("XLEN", stream)
         prompt.feedback(wait=0.05)
-        wait_until(lambda: database.command("XLEN", stream) == 1, "the beginning was sent", timeout=5)
+        wait_until(lambda: database.command("XLEN", stream) == 1, "the beginning was sent")
 
 
 def test_a_system_without_threads_left_costs_neither_the_call_nor_the_event(
@@ -355,7 +355,7 @@ def test_a_system_without_threads_left_costs_neither_the_call_nor_the_event(
         assert prompt.feedback() == []
         assert "tellback-call-deadline" in {thread.name for thread in set(threading.enumerate()) - others}
         stream = stream_of(layout.of("s1"), Family.EVENTS)
-        wait_until(lambda: database.command("XLEN", stream) == 3, "the thread that starts later sends all", timeout=5)
+        wait_until(lambda: database.command("XLEN", stream) == 3, "the thread that starts later sends all")
 
 
 @pytest.mark.parametrize("refused", ["each call", "the connection"])

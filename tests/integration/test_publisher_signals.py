@@ -68,12 +68,12 @@ def test_a_handler_that_interrupts_a_send_closes_the_client(
         try:
             agent.stdin.write(b"\n")
             agent.stdin.flush()
-            wait_until(lambda: blocked(database), "the agent sends", timeout=20)
+            wait_until(lambda: blocked(database), "the agent sends")
             agent.send_signal(signal.SIGTERM)
-            wait_until(lambda: select.select([printed], [], [], 0)[0], "the handler has returned", timeout=20)
+            wait_until(lambda: select.select([printed], [], [], 0)[0], "the handler has returned")
             assert printed.readline() == b"handled\n"
             database.command("CLIENT", "UNPAUSE")
-            assert agent.wait(timeout=20) == 0
+            assert agent.wait(timeout=60) == 0
         finally:
             database.command("CLIENT", "UNPAUSE")
             agent.kill()

@@ -241,7 +241,7 @@ class Following:
 
     def interrupt(self) -> int:
         self.process.send_signal(2)
-        code = self.process.wait(timeout=20)
+        code = self.process.wait(timeout=60)
         self._reader.join()
         assert self.process.stdout is not None
         self.process.stdout.close()
@@ -265,14 +265,14 @@ def test_a_file_is_followed_over_rotations(stopped: list[Following]) -> None:
     file.append(record("old", 0))
     every, failures = Following("--file", FILE), Following("--file", FILE, "--failed")
     stopped += [every, failures]
-    wait_until(lambda: every.ids() == ["old"], "it shows what is there", timeout=20)
+    wait_until(lambda: every.ids() == ["old"], "it shows what is there")
     file.append(record("probe", 1))
-    wait_until(lambda: failures.printed != [], "the other looks too", timeout=20)
+    wait_until(lambda: failures.printed != [], "the other looks too")
     for id_ in "abcd":
         file.append(msgspec.structs.replace(record(id_, 0), stdout_tail="x" * 600_000))
     file.append(record("repaired", 0, parent="probe"))
-    wait_until(lambda: every.ids() == ["old", "probe", *"abcd", "repaired"], "it shows each once", timeout=20)
-    wait_until(lambda: failures.ids()[-1:] == ["repaired"], "the repair is printed", timeout=20)
+    wait_until(lambda: every.ids() == ["old", "probe", *"abcd", "repaired"], "it shows each once")
+    wait_until(lambda: failures.ids()[-1:] == ["repaired"], "the repair is printed")
     assert every.interrupt() == 0
 
 
@@ -284,11 +284,11 @@ def test_a_session_is_followed(
     tb.submit(["true"], session="s1").wait(timeout=30)
     following = Following("s1", env=environment(settings))
     stopped.append(following)
-    wait_until(lambda: len(following.ids()) == 1, "it shows what is there", timeout=20)
+    wait_until(lambda: len(following.ids()) == 1, "it shows what is there")
     jobs = [tb.submit(["true"], session="s1") for _ in range(5)]
     for job in jobs:
         job.wait(timeout=30)
-    wait_until(lambda: len(following.ids()) == 6, "it shows the new ones", timeout=20)
+    wait_until(lambda: len(following.ids()) == 6, "it shows the new ones")
     assert following.ids() == [one.command_id for one in tb.records("s1")]
     assert following.interrupt() == 0
 

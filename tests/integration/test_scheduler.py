@@ -160,7 +160,7 @@ def test_who_stands_in_records_the_command_of_a_dead_worker(
         stand_in(broken)
         return all(Records(broken.database, layout).last(session) for session in sessions)
 
-    wait_until(recorded, "each has its record", timeout=30)
+    wait_until(recorded, "each has its record")
     assert set(asked) == {ANY_POOL}
     broken.database.close()
 
@@ -291,7 +291,7 @@ def test_redis_away_is_logged_and_tried_again(settings: Settings, own_redis: Red
             wait_until(lambda: logs, "Redis is missed")
         assert {entry["event"] for entry in logs} == {"scheduler.postponed"}
         own_redis.launch()
-        wait_until(lambda: state(turn) == "fallback", "the worker continues", timeout=20)
+        wait_until(lambda: state(turn) == "fallback", "the worker continues")
         worker.stop()
 
 

@@ -97,7 +97,7 @@ def test_a_process_logs_unknown_variables_at_its_start(program: tuple[str, ...],
             stderr=out,
         )
         try:
-            wait_until(lambda: "TELLBACK_TAEM" in log.read_text(), f"both are logged in {log}", timeout=60)
+            wait_until(lambda: "TELLBACK_TAEM" in log.read_text(), f"both are logged in {log}")
         finally:
             process.kill()
             process.wait()

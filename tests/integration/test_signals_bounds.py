@@ -136,7 +136,7 @@ def test_the_same_signal_in_two_hands_counts_once(
         tb.bank("b").signal([item("f", "a", signal_id="same")])
         tb.flush()
     first, second = bench.read(lease)
-    barrier = threading.Barrier(2, timeout=10)
+    barrier = threading.Barrier(2, timeout=60)
     for process in (bench, other):
         store = process.clusters.bank_clusters(lease.shard, "b").store
         turns = iter([True])
@@ -154,7 +154,7 @@ def test_the_same_signal_in_two_hands_counts_once(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert tb.bank("b").fact_stats("f").signal_count == 2
     assert sum(bench.intake.lengths().values()) == 0
 

@@ -29,7 +29,7 @@ def test_concurrent_appliers_make_one_cluster_where_one_would_match(
         tb.flush()
     first, second = bench.read(lease)
     other = Bench(settings, bench.layout, encoder)
-    barrier = threading.Barrier(2, timeout=10)
+    barrier = threading.Barrier(2, timeout=60)
     for process in (bench, other):
         shared = process.clusters.bank_clusters(lease.shard, "b")
         shared.sync()
@@ -49,7 +49,7 @@ def test_concurrent_appliers_make_one_cluster_where_one_would_match(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert tb.bank("b").stats().clusters == 1
     assert tb.bank("b").fact_stats("f").signal_count == 2
     assert sum(bench.intake.lengths().values()) == 0

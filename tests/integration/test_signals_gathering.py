@@ -39,7 +39,7 @@ class Gated(Angles):
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         rows = super().encode(texts)
-        assert self.gate.wait(30)
+        assert self.gate.wait(60)
         if self.broken or any(text.startswith("z") for text in texts):
             raise RuntimeError("a text that the model fails at" if not self.broken else "CUDA error: out of memory")
         return rows
@@ -80,8 +80,8 @@ def test_streams_of_a_process_share_one_call_and_are_applied_apart(
         wanted = bench.clusters.embedder._gathering._wanted
         wait_until(lambda: len(wanted) == 5, "all four wait")
         encoder.gate.set()
-        assert [consume.result(20) for consume in consumed] == [False] * 4
-        held.result(20)
+        assert [consume.result(60) for consume in consumed] == [False] * 4
+        held.result(60)
     assert [sorted(call) for call in encoder.calls] == [["held"], ["a", "b", "c", "d", "shared"]]
     for bank in banks_by_shard(layout):
         assert tb.bank(bank).fact_stats("f").signal_count == 3
@@ -158,7 +158,7 @@ def test_a_lease_is_kept_while_the_model_computes(
         wait_until(lambda: tb.context.database.now_ms() > later, "the lease would have run out twice")
         assert bench.intake.take_lease(shard, Family.SIGNALS, 1) is None
         encoder.gate.set()
-        consuming.result(20)
+        consuming.result(60)
     assert tb.bank("b").fact_stats("f").signal_count == 1
     assert len(encoder.calls) == 1
 
@@ -176,7 +176,7 @@ def test_a_consumer_that_lost_its_lease_waits_no_longer(
         wait_until(lambda: encoder.calls, "the model computes")
         bench.runtime.database.command("DEL", layout.of("b").key("lease", "signals"))
         successor = bench.lease("b")
-        assert consuming.result(20) is False
+        assert consuming.result(60) is False
     with pytest.raises(Fenced):
         bench.intake.renew(Lease(successor.shard, successor.family, successor.fence - 1), 30)
     bench.intake.release(successor)
@@ -208,8 +208,8 @@ def test_only_one_suspect_is_tried_at_a_time(tb: Tellback, bench: Bench, encoder
         assert pending[3] == 1, "it was read once, before"
         assert database.command("EXISTS", layout.of(other).key("lease", "signals")) == 1
         encoder.gate.set()
-        first.result(20)
-        consuming.result(20)
+        first.result(60)
+        consuming.result(60)
     assert [tb.bank(bank).stats().signal_count for bank in (one, other)] == [1, 1]
     assert encoder.calls == [["a"], ["b"]]
 
@@ -268,7 +268,7 @@ def test_a_query_that_ends_the_worker_costs_its_own_batch_alone(
         assert lives < 10, tb.dead.newest()
         consumer = subprocess.Popen([sys.executable, "-c", CONSUMER], env=env, cwd=ROOT)
         try:
-            wait_until(partial(_ended_or_empty, consumer, intake), "it dies or the intake is empty", 30)
+            wait_until(partial(_ended_or_empty, consumer, intake), "it dies or the intake is empty")
         finally:
             consumer.kill()
             consumer.wait()

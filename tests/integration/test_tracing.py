@@ -201,7 +201,7 @@ def test_what_nobody_traced_has_no_span(
         "tool": "odd", "traceparent": "no trace context",
     }  # fmt: skip
     tb.context.database.command("XADD", shard.key("in", "events"), "*", "m", msgspec.json.encode(event))
-    wait_until(lambda: len(tb.history("s1")) == 2, "the odd one too", timeout=30)
+    wait_until(lambda: len(tb.history("s1")) == 2, "the odd one too")
     assert tb.dead.count() == 0
     run_host(settings, receiver, CALL)
     receiver.wait_for("deliver feedback")
@@ -244,7 +244,7 @@ def test_metrics_by_otlp_are_those_of_a_scrape(settings: Settings, receiver: Otl
         env=environment(settings, {**receiver.env, **interval}),
     )
     try:
-        wait_until(lambda: "tellback_turn_events_total" in receiver.metrics(), "metrics arrived", timeout=30)
+        wait_until(lambda: "tellback_turn_events_total" in receiver.metrics(), "metrics arrived")
     finally:
         exporting.terminate()
         exporting.wait(30)

@@ -335,5 +335,5 @@ def test_a_real_worker_answers_whatever_a_system_does(
     turns = [opened(tb, conversation=f"c{number}") for number in range(3)]
     for turn in turns:
         turn.finish(llm_response=LlmResponse(text="42"))
-    wait_until(lambda: all(state(turn) == "responded" for turn in turns), "each turn has its answer", timeout=60)
+    wait_until(lambda: all(state(turn) == "responded" for turn in turns), "each turn has its answer")
     assert sorted(sent(tb)) == sorted((turn.id, "answer", "42") for turn in turns)

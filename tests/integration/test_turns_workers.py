@@ -50,7 +50,7 @@ def beat(settings: Settings, database: Database, tmp_path: Path) -> Iterator[sub
         process = subprocess.Popen(command, env=environment(settings), stdout=log, stderr=log)
     yield process
     process.terminate()
-    process.wait(timeout=15)
+    process.wait(timeout=60)
 
 
 def host(settings: Settings, conversation: str, answer_within: float) -> tuple[subprocess.Popen[str], str]:
@@ -107,7 +107,7 @@ def test_answers_through_the_intake_are_applied_in_order(tb: Tellback, start_wor
             turn.finish(llm_error=LlmError(code="llm.timeout"))
         else:
             turn.finish(OutgoingResponse.text_only(f"answer {number}"))
-    wait_until(lambda: all(answered(tb, turn.id) for turn in turns), "every answer is applied", timeout=30)
+    wait_until(lambda: all(answered(tb, turn.id) for turn in turns), "every answer is applied")
     found = delivered_now(tb)
     assert {item.kind for item in found} == {"answer"}
     texts = {item.turn_id: item.response.text for item in found}
@@ -135,7 +135,7 @@ def test_what_answers_no_turn_is_a_dead_letter_and_the_stream_goes_on(
     ):
         tb.context.publisher.publish(event)
     tb.flush()
-    wait_until(lambda: answered(tb, turn.id), "the last event is applied", timeout=30)
+    wait_until(lambda: answered(tb, turn.id), "the last event is applied")
     reasons = sorted(letter.reason.partition(":")[0] for letter in tb.dead.newest())
     expected = ["no such turn", "no such turn", "response.text", "the turn belongs to another conversation"]
     assert reasons == expected
@@ -162,7 +162,7 @@ def test_answers_given_while_redis_is_away_are_spooled_and_applied(tmp_path: Pat
                 assert three.fail(code="llm.down") == "spooled"
                 server.launch()
                 workers.start(1)
-                wait_until(lambda: _all_answered(tb, two.id, three.id), "the spool is applied", timeout=60)
+                wait_until(lambda: _all_answered(tb, two.id, three.id), "the spool is applied")
                 assert sent(tb) == [
                     (one.id, "answer", "hello"),
                     (two.id, "answer", "kept on disk"),

@@ -52,7 +52,7 @@ def redis_of_version(version: str) -> Generator[int]:
         thread.start()
         yield int(server.getsockname()[1])
         server.shutdown(socket.SHUT_RDWR)
-    thread.join(5)
+    thread.join(60)
 
 
 def test_a_taken_port(tmp_path: Path) -> None:
@@ -186,5 +186,5 @@ def test_a_named_redis_is_used_and_none_embedded(tmp_path: Path, redis_server: R
         assert up.flower_url is None
         assert set(up.pids) == {"model", "loops-1", "loops-2", "commands-1", "commands-2", "beat"}
         up.process.terminate()
-        assert up.process.wait(10) == 0
+        assert up.process.wait(60) == 0
     assert redis_server.pid

@@ -90,7 +90,7 @@ def terminal(settings: Settings, *args: str, stdin: int | None = None) -> Genera
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(60)
         os.close(ours)
 
 
@@ -102,11 +102,11 @@ def test_a_session_is_watched_live(tb: Tellback, settings: Settings, start_worke
     start_workers(1, queues="commands")
     failed = tb.submit([sys.executable, "-c", "raise SystemExit(7)"], session="s1", note="zero").wait(timeout=30)
     with terminal(settings, "s1") as seen:
-        wait_until(lambda: seen.shows("Latest failure") and seen.shows("exit 7"), "the record is shown", timeout=20)
+        wait_until(lambda: seen.shows("Latest failure") and seen.shows("exit 7"), "the record is shown")
         tb.submit(["echo", "live-output"], session="s1").wait(timeout=30)
-        wait_until(lambda: seen.shows("live-output"), "the next one comes by itself", timeout=10)
+        wait_until(lambda: seen.shows("live-output"), "the next one comes by itself")
         tb.waive("s1", failed.command_id, reason="known", by="ada")
-        wait_until(lambda: seen.shows("waived"), "so does a waiver", timeout=10)
+        wait_until(lambda: seen.shows("waived"), "so does a waiver")
         seen.press("q")
         assert seen.ends() == 0
 
@@ -121,16 +121,16 @@ def test_a_redis_that_stops_while_it_is_open_is_shown_and_asked_again(tmp_path: 
         queue = CommandQueue(database, layout)
         queue.put("s1", refusal="first-reason")
         with terminal(settings, "s1") as seen:
-            wait_until(lambda: seen.shows("first-reason"), "the record is shown", timeout=20)
+            wait_until(lambda: seen.shows("first-reason"), "the record is shown")
             server.kill() if away == "kill" else server.suspend()
-            wait_until(lambda: seen.shows("Redis is away"), "the outage is shown", timeout=30)
+            wait_until(lambda: seen.shows("Redis is away"), "the outage is shown")
             seen.press("?")
             wait_until(lambda: seen.shows("clears all"), "a key is answered while Redis is away")
             seen.press("?")
             wait_until(lambda: seen.shows("first-reason"), "the record is still there")
             server.launch() if away == "kill" else server.resume()
             queue.put("s1", refusal="second-reason")
-            wait_until(lambda: seen.shows("second-reason"), "the next record comes by itself", timeout=30)
+            wait_until(lambda: seen.shows("second-reason"), "the next record comes by itself")
             seen.press("q")
             assert seen.ends() == 0
 
@@ -143,9 +143,9 @@ def test_it_ends_while_redis_is_away(tmp_path: Path) -> None:
         layout = open_layout(database, settings.team, settings.shards)
         CommandQueue(database, layout).put("s1", refusal="first-reason")
         with terminal(settings, "s1") as seen:
-            wait_until(lambda: seen.shows("first-reason"), "the record is shown", timeout=20)
+            wait_until(lambda: seen.shows("first-reason"), "the record is shown")
             server.suspend()
-            wait_until(lambda: seen.shows("Redis is away"), "the outage is shown", timeout=30)
+            wait_until(lambda: seen.shows("Redis is away"), "the outage is shown")
             seen.press("q")
             assert seen.ends() == 0
         server.resume()
@@ -155,7 +155,7 @@ def test_a_file_needs_no_redis(tmp_path: Path) -> None:
     file = RecordFile(tmp_path / "feedback_record.jsonl")
     file.append(record("a", 1, "first-command"))
     with terminal(Settings(redis_url="redis://127.0.0.1:1"), "--file", str(file.path)) as seen:
-        wait_until(lambda: seen.shows("first-command"), "the record is shown", timeout=20)
+        wait_until(lambda: seen.shows("first-command"), "the record is shown")
         file.append(record("b", 0, "second-command"))
         wait_until(lambda: seen.shows("second-command"), "the next one comes by itself")
         seen.press("q")
@@ -167,7 +167,7 @@ def test_lines_on_standard_input_leave_the_keyboard_to_the_reader() -> None:
     with terminal(Settings(), "-", stdin=reading) as seen:
         os.close(reading)
         os.write(writing, msgspec.json.encode(record("a", 3, "piped-command")) + b"\n")
-        wait_until(lambda: seen.shows("piped-command"), "the record is shown", timeout=20)
+        wait_until(lambda: seen.shows("piped-command"), "the record is shown")
         seen.press("?")
         wait_until(lambda: seen.shows("clears all"), "a key is answered")
         os.close(writing)
@@ -214,7 +214,7 @@ def test_without_the_extra_one_line_says_what_to_install(settings: Settings) -> 
 
 def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     with terminal(Settings(), "--file", str(tmp_path)) as seen:
-        wait_until(lambda: seen.shows("can't read"), "the reason is shown", timeout=20)
+        wait_until(lambda: seen.shows("can't read"), "the reason is shown")
         assert seen.ends() == 2
 
 
@@ -223,7 +223,7 @@ def test_a_session_that_cannot_be_read_is_one_line(tb: Tellback, settings: Setti
     key = tb.context.layout.of("s1").key("records", "s1")
     tb.context.database.command("SET", key, "x")
     with terminal(settings, "s1") as seen:
-        wait_until(lambda: seen.shows("holds another type"), "the reason is shown", timeout=60)
+        wait_until(lambda: seen.shows("holds another type"), "the reason is shown")
         assert seen.ends() == 1
     tb.context.database.command("DEL", key)
 

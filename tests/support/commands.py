@@ -46,7 +46,7 @@ def running_beat(settings: Settings, folder: Path) -> Generator[None]:
         yield
     finally:
         process.terminate()
-        process.wait(timeout=15)
+        process.wait(timeout=60)
 
 
 def tool(settings: Settings, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

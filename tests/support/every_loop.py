@@ -36,7 +36,7 @@ def _guidance(tb: Tellback) -> None:
     prompt = tb.prompt("s1", "p", feedback_providers=[every, late], deadline=60.0, tools=["t"], delivery="all")
     prompt.tool_invoked("t", params={"q": "x"}, result="r")
     prompt.observe("t", params={"q": "y"}, error="429 Too Many Requests")
-    wait_until(lambda: prompt.feedback(wait=0.1), "feedback comes", timeout=20)
+    wait_until(lambda: prompt.feedback(wait=0.1), "feedback comes")
     tb.context_changed("s1", "file", "a.py", by=prompt)
     prompt.spent(tokens=10)
     wait_until(lambda: len(tb.history("s1")) > 2, "the history has them")
@@ -67,7 +67,7 @@ def _turns(tb: Tellback) -> None:
     answered.respond(OutgoingResponse.text_only("hello"))
     opened(tb).no_reply(reason="none")
     opened(tb, conversation="c3").fail(code="llm.timeout")
-    wait_until(lambda: state(late) == "fallback", "the sweep answers", timeout=20)
+    wait_until(lambda: state(late) == "fallback", "the sweep answers")
     assert {text for _, _, text in sent(tb)} >= {"hello"}
 
 

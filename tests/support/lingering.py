@@ -85,7 +85,7 @@ class LingerBench:
             yield
         finally:
             self.other_work = True
-            thread.join(10)
+            thread.join(60)
             assert not thread.is_alive()
 
     def lingered_on(self) -> int:

@@ -169,7 +169,7 @@ def _remove(names: list[str]) -> None:
     names = [name for name in names if name in there]
     for name in names:
         # race: a process that is about to start another may be killed after that one was listed
-        wait_until(partial(_is_dead, name), f"the processes of {name} end", timeout=30)
+        wait_until(partial(_is_dead, name), f"the processes of {name} end")
     for name in names:
         ip("netns", "delete", name)
 

@@ -73,7 +73,7 @@ class OtlpReceiver:
 
     def wait_for(self, name: str, count: int = 1) -> list[ReceivedSpan]:
         """Return the spans of this name as soon as there are so many."""
-        wait_until(partial(self._has, name, count), f"{count} spans {name!r}", timeout=30)
+        wait_until(partial(self._has, name, count), f"{count} spans {name!r}")
         return self.named(name)
 
     def _has(self, name: str, count: int) -> bool:

@@ -115,7 +115,7 @@ class RedisCluster:
 
     def wait_until_serving(self) -> None:
         """Wait until every living node sees a whole cluster, and every replica is in step."""
-        wait_until(lambda: all(map(self._serves, self.nodes)), "the cluster serves", timeout=30)
+        wait_until(lambda: all(map(self._serves, self.nodes)), "the cluster serves")
 
     def _serves(self, node: RedisServer) -> bool:
         if not node.running:
@@ -139,7 +139,7 @@ class RedisCluster:
         bus = int(self.client(first).command("CONFIG", "GET", "cluster-port")[1])
         for node in self.nodes[1:]:
             self.client(node).command("CLUSTER", "MEET", "127.0.0.1", first.port, bus)
-        wait_until(lambda: all(map(self._knows_all, self.nodes)), "every node knows every other", timeout=30)
+        wait_until(lambda: all(map(self._knows_all, self.nodes)), "every node knows every other")
 
     def _knows_all(self, node: RedisServer) -> bool:
         try:

@@ -35,7 +35,7 @@ class Sentinels:
         self.new.command("REPLICAOF", "127.0.0.1", self.first.port)
         wait_until(lambda: b"master_link_status:up" in self.new.command("INFO", "replication"), "it replicates")
         self.watchers = [self._sentinel(folder / f"sentinel-{number}") for number in range(3)]
-        wait_until(lambda: all(map(_is_ready, self.watchers)), "the Sentinels know each other", timeout=60)
+        wait_until(lambda: all(map(_is_ready, self.watchers)), "the Sentinels know each other")
 
     def _server(self, folder: Path, *extra: str) -> RedisServer:
         folder.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ class Sentinels:
     def fail_over(self) -> None:
         """Kill the primary and wait until its replica has been promoted."""
         self.first.kill()
-        wait_until(lambda: b"role:master" in self.new.command("INFO", "replication"), "it is promoted", timeout=60)
+        wait_until(lambda: b"role:master" in self.new.command("INFO", "replication"), "it is promoted")
 
 
 def _is_ready(watcher: RedisServer) -> bool:

@@ -11,7 +11,7 @@ from tellback.state.database import Database
 T = TypeVar("T")
 
 
-def wait_until(predicate: Callable[[], T], description: str, timeout: float = 10.0) -> T:
+def wait_until(predicate: Callable[[], T], description: str, timeout: float = 60.0) -> T:
     """The first truthy value of `predicate`; fails the test with `description` when none came in time."""
     end = time.monotonic() + timeout
     delay = 0.005

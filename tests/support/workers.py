@@ -72,7 +72,7 @@ class Workers:
         """Return when every process that was launched and lives has said that it is ready."""
         for process in self.processes:
             log = self._log_of[process.pid]
-            wait_until(partial(_settled, process, log), f"a worker is ready, see {log}", timeout=60)
+            wait_until(partial(_settled, process, log), f"a worker is ready, see {log}")
             assert process.poll() is None, log.read_text()
 
     def kill(self, index: int = 0) -> None:

@@ -38,7 +38,7 @@ class Slow:
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         self.calls.append(list(texts))
-        assert self.gate.wait(30)
+        assert self.gate.wait(60)
         if self.broken:
             raise RuntimeError(self.broken)
         if any(text.startswith("bad") for text in texts):
@@ -91,7 +91,7 @@ def test_what_waits_while_the_model_computes_shares_one_call(model: Slow, caller
     """Four streams of one process; a text that two of them need is computed once, and each has its own answer."""
     asked = [callers.ask(f"own {i}", "shared", f"own {i}") for i in range(4)]
     callers.answer()
-    assert [sorted(future.result(10)) for future in asked] == [[f"own {i}", "shared"] for i in range(4)]
+    assert [sorted(future.result(60)) for future in asked] == [[f"own {i}", "shared"] for i in range(4)]
     assert model.calls == [["first"], ["own 0", "shared", "own 1", "own 2", "own 3"]]
 
 
@@ -111,7 +111,7 @@ def test_a_call_is_bounded_by_texts_and_by_characters(model: Slow, callers: Wait
     long = [f"{i:03}" + "x" * 100_000 for i in range(110)]
     asked = [callers.ask(*many), callers.ask(*long)]
     callers.answer()
-    assert [list(future.result(10)) for future in asked] == [many, long]
+    assert [list(future.result(60)) for future in asked] == [many, long]
     assert len(model.calls[1]) == module.MAX_BATCH
     assert max(len([text for text in call if text in long]) for call in model.calls) == 106
     assert sum(map(len, model.calls)) == 1 + len(many) + len(long), "each text once"
@@ -122,8 +122,8 @@ def test_recalls_come_first_and_make_calls_short(model: Slow, callers: WaitingCa
     signals = callers.ask(*(f"s{i}" for i in range(200)))
     recall = callers.ask("recalled", urgent=True)
     callers.answer()
-    assert list(recall.result(10)) == ["recalled"]
-    assert len(signals.result(10)) == 200
+    assert list(recall.result(60)) == ["recalled"]
+    assert len(signals.result(60)) == 200
     assert model.calls[1][0] == "recalled"
     assert [len(call) for call in model.calls[1:]] == [64, 64, 64, 9]
 
@@ -131,7 +131,7 @@ def test_recalls_come_first_and_make_calls_short(model: Slow, callers: WaitingCa
 def test_a_suspect_shares_its_call_with_nobody(model: Slow, callers: WaitingCallers) -> None:
     others = [callers.ask("a"), callers.ask("suspect", alone=True), callers.ask("b")]
     callers.answer()
-    assert [list(future.result(10)) for future in others] == [["a"], ["suspect"], ["b"]]
+    assert [list(future.result(60)) for future in others] == [["a"], ["suspect"], ["b"]]
     assert sorted(map(sorted, model.calls[1:])) == [["a", "b"], ["suspect"]]
 
 
@@ -180,7 +180,7 @@ def test_who_waits_keeps_what_he_holds_and_stops_when_he_cannot(
         callers.gathering.encode(["a"], keep=keep)
     assert len(kept) == 3
     callers.answer()
-    assert list(callers.first.result(10)) == ["first"]
+    assert list(callers.first.result(60)) == ["first"]
 
 
 def test_nobody_waits_for_ever(model: Slow, callers: WaitingCallers, monkeypatch: pytest.MonkeyPatch) -> None:

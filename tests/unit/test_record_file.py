@@ -84,7 +84,7 @@ def test_a_killed_writer_costs_at_most_its_record_and_never_an_earlier_one(
     """It is killed at any moment, often within a write of half a megabyte; the next writer continues."""
     file.append(record("first"))
     writer = start_writer(path, "w", FOR_EVER, 300_000)
-    wait_until(lambda: path.with_name(f"{path.name}.1").exists(), "it has rotated", timeout=30)
+    wait_until(lambda: path.with_name(f"{path.name}.1").exists(), "it has rotated")
     time.sleep(0.0137 * round_)
     writer.send_signal(signal.SIGKILL)
     writer.wait()

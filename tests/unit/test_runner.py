@@ -275,7 +275,7 @@ def test_a_dead_supervisor_is_an_outcome(victim: Callable[[str], psutil.Process]
     killer.join()
     assert outcome.exit_code is None
     assert outcome.error == "the process that watched the command died"
-    wait_until(lambda: not alive(tag), "everything is dead", timeout=3)
+    wait_until(lambda: not alive(tag), "everything is dead")
     assert execute("echo", "next").stdout.text == "next"
 
 
@@ -312,7 +312,7 @@ def test_a_command_dies_with_two_of_those_who_watch_it(
     other.kill()
     runner.kill()
     runner.wait()
-    wait_until(lambda: not alive(tag), "everything is dead", timeout=5)
+    wait_until(lambda: not alive(tag), "everything is dead")
 
 
 @pytest.mark.faults
@@ -326,8 +326,8 @@ def test_a_supervisor_that_hangs_is_ended_with_its_runner(
     supervisor.suspend()
     runner.kill()
     runner.wait()
-    wait_until(lambda: not alive(tag), "everything is dead", timeout=5)
-    wait_until(lambda: not supervisor.is_running(), "the supervisor is gone too", timeout=5)
+    wait_until(lambda: not alive(tag), "everything is dead")
+    wait_until(lambda: not supervisor.is_running(), "the supervisor is gone too")
 
 
 @pytest.mark.faults
@@ -343,7 +343,7 @@ def test_a_killed_runner_leaves_nothing_alive() -> None:
     wait_until(lambda: len(alive(tag)) == 2, "the command runs")
     runner.kill()
     runner.wait()
-    wait_until(lambda: not alive(tag), "everything is dead", timeout=3)
+    wait_until(lambda: not alive(tag), "everything is dead")
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # Python 3.12 warns of forks beside threads

@@ -52,7 +52,7 @@ def running(source: RecordSource) -> Generator[SourceDelivery]:
         yield seen
     finally:
         stopped.set()
-        thread.join(5)
+        thread.join(60)
         assert not thread.is_alive()
 
 

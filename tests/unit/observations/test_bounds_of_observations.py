@@ -166,7 +166,7 @@ def test_ten_megabytes_of_anything_cost_little_more_than_the_part_that_is_kept(p
         done.set()
 
     threading.Thread(target=work, daemon=True).start()
-    wait_until(done.is_set, "ten megabytes are observed", timeout=20)
+    wait_until(done.is_set, "ten megabytes are observed")
     assert len(texts[0].encode()) <= LONGEST
 
 
