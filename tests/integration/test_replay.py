@@ -6,8 +6,8 @@ import io
 import json
 import os
 import pty
-import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -151,17 +151,30 @@ def test_without_workers_the_counts_differ_and_the_exit_code_is_1(
     assert "line 1" in done.stderr
 
 
-def test_an_interrupt_ends_it_with_one_line(tb: Tellback, settings: Settings, file: Callable[[bytes], str]) -> None:
-    chat = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}] * 300
-    replaying = subprocess.Popen(
-        command("replay", "--team", "default", file(lines(*[{"messages": chat}] * 100)), "--json"),
-        env=environment_of(settings), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+# From within, while others are played: a signal from the test may come when all of it is done.
+INTERRUPTED = """
+import signal
+from tellback.cli.entry import main
+from tellback.replay.run import Replay
+
+def interrupt(replay, played):
+    signal.raise_signal(signal.SIGINT)
+
+Replay._note_finished = interrupt
+main()
+"""
+
+
+@pytest.mark.usefixtures("database")
+def test_an_interrupt_ends_it_with_one_line(settings: Settings, file: Callable[[bytes], str]) -> None:
+    chat = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}] * 30
+    talks = file(lines(*[{"messages": chat}] * 20))
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, "replay", "--team", "default", talks, "--json"],
+        env=environment_of(settings), capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    wait_until(lambda: tb.context.database.command("KEYS", "*:turn:*"), "the replay has begun")
-    replaying.send_signal(signal.SIGINT)
-    out, errors = replaying.communicate(timeout=30)
-    assert (replaying.returncode, out) == (130, "")
-    assert errors.splitlines() == ["tellback: interrupted; played events stay in Redis, and nothing was compared"]
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.splitlines() == ["tellback: interrupted; played events stay in Redis, and nothing was compared"]
 
 
 def test_with_redis_away_nothing_is_played_and_nothing_spooled(tmp_path: Path, file: Callable[[bytes], str]) -> None:
