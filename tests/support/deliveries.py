@@ -17,7 +17,7 @@ def answered(tb: Tellback, text: str | None, *, conversation: str = "c1", **resp
     return turn.id
 
 
-def first(tb: Tellback, wait: float = 5.0) -> OutboxDelivery:
+def first(tb: Tellback, wait: float = 60.0) -> OutboxDelivery:
     """The next delivery, taken and not settled."""
     return next(iter(tb.outbox("chat", wait=wait)))
 
