@@ -64,7 +64,7 @@ def test_a_tool_call_to_its_feedback(tb: Tellback, process: Runtime) -> None:
     with steps_passed(TOOL_CALL) as passed:
         prompt.tool_invoked("grep", params={"pattern": "y"}, status="success", result="2")
         consume(tb, process, Family.EVENTS)
-        assert prompt.feedback(wait=5)
+        assert prompt.feedback(wait=60)
     dispatching = ["Notifications.wait", "Rescue.wake", "publish_wakeups", "consume"]
     assert_order(TOOL_CALL, passed, dispatching)
 

@@ -37,7 +37,7 @@ def answered(tb: Tellback, text: str) -> str:
 def ambiguous(tb: Tellback, text: str = "1") -> str:
     """A turn whose answer may have been sent."""
     turn = answered(tb, text)
-    assert next(iter(tb.outbox("chat", wait=5.0))).settle(UNKNOWN) == "ambiguous"
+    assert next(iter(tb.outbox("chat", wait=60.0))).settle(UNKNOWN) == "ambiguous"
     return turn
 
 
@@ -90,8 +90,8 @@ def test_what_the_platform_refused_is_dead(tb: Tellback) -> None:
 def test_the_last_attempt_that_was_not_sent_is_dead(tb: Tellback) -> None:
     turn = answered(tb, "1")
     for _ in range(2):
-        next(iter(tb.outbox("chat", wait=5.0))).settle(NOT_SENT)
-    assert next(iter(tb.outbox("chat", wait=5.0))).settle(UNKNOWN) == "ambiguous"
+        next(iter(tb.outbox("chat", wait=60.0))).settle(NOT_SENT)
+    assert next(iter(tb.outbox("chat", wait=60.0))).settle(UNKNOWN) == "ambiguous"
     wait_until(lambda: pump(tb, NOT_SENT, []) or delivery_state(tb, turn) == "dead", "the third of three was the last")
 
 
@@ -149,9 +149,9 @@ def test_what_is_final_is_no_longer_asked_about(tb: Tellback, settings: Settings
     assert tb.context.database.command("ZCARD", place.ambiguous) == 0
 
 
-def test_one_asks_at_a_time(tb: Tellback) -> None:
+def test_one_asks_at_a_time(tb: Tellback, settings: Settings) -> None:
     ambiguous(tb)
-    outbox = open_outbox(tb.context)
+    outbox = open_outbox(with_settings(tb, msgspec.structs.replace(settings, outbox_retry=3_600.0)))
     [(place, seen)] = wait_until(lambda: outbox.ambiguous("chat", 10), "it may be asked about")
     assert outbox.claim_ambiguous(place, seen) is not None
     assert outbox.claim_ambiguous(place, seen) is None
@@ -187,4 +187,4 @@ def test_only_a_function_reconciles(tb: Tellback) -> None:
         return "delivered"
 
     with pytest.raises(InvalidInput, match=r"^reconcile:"):
-        next(iter(tb.outbox("chat", wait=5.0, reconcile=wrong)))
+        next(iter(tb.outbox("chat", wait=60.0, reconcile=wrong)))

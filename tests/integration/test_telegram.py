@@ -43,7 +43,7 @@ def api() -> Iterator[HttpServer]:
 
 @pytest.fixture
 def bot(api: HttpServer) -> TelegramTransport:
-    return TelegramTransport(TOKEN, api=api.url, timeout=1.0, longest=8.0)
+    return TelegramTransport(TOKEN, api=api.url, timeout=30.0, longest=240.0)
 
 
 def calls(api: HttpServer) -> list[tuple[str, Any]]:
@@ -161,6 +161,8 @@ def test_each_reply_is_settled_as_documented(tb: Tellback, api: HttpServer, bot:
     behaviour, settled, attempts_spent = CASES[case]
     turn = answered(tb, "1")
     api.then(behaviour)
+    if behaviour is silent:  # the others answer, if only after a while
+        bot = TelegramTransport(TOKEN, api=api.url, timeout=0.5)
     delivery = first(tb)
     assert delivery.settle(bot.send(delivery)) == settled
     assert len(api.requests) == 1
@@ -184,7 +186,7 @@ def test_retry_after_is_honoured_for_the_whole_channel(tb: Tellback, api: HttpSe
     api.then(refused(429, "Too Many Requests: retry after 600", retry_after=600))
     outcomes = [(delivery, bot.send(delivery)) for delivery in tb.outbox("chat")]
     assert len(api.requests) == 1, "nothing is asked of a platform that said to wait"
-    assert [round(outcome.retry_after or 0) for _, outcome in outcomes] == [600, 600]
+    assert all(500 < (outcome.retry_after or 0) <= 600 for _, outcome in outcomes)
     assert [delivery.settle(outcome) for delivery, outcome in outcomes] == ["retry", "retry"]
     assert list(tb.outbox("chat", wait=0.5)) == []
 

@@ -33,7 +33,7 @@ def test_a_tool_call_runs_the_modules_that_the_page_names(tb: Tellback, settings
         tb.context.publisher.flush()  # by its publisher, as `Prompt.feedback` has it sent
         for shard in process.layout(settings.team).all:
             consumer_of(process, settings.team, Family.EVENTS).consume(shard, Family.EVENTS)
-        return len(prompt.feedback(wait=5))
+        return len(prompt.feedback(wait=60))
 
     paths: set[str] = set()
     with calls_watched(lambda code: paths.add(code.co_filename)):

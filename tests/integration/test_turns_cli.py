@@ -139,9 +139,9 @@ def test_the_history_shows_the_whole_turn(tb: Tellback, settings: Settings) -> N
             RoutingOutcome(attempted=True, sent_text=True),
         ]
         for outcome in outcomes[:2]:
-            next(iter(client.outbox("chat", wait=5.0))).settle(outcome)
+            next(iter(client.outbox("chat", wait=60.0))).settle(outcome)
         assert turn.respond(HELLO) == "late"
-        next(iter(client.outbox("chat", wait=5.0))).settle(outcomes[2])
+        next(iter(client.outbox("chat", wait=60.0))).settle(outcomes[2])
         wait_until(
             lambda: (
                 list(client.outbox("chat", reconcile=lambda _: outcomes[3]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from tellback import OutboxDelivery, OutgoingResponse, Tellback
@@ -22,9 +23,10 @@ def first(tb: Tellback, wait: float = 60.0) -> OutboxDelivery:
     return next(iter(tb.outbox("chat", wait=wait)))
 
 
-def round_of(tb: Tellback, transport: Transport, wait: float = 0.0) -> list[str]:
-    """Sends what is due, once; how each was settled."""
-    return [delivery.settle(transport.send(delivery)) for delivery in tb.outbox("chat", wait=wait)]
+def round_of(tb: Tellback, transport: Transport, most: int | None = None) -> list[str]:
+    """Sends what is due, or waits for `most` deliveries; how each was settled."""
+    due = tb.outbox("chat", wait=60.0 if most else 0.0)
+    return [delivery.settle(transport.send(delivery)) for delivery in islice(due, most)]
 
 
 def seen(tb: Tellback, turn: str) -> TurnView:
