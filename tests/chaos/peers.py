@@ -82,9 +82,9 @@ def run_hooks(history: History, stop: threading.Event) -> None:
         n += 1
         history.note("hooks", "hook", n, "invoked")
         event = tool_event(f"{history.who}.{n}", session_id="hooked", tool_name=f"t-{history.who}")
-        process = start_hook(settings)
+        process = start_hook(settings, given=event)
         try:
-            process.communicate(msgspec.json.encode(event), timeout=dice.choice((30, 30, 30, 0.15)))
+            process.communicate(timeout=dice.choice((30, 30, 30, 0.15)))
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()

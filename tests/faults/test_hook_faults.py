@@ -172,14 +172,13 @@ def test_an_answer_that_nobody_reads_is_given_to_the_next_event(settings: Settin
     with connect(settings=settings) as tb:
         mailbox = tb.context.layout.of("s1").key("mailbox", "s1", "agent", "s1")
     database.command("RPUSH", mailbox, b'{"provider_name":"X","summary":"kept"}')
-    with start_hook(settings, "--wait=1") as process:
-        assert process.stdout is not None
-        process.stdout.close()
-        assert process.stdin is not None
-        process.stdin.write(json.dumps(tool_event("toolu_1")).encode())
-        process.stdin.close()
+    reader, writer = os.pipe()
+    os.close(reader)
+    with start_hook(settings, "--wait=10", given=tool_event("toolu_1"), stdout=writer) as process:
+        os.close(writer)
         assert process.wait(timeout=30) == 0
-    assert context_of(run_hook(settings, tool_event("toolu_2"), "--wait=1")) == "[Feedback - X]\n\nkept"
+    assert "BrokenPipeError" in troubles(settings)
+    assert context_of(run_hook(settings, tool_event("toolu_2"), "--wait=10")) == "[Feedback - X]\n\nkept"
 
 
 def took(settings: Settings, *arguments: str) -> float:
@@ -377,11 +376,7 @@ def test_an_interrupt_ends_it_quietly(own_redis: RedisServer, tmp_path: Path) ->
     settings = of(own_redis, tmp_path)
     own_redis.suspend()
     try:
-        process = start_hook(settings, "--wait=10")
-        assert process.stdin is not None
-        process.stdin.write(json.dumps(tool_event()).encode())
-        process.stdin.close()
-        process.stdin = None
+        process = start_hook(settings, "--wait=10", given=tool_event())
         wait_until(lambda: _connected(process.pid), "it has connected")
         os.kill(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=30)

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import pytest
@@ -77,7 +77,7 @@ def test_a_full_disk_sends_each_event_once_when_redis_is_back(small_disk: Path, 
                 publisher.flush()
         fill(small_disk)
         server.launch()
-        wait_until(lambda: not publisher.spooled and not any(map(len, publisher._all())), "everything is sent")
+        wait_until(lambda: not publisher.spooled and not any(map(len, publisher._all())), "everything is sent", 60)
         publisher.publish(call("new"))
         publisher.flush()
         arrived = tools(database, layout)
@@ -109,21 +109,11 @@ def tools_of_calls(database: Database, stream: str) -> list[str]:
     return [tool for _, fields in entries if (tool := msgspec.json.decode(fields[1]).get("tool"))]
 
 
-def hand(process: subprocess.Popen[bytes], event: dict[str, Any]) -> None:
-    """Give a hook its whole input."""
-    assert process.stdin is not None
-    process.stdin.write(msgspec.json.encode(event))
-    process.stdin.close()
-    process.stdin = None
-
-
 def test_hooks_of_an_outage_share_one_file(settings: Settings) -> None:
     """With one file for each call, every later call listed them all: 30 hooks sent 8 of 12,000 events."""
     away = msgspec.structs.replace(settings, redis_url=NOWHERE)
     for start in range(0, 24, 6):
-        running = [start_hook(away) for _ in range(6)]
-        for number, process in enumerate(running):  # all at once: a hook waits for its input for two seconds only
-            hand(process, tool_event(f"toolu_{start + number}"))
+        running = [start_hook(away, given=tool_event(f"toolu_{start + number}")) for number in range(6)]
         for process in running:
             process.communicate(timeout=60)
     ids = [msgspec.json.decode(event.raw).get("call_id") for event in waiting(settings.data_path)]
@@ -216,12 +206,7 @@ def test_hooks_that_spool_and_send_and_are_killed_lose_nothing(
         running: list[tuple[int, subprocess.Popen[bytes]]] = []
         for number in range(start, start + 6):
             env = {"TELLBACK_INTAKE_MAX": "1"} if number % 2 else {}
-            process = start_hook(settings, "--wait=1", env=env)
-            assert process.stdin is not None
-            process.stdin.write(msgspec.json.encode(tool_event(f"toolu_{number}")))
-            process.stdin.close()
-            process.stdin = None
-            running.append((number, process))
+            running.append((number, start_hook(settings, "--wait=1", given=tool_event(f"toolu_{number}"), env=env)))
         for number, process in running:
             if rng.random() < 0.25:
                 process.kill()
@@ -242,12 +227,16 @@ def test_hooks_that_spool_and_send_and_are_killed_lose_nothing(
 def test_a_backlog_of_others_holds_no_first_flush_up(database: Database, layout: Layout, settings: Settings) -> None:
     place = place_of(database, settings)
     spool_of(settings, place).append([event_of(layout, number) for number in range(5_000)])
-    publisher = Publisher(database, layout, settings, place)
-    publisher.publish(call("mine"))
-    publisher.flush()
+    # Its thread waits a minute for a batch: else it may send from the backlog before the flush does.
+    first = Publisher(database, layout, msgspec.structs.replace(settings, publish_delay=60.0), place)
+    first.publish(call("mine"))
+    first.flush()
     assert tools(database, layout).index("mine") <= SLICE + settings.publish_batch
-    wait_until(lambda: not list(settings.data_path.rglob("*.spool")), "the thread sends the rest")
-    publisher.close()
+    first.close()
+    second = Publisher(database, layout, settings, place)
+    second.publish(call("mine"))
+    wait_until(lambda: not list(settings.data_path.rglob("*.spool")), "its thread sends the rest", timeout=60)
+    second.close()
     assert [tool for tool in tools(database, layout) if tool != "mine"] == [f"t{number}" for number in range(5_000)]
 
 

@@ -191,12 +191,8 @@ def test_parallel_tool_calls_deliver_each_feedback_once(
     start_workers(1, queues="events")
     answers: list[bytes] = []
     for start in range(0, 60, 6):
-        running = [start_hook(settings, config, "--wait=2") for _ in range(6)]
-        for number, process in enumerate(running):
-            assert process.stdin is not None
-            process.stdin.write(json.dumps(tool_event(f"toolu_{start + number}")).encode())
-            process.stdin.close()
-            process.stdin = None
+        events = [tool_event(f"toolu_{number}") for number in range(start, start + 6)]
+        running = [start_hook(settings, config, "--wait=2", given=event) for event in events]
         answers += [process.communicate(timeout=60)[0] for process in running]
     store, id_ = Evaluations(tb.context.database, tb.context.layout.of("s1")), EvaluationId("s1", "coding", "s1")
     wait_until(lambda: store.counts(id_).calls == 60, "every call is counted")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Final
 
 from tellback.settings import Settings
@@ -32,16 +33,28 @@ def tool_event(call_id: str | None = "toolu_1", **fields: Any) -> dict[str, Any]
 
 
 def start_hook(
-    settings: Settings, *arguments: str, event: str = "post-tool-use", env: Mapping[str, str] | None = None
+    settings: Settings,
+    *arguments: str,
+    given: dict[str, Any] | bytes | None = None,
+    event: str = "post-tool-use",
+    env: Mapping[str, str] | None = None,
+    stdout: int = subprocess.PIPE,
 ) -> subprocess.Popen[bytes]:
-    """A hook process that waits for its standard input."""
-    return subprocess.Popen(
-        [str(PROGRAM), "hook", event, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(settings, env),
-    )
+    """A hook process whose standard input is `given`, or a pipe.
+
+    A hook waits two seconds for its input. What is given is there before it begins, so that no test is too slow for it.
+    """
+    with TemporaryFile() as file:
+        if given is not None:
+            file.write(given if isinstance(given, bytes) else json.dumps(given).encode())
+            file.seek(0)
+        return subprocess.Popen(
+            [str(PROGRAM), "hook", event, *arguments],
+            stdin=subprocess.PIPE if given is None else file,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            env=environment(settings, env),
+        )
 
 
 def run_hook(
@@ -52,9 +65,8 @@ def run_hook(
     env: Mapping[str, str] | None = None,
 ) -> bytes:
     """Run a hook process and return its answer; whatever its input, it ends with 0 and leaves standard error empty."""
-    raw = given if isinstance(given, bytes) else json.dumps(given).encode()
-    process = start_hook(settings, *arguments, event=event, env=env)
-    out, err = process.communicate(raw, timeout=30)
+    process = start_hook(settings, *arguments, given=given, event=event, env=env)
+    out, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (0, b"")
     return out
 
