@@ -24,7 +24,8 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.faults
 
-CONFIRMED: Final[dict[str, Any]] = {"wait_replicas": 1, "wait_timeout": 0.1}
+CONFIRMED: Final[dict[str, Any]] = {"wait_replicas": 1, "wait_timeout": 4.0}  # the longest that is allowed
+HURRIED: Final = CONFIRMED | {"wait_timeout": 0.1}  # where nobody confirms
 
 
 class Replicated:
@@ -102,11 +103,13 @@ def test_what_no_replica_confirmed_stays_on_the_hosts_disk_and_is_sent_again_onc
     pair: Replicated, tmp_path: Path
 ) -> None:
     with connect(settings=settings_of(pair, tmp_path, CONFIRMED)) as tb:
-        [turn] = open_turns(tb, 1)
-        answers, commands = turn_stream(tb, turn), tb.context.layout.of("s").key("in", "commands")
+        [opened] = open_turns(tb, 1)
         tb.submit(["true"], session="s")
         tb.flush()
         assert not tb.spooled
+    with connect(settings=settings_of(pair, tmp_path, HURRIED)) as tb:
+        turn = tb.turn(opened.id)
+        answers, commands = turn_stream(tb, turn), tb.context.layout.of("s").key("in", "commands")
         pair.link.cut()
         tb.submit(["true"], session="s")
         tb.flush()
@@ -116,8 +119,8 @@ def test_what_no_replica_confirmed_stays_on_the_hosts_disk_and_is_sent_again_onc
         assert (kept_back, answer(turn)) == (True, False)
         assert pair.replica.command("XLEN", commands) == 1
         pair.fail_over()
-        wait_until(lambda: pair.replica.command("XLEN", commands) == 2, "the command was sent again", timeout=20)
-        wait_until(lambda: pair.replica.command("XLEN", answers) == 1, "and the answer", timeout=20)
+        wait_until(lambda: pair.replica.command("XLEN", commands) == 2, "the command was sent again", timeout=60)
+        wait_until(lambda: pair.replica.command("XLEN", answers) == 1, "and the answer", timeout=60)
         # No replica is left to confirm them. They are sent again all the time, and have one effect.
         tb.flush()
         assert [pair.replica.command("XLEN", stream) for stream in (commands, answers)] == [2, 1]
@@ -142,14 +145,14 @@ def test_no_confirmed_answer_is_lost_when_the_primary_dies(pair: Replicated, tmp
         thread.start()
         wait_until(lambda: len(accepted) > 20, "work continues")
         pair.fail_over()
-        thread.join(30)
+        thread.join(60)
+        assert not thread.is_alive()
         assert kept(pair, tb, accepted) == len(accepted)
 
 
 def test_a_write_can_be_confirmed_by_the_disks_too(pair: Replicated, tmp_path: Path) -> None:
     """A replica reports on its disk once a second."""
-    given = {"wait_replicas": 1, "wait_aof": True, "wait_timeout": 4.0}
-    with connect(settings=settings_of(pair, tmp_path, given)) as tb:
+    with connect(settings=settings_of(pair, tmp_path, CONFIRMED | {"wait_aof": True})) as tb:
         [turn] = open_turns(tb, 1)
         pair.first.kill()
         assert pair.replica.command("EXISTS", tb.context.layout.of_turn("web", "c0").key("turn", turn.id)) == 1

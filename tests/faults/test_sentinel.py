@@ -18,7 +18,7 @@ from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
 from tests.support.hooks import run_hook, tool_event, troubles
-from tests.support.sentinels import Sentinels
+from tests.support.sentinels import DOWN_MS, Sentinels
 from tests.support.waiting import wait_until
 from tests.support.workers import Workers
 
@@ -48,7 +48,7 @@ def test_clients_hooks_and_workers_follow_a_failover_of_state_and_broker(sentine
         workers.start()
         with (
             connect(settings=settings) as tb,
-            closing(Database(sentinels.url, call_deadline=1.0)) as bounded,
+            closing(Database(sentinels.url, call_deadline=5.0)) as bounded,
         ):
             shard, evaluation = tb.context.layout.of("s"), EvaluationId("s", "p", "e")
 
@@ -67,15 +67,15 @@ def test_clients_hooks_and_workers_follow_a_failover_of_state_and_broker(sentine
             publish_and_apply(3)
             assert bounded.command("HGET", KEY, "shards") == b"4"
             sentinels.fail_over()
-            wait_until(lambda: answers(tb.context.database) and answers(bounded), "clients follow", timeout=30)
+            wait_until(lambda: answers(tb.context.database) and answers(bounded), "clients follow", timeout=60)
             publish_and_apply(6)
             turn = tb.open_turn(channel="web", conversation="c", message_id="m", text="?")
             assert turn.respond(OutgoingResponse.text_only("yes"))
             assert sentinels.new.command("HGET", KEY, "shards") == b"4", "the same state"
             run_hook(settings, tool_event("toolu_1"), "--wait=1")
-            wait_until(lambda: tb.history("s1"), f"the hook's call is applied {troubles(settings)}", timeout=30)
+            wait_until(lambda: tb.history("s1"), f"the hook's call is applied {troubles(settings)}", timeout=60)
             queue = "tbq:events"
-            wait_until(lambda: sentinels.new.command("LLEN", queue) == 0, "wake-ups are taken there too", timeout=30)
+            wait_until(lambda: sentinels.new.command("LLEN", queue) == 0, "wake-ups are taken there too", timeout=60)
         assert workers.processes[0].poll() is None
     finally:
         workers.kill_all()
@@ -104,14 +104,19 @@ def test_a_failover_while_a_host_publishes_loses_what_the_replica_had_not_read_a
 
             host = threading.Thread(target=publish_until_promoted)
             host.start()
-            wait_until(lambda: len(sent) > 60, "it publishes")
+            wait_until(lambda: len(sent) > 60, "it publishes", timeout=60)
+            sentinels.give_up_after(600_000)  # nobody is promoted before we have counted
             sentinels.first.kill()
+            wait_until(lambda: any(sent), "some are published while there is no primary", timeout=60)
+            left = b"master_link_status:up"
+            wait_until(lambda: left not in sentinels.new.command("INFO", "replication"), "it has read what came")
             kept = sentinels.new.command("XLEN", shard.key("in", "events"))
+            sentinels.give_up_after(DOWN_MS)
             sentinels.fail_over()
             promoted.set()
             host.join(60)
             assert not host.is_alive()
-            wait_until(lambda: answers(tb.context.database), "it is followed", timeout=30)
+            wait_until(lambda: answers(tb.context.database), "it is followed", timeout=60)
 
             def spool_is_sent() -> bool:
                 tb.flush()
@@ -121,7 +126,6 @@ def test_a_failover_while_a_host_publishes_loses_what_the_replica_had_not_read_a
             workers.start()
             store, stream = Evaluations(tb.context.database, shard), shard.key("in", "events")
             wait_until(lambda: not sentinels.new.command("XLEN", stream), f"applied {workers.logs[0]}", timeout=60)
-            assert any(sent), "some were published while there was no primary"
             lost = max(0, sent.index(True) - kept)  # at most: the reply to the next one may be lost, and not the event
             assert store.counts(EvaluationId("s", "p", "e")).calls == len(sent) - lost
     finally:

@@ -64,6 +64,12 @@ class Sentinels:
         places = ";".join(f"sentinel://127.0.0.1:{watcher.port}" for watcher in self.watchers)
         return f"{places}/0?master_name={NAME}"
 
+    def give_up_after(self, milliseconds: int) -> None:
+        """Have the Sentinels take a primary for dead after so long a silence."""
+        for watcher in self.watchers:
+            with closing(Database(watcher.url)) as client:
+                client.command("SENTINEL", "SET", NAME, "down-after-milliseconds", milliseconds)
+
     def fail_over(self) -> None:
         """Kill the primary and wait until its replica has been promoted."""
         self.first.kill()
