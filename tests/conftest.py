@@ -26,7 +26,7 @@ from tests.support.commands import running_beat
 from tests.support.keyleaks import undeclared
 from tests.support.redis_server import PROGRAM, RedisServer
 from tests.support.vector_sets import KINDS
-from tests.support.workers import StartWorkers, Workers
+from tests.support.workers import APP, StartWorkers, Workers
 
 # Typer builds the 50 commands from their signatures at each call of the command line, 50 ms, and one process of tests
 # calls it hundreds of times. They are the same each time: the environment is read when arguments are parsed.
@@ -183,9 +183,12 @@ def start_workers(
         pool: str = "prefork",
         concurrency: int = 2,
         env: Mapping[str, str] | None = None,
+        app: str = APP,
         prefix: Sequence[str] = (),
     ) -> Workers:
-        workers = Workers(settings, tmp_path, queues=queues, pool=pool, concurrency=concurrency, env=env, prefix=prefix)
+        workers = Workers(
+            settings, tmp_path, queues=queues, pool=pool, concurrency=concurrency, env=env, app=app, prefix=prefix
+        )
         started.append(workers)
         workers.start(n)
         return workers

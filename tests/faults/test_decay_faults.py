@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from tellback.state.teams import Teams
 from tests.support.clocks import DAY_MS
 from tests.support.redis_server import RedisServer
 from tests.support.scores import build_bank, scores
+from tests.support.stopping_worker import APP, standing_still, stopping_at
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
 
@@ -26,9 +27,12 @@ pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLS = 8
-# A worker's task without Celery, so that a life is short, with a lease to match; it says when it has begun.
+PASS = "tellback.state.decay:_DecayPass"
+# A worker's task without Celery, so that a life is short, with a lease to match. A timer of the kernel ends it at any
+# instruction, and all lives together are shorter than the pauses of `calmly`. A kill from here would come whenever the
+# test's process gets a core.
 DECAYER = """
-import secrets, time
+import secrets, signal, sys, time
 from tellback.settings import load
 from tellback.state import decay
 from tellback.state.database import Database
@@ -40,7 +44,7 @@ store, token = decay.Decay(database, open_layout(database, "default", settings.s
 def calmly():
     time.sleep(0.002)
     return False
-print("begun", flush=True)
+signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]))
 while due := store.due_shards():
     for shard in due:
         store.run(shard, token, calmly)
@@ -61,22 +65,11 @@ def test_killed_in_the_middle_again_and_again(database: Database, layout: Layout
         build_bank(database, layout.of(bank), bank, facts=6_000, clusters=30, each=100, age_ms=30 * DAY_MS)
     before = {bank: scores(database, layout.of(bank), bank) for bank in banks}
     lives, env = random.Random(11), environment(settings)
-    died = 0
-    while died < KILLS:
-        decayer = subprocess.Popen([sys.executable, "-c", DECAYER], env=env, stdout=subprocess.PIPE, cwd=ROOT)
-        assert decayer.stdout is not None
-        assert decayer.stdout.readline() == b"begun\n"
-        time.sleep(lives.uniform(0.05, 0.25))  # a kill is to come at any moment of the work
-        died += decayer.poll() is None
-        decayer.kill()
-        decayer.wait()
-        decayer.stdout.close()
-        if not Decay(database, layout).due_shards():
-            break
-    assert died >= 3, "it was through before it could be killed"
-    subprocess.run(
-        [sys.executable, "-c", DECAYER], env=env, stdout=subprocess.DEVNULL, cwd=ROOT, check=True, timeout=60
-    )
+    for _ in range(KILLS):
+        life = str(lives.uniform(0.01, 0.13))
+        decayer = subprocess.run([sys.executable, "-c", DECAYER, life], env=env, cwd=ROOT, check=False)
+        assert decayer.returncode == -signal.SIGALRM, "it was killed in the middle"
+    subprocess.run([sys.executable, "-c", DECAYER, "0"], env=env, cwd=ROOT, check=True, timeout=60)
     assert all_done(database, layout, banks)
     assert sum(state.scores for state in Decay(database, layout).states()) == 3 * 9_000
     now = database.now_ms()
@@ -105,7 +98,7 @@ def test_two_beats_and_two_workers(
     try:
         shards = {layout.of(bank) for bank in banks}
         wait_until(lambda: workers.log().count("decay.done") >= len(shards), "every shard is done", timeout=180)
-        wait_until(lambda: not Decay(database, layout).due_shards(), "nothing is due", timeout=10)
+        wait_until(lambda: not Decay(database, layout).due_shards(), "nothing is due", timeout=60)
     finally:
         for beat in beats:
             beat.terminate()
@@ -126,8 +119,9 @@ def test_redis_goes_away_in_the_middle(tmp_path: Path) -> None:
         database = Database(server.url)
         layout = Teams(database).create("default", settings.shards)
         for bank in ("one", "two"):
-            build_bank(database, layout.of(bank), bank, facts=150_000, clusters=10, each=100, age_ms=30 * DAY_MS)
-        workers = Workers(settings, tmp_path, queues=SWEEPS_QUEUE, env={"TELLBACK_BEAT_PERIOD": "0.05"})
+            build_bank(database, layout.of(bank), bank, facts=20_000, clusters=10, each=100, age_ms=30 * DAY_MS)
+        env = {"TELLBACK_BEAT_PERIOD": "0.05", **stopping_at(f"{PASS}._run", 20, tmp_path / "stopped")}
+        workers = Workers(settings, tmp_path, queues=SWEEPS_QUEUE, env=env, app=APP)
         beat = subprocess.Popen(
             [sys.executable, "-m", "celery", "-A", "tellback_beat.app", "beat", "-s", str(tmp_path / "beat")],
             env=environment(settings, {"TELLBACK_BEAT_PERIOD": "0.05"}),
@@ -136,10 +130,11 @@ def test_redis_goes_away_in_the_middle(tmp_path: Path) -> None:
         try:
             workers.start(1)
             store = Decay(database, layout)
-            wait_until(lambda: any(state.scores for state in store.states()), "the decay has begun", timeout=30)
-            assert store.due_shards(), "it is not through yet"
-            server.restart()
-            wait_until(lambda: not store.due_shards(), "the decay is done", timeout=60)
+            with standing_still(workers):
+                assert any(state.scores for state in store.states()), "the decay has begun"
+                assert store.due_shards(), "it is not through yet"
+                server.restart()
+            wait_until(lambda: not store.due_shards(), "the decay is done", timeout=90)
             assert all_done(database, layout, ["one", "two"])
         finally:
             beat.terminate()

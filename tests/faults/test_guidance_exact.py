@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 ID = EvaluationId("fleet", "p", "shared")
 HOST = """
-import random
+import random, sys
 from tellback import BudgetFeedback, FeedbackProviderConfig, FeedbackTrigger, StaticFeedback, connect
 from tellback.client.guidance_events import build_budget_spent
 from tellback.contracts.guidance import ToolInvoked
@@ -36,6 +36,8 @@ id_ = EvaluationId("fleet", "p", "shared")
 with connect() as tb:
     tb.prompt("fleet", "p", evaluation="shared", feedback_providers=[ten, budget], delivery="all")
     for n in range(5):
+        if n < 2:
+            sys.stdin.readline()
         events = []
         for _ in range(100):
             events += [
@@ -65,13 +67,20 @@ def test_eight_processes_with_every_event_twice_in_any_order_and_workers_killed_
     """8 × 500 calls at one every 10 give 400 pieces; 12,000 tokens of 10,000 cross each of four thresholds once."""
     workers = start_workers(3, queues="events", concurrency=1, env={"TELLBACK_CONSUMER_LEASE": "1"})
     hosts = [
-        subprocess.Popen([sys.executable, "-c", HOST], env=environment(settings), stdin=subprocess.DEVNULL)
+        subprocess.Popen([sys.executable, "-c", HOST], env=environment(settings), stdin=subprocess.PIPE)
         for _ in range(8)
     ]
     for _ in range(2):
         before = counts(tb).calls
-        wait_until(partial(_more, tb, before), "events are applied", timeout=40)
+        for host in hosts:  # each publishes a hundred calls, and after the second time the rest
+            assert host.stdin is not None
+            host.stdin.write(b"\n")
+            host.stdin.flush()
+        wait_until(partial(_more, tb, before), "events are applied", timeout=60)
         workers.kill(0)
+    for host in hosts:
+        assert host.stdin is not None
+        host.stdin.close()
     assert [host.wait(60) for host in hosts] == [0] * 8
     intake = Intake(database, tb.context.layout)
     wait_until(lambda: not any(intake.lengths().values()), "the intake is empty", timeout=60)

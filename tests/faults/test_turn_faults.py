@@ -17,6 +17,7 @@ from tellback.names import Task
 from tellback.settings import Settings
 from tellback.state.turn_view import TurnView
 from tests.support.redis_server import RedisServer
+from tests.support.stopping_worker import APP, standing_still, stopping_at
 from tests.support.turns import HELLO, SENT, deadline_passes, delivered_now, opened, store
 from tests.support.waiting import wait_until
 from tests.support.workers import Workers, environment
@@ -206,11 +207,15 @@ def test_a_worker_whose_processes_are_all_busy_still_sweeps(fleet: KillableFleet
 def test_a_worker_killed_in_the_middle_of_a_sweep(fleet: KillableFleet, users: Tellback) -> None:
     fleet.with_settings(sweep_batch=1)  # a round trip or two for each turn: there is a middle
     turns = [opened(users, conversation=f"c{number % 20}", answer_within=0.001).id for number in range(1_500)]
-    fleet.workers.start(1)
-    wait_until(lambda: _fallbacks(users, turns) > 20, "the sweep is on its way", timeout=TIMEOUT)
-    fleet.workers.kill()
-    done = _fallbacks(users, turns)
-    assert 20 < done < 1_500, "killed in the middle"
+    env = stopping_at("tellback.state.turns:Turns.fall_back", 30, fleet.folder / "stopped")
+    first = Workers(fleet.settings, fleet.folder, queues="sweeps,turns", env=env, app=APP)
+    try:
+        first.start()
+        with standing_still(first):
+            first.kill()
+    finally:
+        first.kill_all()
+    assert 0 < _fallbacks(users, turns) < 1_500, "killed in the middle"
     fleet.workers.start(1)
     closed(users, turns, now(users))
     assert firsts(users) == fallbacks(turns)

@@ -18,6 +18,7 @@ from tellback.settings import Settings
 from tests.support.processes import tree_of
 from tests.support.waiting import wait_until
 
+APP = "tellback_workers.app"
 STARTED = "ready."
 
 
@@ -48,7 +49,7 @@ class Workers:
         pool: str = "prefork",
         concurrency: int = 2,
         env: Mapping[str, str] | None = None,
-        app: str = "tellback_workers.app",
+        app: str = APP,
         prefix: Sequence[str] = (),
     ) -> None:
         self._settings = settings
@@ -144,6 +145,7 @@ class StartWorkers(Protocol):
         pool: str = "prefork",
         concurrency: int = 2,
         env: Mapping[str, str] | None = None,
+        app: str = APP,
         prefix: Sequence[str] = (),
     ) -> Workers:
         """Start `n` worker processes, by the program `prefix` if given; they are killed when the test ends."""
