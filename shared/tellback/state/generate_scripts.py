@@ -27,6 +27,8 @@ _TOP: Final = '''\
 from __future__ import annotations
 
 {imports}
+
+{scripts}
 '''
 
 
@@ -43,9 +45,10 @@ def render_scripts() -> dict[str, str]:
 
 
 def _module(folder: str) -> str:
-    scripts = [name for name in script_names() if name.startswith(f"{folder}/")]
-    functions = [_function(name, header_of(read(name))) for name in scripts]
-    text = "\n".join(functions)
+    paths = [name for name in script_names() if name.startswith(f"{folder}/")]
+    scripts = "\n".join(f'_{path.partition("/")[2]} = Script("{path}")' for path in paths)
+    functions = [_function(path.partition("/")[2], header_of(read(path))) for path in paths]
+    text = "\n".join([scripts, *functions])
     names = ("Arg", "DecisionCall", "Script", "ScriptCall", "beside", "of_shard")
     used = [name for name in names if re.search(rf"\b{name}[(\]:]", text)]
     imports = [f"from tellback.state.script_calls import {', '.join(used)}"]
@@ -53,11 +56,10 @@ def _module(folder: str) -> str:
         imports.insert(0, "from tellback.state.keys import Shard")
     if "Sequence[" in text:
         imports.insert(0, "from collections.abc import Sequence\n")
-    return "\n\n".join([_TOP.format(folder=folder, imports="\n".join(imports)), *functions])
+    return "\n\n".join([_TOP.format(folder=folder, imports="\n".join(imports), scripts=scripts), *functions])
 
 
-def _function(path: str, header: Header) -> str:
-    name = path.partition("/")[2]
+def _function(name: str, header: Header) -> str:
     keys = [entry for entry in header.keys if entry.name != "operation"]
     reply, method = ("ScriptCall", "call") if len(keys) == len(header.keys) else ("DecisionCall", "decision")
     given = [entry for entry in keys if entry.sign not in {"+", "/"}]
@@ -66,14 +68,17 @@ def _function(path: str, header: Header) -> str:
     counts = [f"len({name.partition('_')[2]})" for name in header.counted]
     args = [*counts, *map(_value, header.args)]
     of_shard = ["shard: Shard"] if not first and "/" in {entry.sign for entry in keys} else []
-    parameters = _filled([*of_shard, *map(_parameter, (*given, *header.args))])
-    return (
-        f'_{name} = Script("{path}")\n\n\n'
-        f'def {name}(\n    *,\n{parameters}\n) -> {reply}:\n    """{_summary(name, header)}."""\n'
-        f"    keys: list[str] = {_list(sent)}\n"
-        f"    args: list[Arg] = {_list(args)}\n"
-        f"    return _{name}.{method}(keys, args)\n"
-    )
+    parameters = ["*", *of_shard, *map(_parameter, (*given, *header.args))]
+    head = _bracketed(f"def {name}(", parameters, f") -> {reply}:")
+    return f'{head}\n    """{_summary(name, header)}."""\n{_call(f"_{name}.{method}", sent, args)}\n'
+
+
+def _call(called: str, keys: Sequence[str], args: Sequence[str]) -> str:
+    line = f"    return {called}([{', '.join(keys)}], [{', '.join(args)}])"
+    if len(line) <= WIDTH:
+        return line
+    lists = [_bracketed("        [", parts, "],") for parts in (keys, args)]
+    return "\n".join([f"    return {called}(", *lists, "    )"])
 
 
 def _keys(keys: Sequence[HeaderEntry], first: str) -> list[str]:
@@ -92,16 +97,15 @@ def _keys(keys: Sequence[HeaderEntry], first: str) -> list[str]:
     return found
 
 
-def _filled(parts: Sequence[str], indent: int = 4) -> str:
-    """Return the parts, each with a comma, on lines as full as the width allows."""
+def _bracketed(head: str, parts: Sequence[str], tail: str) -> str:
+    """Return the parts between brackets: on one line if they fit, else on lines as full as the width allows."""
+    line = f"{head}{', '.join(parts)}{tail}"
+    if len(line) <= WIDTH:
+        return line
+    indent = " " * (len(head) - len(head.lstrip()))
     whole = (re.sub("(?<!,) ", "\0", f"{part},") for part in parts)  # a part is divided after its commas alone
-    lines = textwrap.wrap(" ".join(whole), WIDTH - indent, break_long_words=False, break_on_hyphens=False)
-    return "\n".join(f"{' ' * indent}{line}" for line in lines).replace("\0", " ")
-
-
-def _list(parts: Sequence[str]) -> str:
-    line = f"[{', '.join(parts)}]"
-    return line if len(line) < WIDTH - len("    args: list[Arg] = ") else f"[\n{_filled(parts, 8)}\n    ]"
+    lines = textwrap.wrap(" ".join(whole), WIDTH - len(indent) - 4, break_long_words=False, break_on_hyphens=False)
+    return "\n".join([head, *(f"{indent}    {line}" for line in lines), f"{indent}{tail}"]).replace("\0", " ")
 
 
 def _summary(name: str, header: Header) -> str:

@@ -9,304 +9,220 @@ from tellback.state.keys import Shard
 from tellback.state.script_calls import Arg, Script, ScriptCall, beside, of_shard
 
 _answer_recalls = Script("signals/answer_recalls")
+_apply_signals = Script("signals/apply_signals")
+_bank_stats = Script("signals/bank_stats")
+_begin_decay = Script("signals/begin_decay")
+_decay_clusters = Script("signals/decay_clusters")
+_decay_facts = Script("signals/decay_facts")
+_end_decay = Script("signals/end_decay")
+_forget_fact = Script("signals/forget_fact")
+_load_bank = Script("signals/load_bank")
+_load_facts = Script("signals/load_facts")
+_next_clusters = Script("signals/next_clusters")
+_next_facts = Script("signals/next_facts")
+_put_embeddings = Script("signals/put_embeddings")
+_put_reembedded_clusters = Script("signals/put_reembedded_clusters")
+_put_reembedded_fact = Script("signals/put_reembedded_fact")
+_rank_facts = Script("signals/rank_facts")
+_read_usefulness = Script("signals/read_usefulness")
+_remember_fact = Script("signals/remember_fact")
+_report_encoder = Script("signals/report_encoder")
+_set_threshold = Script("signals/set_threshold")
+_switch_model = Script("signals/switch_model")
 
 
 def answer_recalls(
-    *,
-    intake: str, mailboxes: Sequence[str], fence: int, entries: str | bytes, replies: Sequence[str | bytes],
+    *, intake: str, mailboxes: Sequence[str], fence: int, entries: str | bytes, replies: Sequence[str | bytes],
 ) -> ScriptCall:
     """Put the replies of recalls into their mailboxes and acknowledge the requests."""
-    keys: list[str] = [intake, *beside(intake, "lease"), *mailboxes]
-    args: list[Arg] = [fence, entries, *replies]
-    return _answer_recalls.call(keys, args)
-
-
-_apply_signals = Script("signals/apply_signals")
+    return _answer_recalls.call([intake, *beside(intake, "lease"), *mailboxes], [fence, entries, *replies])
 
 
 def apply_signals(
-    *,
-    intake: str, bank: str, clusters: Sequence[str], hists: Sequence[str], fence: int, entries: str | bytes,
+    *, intake: str, bank: str, clusters: Sequence[str], hists: Sequence[str], fence: int, entries: str | bytes,
     plan: bytes, vectors: Sequence[bytes],
 ) -> ScriptCall:
     """Apply whole batches of signals of one bank, in order."""
-    keys: list[str] = [
-        intake, *beside(intake, "lease"), bank, *beside(bank, "factscore", "factrecent", "clustervec", "clustertext",
-        "clusterver", "clusterstamps", "clusterrecent", "sigseen", "sigseen-old", "siglog", "factabove", "factbelow",
-        "bankdays"), *of_shard(intake, "banks", "sigstats"), *clusters, *hists,
-    ]
-    args: list[Arg] = [len(clusters), fence, entries, plan, *vectors]
-    return _apply_signals.call(keys, args)
+    return _apply_signals.call(
+        [
+            intake, *beside(intake, "lease"), bank, *beside(bank, "factscore", "factrecent", "clustervec",
+            "clustertext", "clusterver", "clusterstamps", "clusterrecent", "sigseen", "sigseen-old", "siglog",
+            "factabove", "factbelow", "bankdays"), *of_shard(intake, "banks", "sigstats"), *clusters, *hists,
+        ],
+        [len(clusters), fence, entries, plan, *vectors],
+    )
 
 
-_bank_stats = Script("signals/bank_stats")
-
-
-def bank_stats(
-    *,
-    bank: str, top: int,
-) -> ScriptCall:
+def bank_stats(*, bank: str, top: int) -> ScriptCall:
     """Summarize a bank: its size, the present distribution of its scores, and its most and least useful facts."""
-    keys: list[str] = [
-        bank, *beside(bank, "factscore", "factabove", "factbelow", "clusterver", "factinfo", "facttext"),
-    ]
-    args: list[Arg] = [top]
-    return _bank_stats.call(keys, args)
+    return _bank_stats.call(
+        [bank, *beside(bank, "factscore", "factabove", "factbelow", "clusterver", "factinfo", "facttext")],
+        [top],
+    )
 
 
-_begin_decay = Script("signals/begin_decay")
-
-
-def begin_decay(
-    *,
-    shard: Shard, token: str, lease_ms: int,
-) -> ScriptCall:
+def begin_decay(*, shard: Shard, token: str, lease_ms: int) -> ScriptCall:
     """Claim the shard's weekly decay if it is due and nobody works at it."""
-    keys: list[str] = [*of_shard(shard.prefix, "decay", "banks")]
-    args: list[Arg] = [token, lease_ms]
-    return _begin_decay.call(keys, args)
-
-
-_decay_clusters = Script("signals/decay_clusters")
+    return _begin_decay.call([*of_shard(shard.prefix, "decay", "banks")], [token, lease_ms])
 
 
 def decay_clusters(
-    *,
-    shard: Shard, clusters: Sequence[str], token: str, lease_ms: int, bank: str, most: int, versions: Sequence[int],
+    *, shard: Shard, clusters: Sequence[str], token: str, lease_ms: int, bank: str, most: int, versions: Sequence[int],
 ) -> ScriptCall:
     """Decay the scores of some query clusters, in the order of their versions, until enough scores are done."""
-    keys: list[str] = [*of_shard(shard.prefix, "decay"), *clusters]
-    args: list[Arg] = [token, lease_ms, bank, most, *versions]
-    return _decay_clusters.call(keys, args)
+    return _decay_clusters.call([*of_shard(shard.prefix, "decay"), *clusters], [token, lease_ms, bank, most, *versions])
 
 
-_decay_facts = Script("signals/decay_facts")
-
-
-def decay_facts(
-    *,
-    bank: str, token: str, lease_ms: int, bank_name: str, about: int,
-) -> ScriptCall:
+def decay_facts(*, bank: str, token: str, lease_ms: int, bank_name: str, about: int) -> ScriptCall:
     """Decay some of a bank's global scores and store where to continue."""
-    keys: list[str] = [bank, *beside(bank, "factscore"), *of_shard(bank, "decay")]
-    args: list[Arg] = [token, lease_ms, bank_name, about]
-    return _decay_facts.call(keys, args)
+    return _decay_facts.call(
+        [bank, *beside(bank, "factscore"), *of_shard(bank, "decay")],
+        [token, lease_ms, bank_name, about],
+    )
 
 
-_end_decay = Script("signals/end_decay")
-
-
-def end_decay(
-    *,
-    shard: Shard, token: str, lease_ms: int, bank: str,
-) -> ScriptCall:
+def end_decay(*, shard: Shard, token: str, lease_ms: int, bank: str) -> ScriptCall:
     """Mark one bank, or the shard's whole week, as decayed; the latter also releases the pass."""
-    keys: list[str] = [*of_shard(shard.prefix, "decay")]
-    args: list[Arg] = [token, lease_ms, bank]
-    return _end_decay.call(keys, args)
-
-
-_forget_fact = Script("signals/forget_fact")
+    return _end_decay.call([*of_shard(shard.prefix, "decay")], [token, lease_ms, bank])
 
 
 def forget_fact(
-    *,
-    intake: str, factinfo: str, fence: int, entries: str | bytes, event_id: str, new_stamp: str, fact_id: str,
+    *, intake: str, factinfo: str, fence: int, entries: str | bytes, event_id: str, new_stamp: str, fact_id: str,
     bank: str,
 ) -> ScriptCall:
     """Delete one stored fact of a bank: its text and its vector."""
-    keys: list[str] = [
-        intake, *beside(intake, "lease"), factinfo, *beside(factinfo, "facttext", "factvec", "factver", "factstamps",
-        "factdeleted", "factset", "factseen", "factseen-old", "factnextvec", "factnextset"), *of_shard(intake,
-        "factbanks"),
-    ]
-    args: list[Arg] = [fence, entries, event_id, new_stamp, fact_id, bank]
-    return _forget_fact.call(keys, args)
-
-
-_load_bank = Script("signals/load_bank")
+    return _forget_fact.call(
+        [
+            intake, *beside(intake, "lease"), factinfo, *beside(factinfo, "facttext", "factvec", "factver",
+            "factstamps", "factdeleted", "factset", "factseen", "factseen-old", "factnextvec", "factnextset"),
+            *of_shard(intake, "factbanks"),
+        ],
+        [fence, entries, event_id, new_stamp, fact_id, bank],
+    )
 
 
 def load_bank(
-    *,
-    bank: str, bank_id: str, version: int, stamp: str, limit: int, oldest: int, signal_ids: Sequence[str],
+    *, bank: str, bank_id: str, version: int, stamp: str, limit: int, oldest: int, signal_ids: Sequence[str],
 ) -> ScriptCall:
     """Load what a worker needs before it matches queries of a bank."""
-    keys: list[str] = [
-        bank, *beside(bank, "clustervec", "clusterver", "clusterstamps", "clusterrecent", "sigseen", "sigseen-old"),
-    ]
-    args: list[Arg] = [bank_id, version, stamp, limit, oldest, *signal_ids]
-    return _load_bank.call(keys, args)
+    return _load_bank.call(
+        [bank, *beside(bank, "clustervec", "clusterver", "clusterstamps", "clusterrecent", "sigseen", "sigseen-old")],
+        [bank_id, version, stamp, limit, oldest, *signal_ids],
+    )
 
 
-_load_facts = Script("signals/load_facts")
-
-
-def load_facts(
-    *,
-    factinfo: str, facts_id: str, version: int, stamp: str, limit: int,
-) -> ScriptCall:
+def load_facts(*, factinfo: str, facts_id: str, version: int, stamp: str, limit: int) -> ScriptCall:
     """Load the changes of a bank's stored facts, for a process that caches their vectors."""
-    keys: list[str] = [factinfo, *beside(factinfo, "factvec", "factver", "factstamps", "factdeleted")]
-    args: list[Arg] = [facts_id, version, stamp, limit]
-    return _load_facts.call(keys, args)
+    return _load_facts.call(
+        [factinfo, *beside(factinfo, "factvec", "factver", "factstamps", "factdeleted")],
+        [facts_id, version, stamp, limit],
+    )
 
 
-_next_clusters = Script("signals/next_clusters")
-
-
-def next_clusters(
-    *,
-    bank: str, model: str, weights: str, dimension: int, limit: int,
-) -> ScriptCall:
+def next_clusters(*, bank: str, model: str, weights: str, dimension: int, limit: int) -> ScriptCall:
     """Return the clusters of a bank that its next model has not embedded yet: those written since the last batch."""
-    keys: list[str] = [bank, *beside(bank, "clusterver", "clustertext", "next", "nextvec")]
-    args: list[Arg] = [model, weights, dimension, limit]
-    return _next_clusters.call(keys, args)
+    return _next_clusters.call(
+        [bank, *beside(bank, "clusterver", "clustertext", "next", "nextvec")],
+        [model, weights, dimension, limit],
+    )
 
 
-_next_facts = Script("signals/next_facts")
-
-
-def next_facts(
-    *,
-    factinfo: str, model: str, weights: str, dimension: int, limit: int,
-) -> ScriptCall:
+def next_facts(*, factinfo: str, model: str, weights: str, dimension: int, limit: int) -> ScriptCall:
     """Return the stored facts of a bank that its next model has not embedded yet: those stored since the last batch."""
-    keys: list[str] = [factinfo, *beside(factinfo, "factver", "facttext", "factnext", "factnextvec", "factnextset")]
-    args: list[Arg] = [model, weights, dimension, limit]
-    return _next_facts.call(keys, args)
+    return _next_facts.call(
+        [factinfo, *beside(factinfo, "factver", "facttext", "factnext", "factnextvec", "factnextset")],
+        [model, weights, dimension, limit],
+    )
 
 
-_put_embeddings = Script("signals/put_embeddings")
-
-
-def put_embeddings(
-    *,
-    vec: str, embeddings: Sequence[bytes],
-) -> ScriptCall:
+def put_embeddings(*, vec: str, embeddings: Sequence[bytes]) -> ScriptCall:
     """Cache embeddings of queries; a full generation becomes the old one."""
-    keys: list[str] = [vec, *beside(vec, "vec-old")]
-    args: list[Arg] = [*embeddings]
-    return _put_embeddings.call(keys, args)
-
-
-_put_reembedded_clusters = Script("signals/put_reembedded_clusters")
+    return _put_embeddings.call([vec, *beside(vec, "vec-old")], [*embeddings])
 
 
 def put_reembedded_clusters(
-    *,
-    bank: str, bank_id: str, stamp: str, model: str, weights: str, since: int, upto: int, vectors: Sequence[Arg],
+    *, bank: str, bank_id: str, stamp: str, model: str, weights: str, since: int, upto: int, vectors: Sequence[Arg],
 ) -> ScriptCall:
     """Store cluster vectors of a bank's next model."""
-    keys: list[str] = [bank, *beside(bank, "clusterstamps", "next", "nextvec")]
-    args: list[Arg] = [bank_id, stamp, model, weights, since, upto, *vectors]
-    return _put_reembedded_clusters.call(keys, args)
-
-
-_put_reembedded_fact = Script("signals/put_reembedded_fact")
+    return _put_reembedded_clusters.call(
+        [bank, *beside(bank, "clusterstamps", "next", "nextvec")],
+        [bank_id, stamp, model, weights, since, upto, *vectors],
+    )
 
 
 def put_reembedded_fact(
-    *,
-    factinfo: str, facts_id: str, stamp: str, model: str, weights: str, since: int, upto: int, kind: str,
+    *, factinfo: str, facts_id: str, stamp: str, model: str, weights: str, since: int, upto: int, kind: str,
     fact_id: str | None = None, vector: bytes | None = None,
 ) -> ScriptCall:
     """Store the vector of one stored fact in its bank's next model."""
-    keys: list[str] = [factinfo, *beside(factinfo, "factstamps", "factnext", "factver", "factnextvec", "factnextset")]
-    args: list[Arg] = [
-        facts_id, stamp, model, weights, since, upto, kind, *(() if fact_id is None else (fact_id,)),
-        *(() if vector is None else (vector,)),
-    ]
-    return _put_reembedded_fact.call(keys, args)
+    return _put_reembedded_fact.call(
+        [factinfo, *beside(factinfo, "factstamps", "factnext", "factver", "factnextvec", "factnextset")],
+        [
+            facts_id, stamp, model, weights, since, upto, kind, *(() if fact_id is None else (fact_id,)),
+            *(() if vector is None else (vector,)),
+        ],
+    )
 
 
-_rank_facts = Script("signals/rank_facts")
-
-
-def rank_facts(
-    *,
-    factscore: str, start: int, limit: int,
-) -> ScriptCall:
+def rank_facts(*, factscore: str, start: int, limit: int) -> ScriptCall:
     """Return a page of a bank's facts, the least useful first."""
-    keys: list[str] = [factscore, *beside(factscore, "factabove", "factbelow")]
-    args: list[Arg] = [start, limit]
-    return _rank_facts.call(keys, args)
-
-
-_read_usefulness = Script("signals/read_usefulness")
+    return _rank_facts.call([factscore, *beside(factscore, "factabove", "factbelow")], [start, limit])
 
 
 def read_usefulness(
-    *,
-    bank: str, clusters: Sequence[str], bank_id: str, stamp: str, version: int, most: int, fact_ids: Sequence[str],
+    *, bank: str, clusters: Sequence[str], bank_id: str, stamp: str, version: int, most: int, fact_ids: Sequence[str],
 ) -> ScriptCall:
     """Return scores of facts for a query."""
-    keys: list[str] = [bank, *beside(bank, "factscore"), *clusters]
-    args: list[Arg] = [bank_id, stamp, version, most, *fact_ids]
-    return _read_usefulness.call(keys, args)
-
-
-_remember_fact = Script("signals/remember_fact")
+    return _read_usefulness.call(
+        [bank, *beside(bank, "factscore"), *clusters],
+        [bank_id, stamp, version, most, *fact_ids],
+    )
 
 
 def remember_fact(
-    *,
-    intake: str, factinfo: str, fence: int, entries: str | bytes, event_id: str, new_stamp: str, facts_id: str,
+    *, intake: str, factinfo: str, fence: int, entries: str | bytes, event_id: str, new_stamp: str, facts_id: str,
     kind: str, model: str, dimension: int, max_facts: int, max_bytes: int, fact_id: str, text: str, vector: bytes,
     weights: str, bank: str,
 ) -> ScriptCall:
     """Store one fact of a bank, its text and vector, in place of its former ones."""
-    keys: list[str] = [
-        intake, *beside(intake, "lease"), factinfo, *beside(factinfo, "facttext", "factvec", "factver", "factstamps",
-        "factdeleted", "factset", "factseen", "factseen-old", "factnextvec", "factnextset"), *of_shard(intake,
-        "factbanks"),
-    ]
-    args: list[Arg] = [
-        fence, entries, event_id, new_stamp, facts_id, kind, model, dimension, max_facts, max_bytes, fact_id, text,
-        vector, weights, bank,
-    ]
-    return _remember_fact.call(keys, args)
+    return _remember_fact.call(
+        [
+            intake, *beside(intake, "lease"), factinfo, *beside(factinfo, "facttext", "factvec", "factver",
+            "factstamps", "factdeleted", "factset", "factseen", "factseen-old", "factnextvec", "factnextset"),
+            *of_shard(intake, "factbanks"),
+        ],
+        [
+            fence, entries, event_id, new_stamp, facts_id, kind, model, dimension, max_facts, max_bytes, fact_id, text,
+            vector, weights, bank,
+        ],
+    )
 
 
-_report_encoder = Script("signals/report_encoder")
-
-
-def report_encoder(
-    *,
-    encoder: str, field: str, state: str | bytes, oldest: int, lifetime_ms: int,
-) -> ScriptCall:
+def report_encoder(*, encoder: str, field: str, state: str | bytes, oldest: int, lifetime_ms: int) -> ScriptCall:
     """Store the state of a model on a host, and delete states that are too old."""
-    keys: list[str] = [encoder]
-    args: list[Arg] = [field, state, oldest, lifetime_ms]
-    return _report_encoder.call(keys, args)
-
-
-_set_threshold = Script("signals/set_threshold")
+    return _report_encoder.call([encoder], [field, state, oldest, lifetime_ms])
 
 
 def set_threshold(
-    *,
-    bank: str, bank_name: str, bank_id: str, new_stamp: str, model: str, dimension: int, threshold: str, weights: str,
+    *, bank: str, bank_name: str, bank_id: str, new_stamp: str, model: str, dimension: int, threshold: str,
+    weights: str,
 ) -> ScriptCall:
     """Set the cosine from which two queries of a bank share a cluster; a bank that does not exist begins with it."""
-    keys: list[str] = [bank, *beside(bank, "clusterstamps"), *of_shard(bank, "banks")]
-    args: list[Arg] = [bank_name, bank_id, new_stamp, model, dimension, threshold, weights]
-    return _set_threshold.call(keys, args)
-
-
-_switch_model = Script("signals/switch_model")
+    return _set_threshold.call(
+        [bank, *beside(bank, "clusterstamps"), *of_shard(bank, "banks")],
+        [bank_name, bank_id, new_stamp, model, dimension, threshold, weights],
+    )
 
 
 def switch_model(
-    *,
-    bank: str, bank_id: str, version: int, facts_id: str, facts_version: int, new_id: str, model: str, weights: str,
+    *, bank: str, bank_id: str, version: int, facts_id: str, facts_version: int, new_id: str, model: str, weights: str,
     dimension: int, threshold: str,
 ) -> ScriptCall:
     """Switch a bank to another model."""
-    keys: list[str] = [
-        bank, *beside(bank, "clustervec", "next", "nextvec", "lastvec", "factinfo", "facttext", "factvec", "factset",
-        "factnext", "factnextvec", "factnextset"),
-    ]
-    args: list[Arg] = [bank_id, version, facts_id, facts_version, new_id, model, weights, dimension, threshold]
-    return _switch_model.call(keys, args)
+    return _switch_model.call(
+        [
+            bank, *beside(bank, "clustervec", "next", "nextvec", "lastvec", "factinfo", "facttext", "factvec",
+            "factset", "factnext", "factnextvec", "factnextset"),
+        ],
+        [bank_id, version, facts_id, facts_version, new_id, model, weights, dimension, threshold],
+    )
