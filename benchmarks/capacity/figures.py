@@ -128,17 +128,14 @@ def held_back(worker: psutil.Process, work: Callable[[], None]) -> None:
             member.send_signal(signal.SIGCONT)
 
 
-def measure_load(
-    load: CapacityLoad, system: BenchmarkSystem, *, processes: int = 1, runs: int = RUNS, amount: int = 0
-) -> Unit:
+def measure_load(load: CapacityLoad, system: BenchmarkSystem, *, processes: int = 1, runs: int) -> Unit:
     """Return the medians of some runs on a system of their own, after a smaller one that is not counted."""
     options = ("-E", f"--pool={load.pool}", f"--concurrency={processes}")
     worker = psutil.Process(system.worker("tellback_workers.app", load.family.value, *options).pid)
-    amount = amount or load.amount
     with connect(settings=system.settings) as tb:
         run = _alone if load.alone else _together
-        run(load, tb, Meter(system, worker), worker, amount // 4)
-        found = [run(load, tb, Meter(system, worker), worker, amount) for _ in range(runs)]
+        run(load, tb, Meter(system, worker), worker, load.amount // 4)
+        found = [run(load, tb, Meter(system, worker), worker, load.amount) for _ in range(runs)]
     middle = {name: median(each[name] for each in found) for name in found[0]}
     return Unit(name=load.name, unit=load.unit, **middle)
 

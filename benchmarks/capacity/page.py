@@ -22,16 +22,16 @@ OF_A_SESSION: Final = ("command", "turn", "signal", "recall")
 """Of which each session of twenty calls has one, as the soak's agents do."""
 
 
-def write_tables(figures: CapacityFigures, page: Path = PAGE) -> None:
+def write_tables(figures: CapacityFigures) -> None:
     """Replace what stands between the marks of each table."""
-    text = page.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     for name, table in tables(figures).items():
         begin, end = f"<!-- {name}: written by `python -m benchmarks capacity` -->", f"<!-- end of {name} -->"
         marks = re.compile(rf"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
         found = marks.findall(text)
         text, count = text.replace(found[0], f"{begin}\n\n{table}\n\n{end}"), len(found)
-        assert count == 1, f"{page} has no place for {name}"
-    page.write_text(text, encoding="utf-8")
+        assert count == 1, f"{PAGE} has no place for {name}"
+    PAGE.write_text(text, encoding="utf-8")
 
 
 def tables(figures: CapacityFigures) -> dict[str, str]:

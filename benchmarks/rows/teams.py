@@ -100,7 +100,7 @@ def _warm(database: Database, worker: psutil.Process) -> None:
 def _register(database: Database, layouts: Sequence[Layout]) -> None:
     """Make the teams known, as if each had been visited at some time in the last five minutes."""
     now = database.now_ms()
-    for some in batched(layouts, AT_ONCE):
+    for some in _batched(layouts):
         database.pipeline([("HSET", layout.shard(0).key("team"), "shards", layout.shards) for layout in some])
         database.pipeline(
             [("ZADD", FLEET.key("teams"), now - random.randrange(300_000), layout.team) for layout in some]
@@ -130,7 +130,7 @@ def _events(layout: Layout, sessions: int, count: int) -> list[list[SpooledEvent
 
 
 def _append(database: Database, calls: Sequence[list[SpooledEvent]]) -> None:
-    for some in batched(calls, AT_ONCE):
+    for some in _batched(calls):
         replies = database.run_all([append_call(events, BOUNDS) for events in some])
         due = [events[0].stream for events, reply in zip(some, replies, strict=True) if must_notify(reply)]
         database.pipeline([notification(stream) for stream in dict.fromkeys(due)])
@@ -176,13 +176,13 @@ def _are_empty(database: Database, streams: list[str]) -> bool:
     return True
 
 
-def batched(items: Sequence[T], size: int) -> Generator[Sequence[T]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
+def _batched(items: Sequence[T]) -> Generator[Sequence[T]]:
+    for start in range(0, len(items), AT_ONCE):
+        yield items[start : start + AT_ONCE]
 
 
-def _until(predicate: Callable[[], bool], seconds: float = 300.0) -> None:
-    end = time.monotonic() + seconds
+def _until(predicate: Callable[[], bool]) -> None:
+    end = time.monotonic() + 300
     while not predicate():
         if time.monotonic() > end:
             raise SystemExit("events were not applied")

@@ -57,8 +57,8 @@ def counts(tb: Tellback, prompt: Prompt) -> EvaluationCounts:
     return store.counts(EvaluationId(prompt.session, prompt.name, prompt.evaluation))
 
 
-def wait_for_calls(tb: Tellback, prompt: Prompt, n: int, timeout: float = 30) -> EvaluationCounts:
-    wait_until(lambda: counts(tb, prompt).calls >= n, f"{n} calls are counted", timeout=timeout)
+def wait_for_calls(tb: Tellback, prompt: Prompt, n: int) -> EvaluationCounts:
+    wait_until(lambda: counts(tb, prompt).calls >= n, f"{n} calls are counted", timeout=30)
     return counts(tb, prompt)
 
 

@@ -40,8 +40,8 @@ def append(database: Database, shard: Shard, *raws: bytes, family: Family = FAMI
         database.command("XADD", stream_of(shard, family), "*", "m", raw)
 
 
-def lease_of(intake: Intake, shard: Shard, seconds: float = 60, family: Family = FAMILY) -> Lease:
-    lease = intake.take_lease(shard, family, seconds)
+def lease_of(intake: Intake, shard: Shard, family: Family = FAMILY) -> Lease:
+    lease = intake.take_lease(shard, family, 60)
     assert lease is not None
     return lease
 

@@ -29,9 +29,10 @@ TEXTS = (
 
 
 @contextmanager
-def monitored(settings: Settings, mark: str) -> Generator[list[str]]:
+def monitored(settings: Settings) -> Generator[list[str]]:
     """Give every command that Redis receives meanwhile, Celery's events among them."""
     seen: list[str] = []
+    mark = "the end of the test"
     with _CLIENT.from_url(settings.redis_url) as client, client.monitor() as monitor:
 
         def read() -> None:
@@ -62,7 +63,7 @@ def test_what_a_head_names_reaches_neither_redis_nor_a_disk(
 ) -> None:
     (tmp_path / "printed").write_text(text)
     every = FeedbackProviderConfig(ToolUsageMonitor(), FeedbackTrigger(every_n_calls=1))
-    with monitored(settings, "the end of the test") as seen:
+    with monitored(settings) as seen:
         followed = tb.submit(["cat", "printed"], session="s1", cwd=tmp_path, follow=True)
         shown = "".join(piece.text for piece in followed.follow(timeout=30))
         record = followed.wait(timeout=30)

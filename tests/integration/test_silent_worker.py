@@ -83,22 +83,22 @@ def test_only_a_worker_that_was_silent_for_all_that_time_is_killed(
     redis_url = os.environ["TELLBACK_REDIS_URL"]
     check = ["--kill-after", "60", "worker", "w@test"]
 
-    def silent_for(seconds: float) -> None:
+    def silent() -> None:
         assert main(check) == 1
         [since] = tmp_path.glob("tellback-silent-*")
-        past = clock.wall() - seconds
+        past = clock.wall() - 90
         os.utime(since, (past, past))
 
     with subprocess.Popen([sys.executable, "-c", "input()", "worker", "-n", "w@test"], stdin=subprocess.PIPE) as worker:
-        silent_for(90.0)
+        silent()
         assert main(check) == 1, "this worker was started since"
-        silent_for(90.0)
+        silent()
         monkeypatch.setenv("TELLBACK_REDIS_URL", f"redis://127.0.0.1:{free_port()}/0")
         assert main(check) == 1
         monkeypatch.setenv("TELLBACK_REDIS_URL", redis_url)
         monkeypatch.setattr(psutil.Process, "create_time", _long_ago)
         assert main(check) == 1
         assert worker.poll() is None, "it was silent while Redis was away"
-        silent_for(90.0)
+        silent()
         assert main(check) == 1
         assert worker.wait(30) == -signal.SIGKILL

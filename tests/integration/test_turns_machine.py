@@ -132,7 +132,7 @@ class TurnsMachine(RuleBasedStateMachine):
             owed.becomes("responded")
         elif owed.state in {"auto", "no_reply"}:
             assert result == "closed"
-            self.stays_or_becomes(owed, "no_reply")
+            self.needs_no_reply(owed)
         else:
             assert result == ("merged" if owed.state == "merged" else "duplicate")
 
@@ -148,7 +148,7 @@ class TurnsMachine(RuleBasedStateMachine):
             assert owed.state in {"responded", "fallback", "merged"}
         else:
             assert owed.state not in {"responded", "fallback", "merged"}
-            self.stays_or_becomes(owed, "no_reply")
+            self.needs_no_reply(owed)
 
     @rule(message=MESSAGES, client=CLIENTS, seconds=st.sampled_from([None, 60.0, 600.0]))
     def progress_or_defer(self, message: tuple[str, str], client: int, seconds: float | None) -> None:
@@ -292,9 +292,9 @@ class TurnsMachine(RuleBasedStateMachine):
         self.taken.pop(conversation, None)
         self.held.discard(conversation)
 
-    def stays_or_becomes(self, owed: Owed, state: str) -> None:
-        if owed.state != state:
-            owed.becomes(state)
+    def needs_no_reply(self, owed: Owed) -> None:
+        if owed.state != "no_reply":
+            owed.becomes("no_reply")
 
     def post(self, message: tuple[str, str], kind: str, text: str | None) -> None:
         owed = self.owed[message]

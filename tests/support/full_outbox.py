@@ -29,8 +29,8 @@ def fill(tb: Tellback, conversation: str = "c1", channel: str = "chat") -> None:
     tb.context.database.command("RPUSH", queue, *more)
 
 
-def keys_of(tb: Tellback, conversation: str = "c1", channel: str = "chat") -> list[str]:
+def keys_of(tb: Tellback, conversation: str = "c1") -> list[str]:
     """The idempotency keys of a conversation's queue, in order."""
-    queue = tb.context.layout.of_turn(channel, conversation).key("outq", channel, conversation)
+    queue = tb.context.layout.of_turn("chat", conversation).key("outq", "chat", conversation)
     waiting = tb.context.database.command("LRANGE", queue, 0, -1)
     return [msgspec.json.decode(raw, type=Delivery).key for raw in waiting]

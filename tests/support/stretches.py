@@ -19,9 +19,9 @@ def str_replace(n: int, path: str = "/r/app.py", said: str = "The file /r/app.py
     return "str_replace_editor", params, said
 
 
-def claude_edit(n: int, path: str = "/r/app.py", said: str = "") -> MadeCall:
+def claude_edit(n: int, path: str = "/r/app.py") -> MadeCall:
     params: dict[str, object] = {"file_path": path, "old_string": f"a{n}", "new_string": f"b{n}"}
-    return "Edit", params, said or f"The file {path} has been updated."
+    return "Edit", params, f"The file {path} has been updated."
 
 
 def apply_patch(n: int | str, path: str = "app.py", old: str = "old") -> MadeCall:

@@ -140,14 +140,14 @@ def test_a_linked_success_of_something_else_is_reported(retry: CommandRecord, re
     assert reason.endswith(reported)
 
 
-def mistyped(id_: str, *argv: str, error: str = "program not found: pytset") -> CommandRecord:
+def mistyped(*argv: str, error: str = "program not found: pytset") -> CommandRecord:
     """A record of what could not be started."""
-    return CommandRecord(command_id=id_, session="s", command=list(argv) or ["pytset", "-q"], error=error)
+    return CommandRecord(command_id="a", session="s", command=list(argv) or ["pytset", "-q"], error=error)
 
 
 def test_a_mistyped_argv_is_replaced_by_the_command_that_was_meant() -> None:
     """It was never started, so no retry of the same argv could ever clear it; the verdict says so."""
-    typo = mistyped("a")
+    typo = mistyped()
     refused = evaluate_gate([typo])
     assert not refused.passed
     assert "any success that is linked to it by its parent clears it" in refused.reasons[0]
@@ -160,14 +160,14 @@ def test_a_mistyped_argv_is_replaced_by_the_command_that_was_meant() -> None:
 
 def test_a_command_that_was_mistyped_has_not_run() -> None:
     """A record that nothing was started for meets no requirement."""
-    records = [mistyped("a", "pytest", "-q", error="cwd does not exist: /ap"), record("b", 0, "true", parent="a")]
+    records = [mistyped("pytest", "-q", error="cwd does not exist: /ap"), record("b", 0, "true", parent="a")]
     assert evaluate_gate(records, require=[["pytest", "-q"]]).reasons[0] == "required and never run: pytest -q"
 
 
 @pytest.mark.parametrize("error", ["lost: the lease of worker w ran out", "timed out after 30 s", "cancelled"])
 def test_what_may_have_run_is_not_replaced(error: str) -> None:
     """A lost command has no start time either, but nobody knows what it did."""
-    assert not evaluate_gate([mistyped("a", error=error), record("b", 0, parent="a")]).passed
+    assert not evaluate_gate([mistyped(error=error), record("b", 0, parent="a")]).passed
 
 
 def test_a_waived_failure_is_passed_over_by_name_and_reason() -> None:

@@ -200,7 +200,7 @@ SHARED: Final = (WORKER, BEAT, FLOWER, OPERATOR)
 """The users of a deployment beside its agents; they serve all teams."""
 
 
-def users_for(teams: Iterable[str], *, release: Release = "8") -> tuple[RedisUser, ...]:
+def users_for(teams: Iterable[str], *, release: Release) -> tuple[RedisUser, ...]:
     """Return the users of a deployment of these teams, whose servers have this release or a newer one.
 
     Raises:

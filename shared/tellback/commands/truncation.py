@@ -84,7 +84,7 @@ class OutputLine:
         """Return up to `MAX_LINE_BYTES` of the line, and a marker in place of the rest."""
         if not self.is_truncated:
             return self.text()
-        kept = _without_partial_character(self.start, MAX_LINE_BYTES)
+        kept = _without_partial_character(self.start)
         return f"{kept.decode(errors='replace')}...truncated {self.size - len(kept)} bytes..."
 
 
@@ -152,10 +152,10 @@ def track_private_keys(blocks: PrivateKeyTracker, chunk: bytes, position: int, e
         position = stop + 1
 
 
-def _without_partial_character(data: bytes, limit: int) -> bytes:
-    """Return at most `limit` bytes of `data`, not ending within a UTF-8 character."""
-    end = limit
-    while end > limit - 3 and end < len(data) and data[end] & 0xC0 == 0x80:
+def _without_partial_character(data: bytes) -> bytes:
+    """Return at most `MAX_LINE_BYTES` of `data`, not ending within a UTF-8 character."""
+    end = MAX_LINE_BYTES
+    while end > MAX_LINE_BYTES - 3 and end < len(data) and data[end] & 0xC0 == 0x80:
         end -= 1
     return data[:end]
 

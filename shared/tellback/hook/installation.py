@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from tellback.errors import ConfigurationError
-from tellback.hook.options import EVENTS
 from tellback.hook.programs import CLAUDE_CODE, AgentProgram, event_of_command
 
 BACKUP: Final = ".before-tellback"
@@ -294,7 +293,7 @@ def _hooks_of(group: object) -> list[dict[str, Any]]:
 
 def _is_our_hook(hook: Mapping[str, Any]) -> bool:
     command = hook.get("command")
-    return isinstance(command, str) and event_of_command(command, EVENTS) is not None
+    return isinstance(command, str) and event_of_command(command) is not None
 
 
 def _has_our_hooks(settings: Mapping[str, Any]) -> bool:

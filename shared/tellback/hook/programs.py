@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tellback.errors import ConfigurationError
+from tellback.hook.options import EVENTS
 
 PROGRAM: Final = "tellback"
 POLICY_EVENT: Final = "pre-tool-use"  # installed with a policy only: each event is a process that the agent waits for
@@ -109,7 +110,7 @@ def hook_command(program: str, name: str, arguments: Sequence[str]) -> str:
     return guard + shlex.join([program, "hook", name, *arguments])
 
 
-def event_of_command(command: str, events: Mapping[str, str]) -> str | None:
+def event_of_command(command: str) -> str | None:
     """Return our name of the event whose hook the command is, of this or an earlier version; None if it is not ours."""
     for guard in _GUARDS:
         command = command.removeprefix(guard)
@@ -117,5 +118,5 @@ def event_of_command(command: str, events: Mapping[str, str]) -> str | None:
         words = shlex.split(command)
     except ValueError:
         return None
-    ours = len(words) > 2 and Path(words[0]).name == PROGRAM and words[1] == "hook" and words[2] in events
+    ours = len(words) > 2 and Path(words[0]).name == PROGRAM and words[1] == "hook" and words[2] in EVENTS
     return words[2] if ours else None

@@ -102,8 +102,8 @@ class ObserveArguments(TypedDict):
 class InProcessInvoker:
     """Calls providers in this process; unlike in a worker, a provider that fails ends the analysis."""
 
-    def __init__(self, registry: ProviderRegistry | None = None) -> None:
-        self._registry = registry or ProviderRegistry()
+    def __init__(self) -> None:
+        self._registry = ProviderRegistry()
 
     def ask(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:
         """Call a provider and return its feedback.
@@ -124,11 +124,9 @@ class ProviderCrashed(TellbackError):
 class GuidanceAnalyzer:
     """Works out the guidance of conversations with one set of providers, by default the recommended ones."""
 
-    def __init__(
-        self, providers: Iterable[FeedbackProviderConfig] | None = None, invoker: InProcessInvoker | None = None
-    ) -> None:
+    def __init__(self, providers: Iterable[FeedbackProviderConfig] | None = None) -> None:
         self.specs = [provider_spec(each) for each in (recommended_providers() if providers is None else providers)]
-        self._invoker = invoker or InProcessInvoker()
+        self._invoker = InProcessInvoker()
 
     def analyze(self, conversation: Conversation, tools: Sequence[ToolDeclaration]) -> GuidedConversation:
         """Work out the guidance of a conversation whose agent had these tools."""

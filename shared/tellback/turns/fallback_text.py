@@ -168,7 +168,7 @@ def _read_catalog_folder(folder: Path, *, prefer: str) -> dict[str, Mapping[str,
             continue
         if not language_fallbacks(entry.name):
             raise ConfigurationError(f"{entry}: not named after a language, like de or pt_BR")
-        found[language_fallbacks(entry.name)[0]] = read_catalog(paths[0], KEYS, FEEDBACK_KEY)
+        found[language_fallbacks(entry.name)[0]] = read_catalog(paths[0])
     if not found:
         raise ConfigurationError(f"{folder}: holds no LANGUAGE/LC_MESSAGES/tellback.po or tellback.mo")
     return found
@@ -229,7 +229,7 @@ _PLACEHOLDER: Final = re.compile(r"\{[^{}\s]*\}|%\([^)]*\)[a-z]|%[sdrifgxc]\b|\$
 _LINE: Final = re.compile(r'#.*|(?:msg\S+\s*)?".*"')  # of a `.po` file
 
 
-def read_catalog(path: Path, keys: frozenset[str], required: str) -> Mapping[str, str]:
+def read_catalog(path: Path) -> Mapping[str, str]:
     """Return the texts of a catalog by key, without untranslated ones.
 
     Raises:
@@ -240,23 +240,23 @@ def read_catalog(path: Path, keys: frozenset[str], required: str) -> Mapping[str
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
     try:
-        return _checked_texts(path, raw, keys, required)
+        return _checked_texts(path, raw)
     except (ValueError, OSError) as error:  # OSError: what polib raises for wrong syntax
         raise ConfigurationError(f"{path}: {error}") from error
     except Exception as error:  # gettext lets any error of its parsing through: LookupError, struct.error, IndexError
         raise ConfigurationError(f"{path}: gettext cannot read it: {error!r}") from error
 
 
-def _checked_texts(path: Path, raw: bytes, keys: frozenset[str], required: str) -> dict[str, str]:
+def _checked_texts(path: Path, raw: bytes) -> dict[str, str]:
     if len(raw) > MAX_BYTES:
         raise ValueError(f"{len(raw)} bytes; a catalog has at most {MAX_BYTES}")
-    texts = _translations(raw if path.suffix == ".mo" else _compile(path, keys), keys)
-    if required not in texts:
-        raise ValueError(f"{required}: has no translation, and every catalog needs this one")
+    texts = _translations(raw if path.suffix == ".mo" else _compile(path))
+    if FEEDBACK_KEY not in texts:
+        raise ValueError(f"{FEEDBACK_KEY}: has no translation, and every catalog needs this one")
     return texts
 
 
-def _compile(path: Path, keys: frozenset[str]) -> bytes:
+def _compile(path: Path) -> bytes:
     """Return a `.po` file compiled, without its fuzzy entries, which gettext's own compiler skips, too."""
     import polib  # noqa: PLC0415 - only where an operator supplies catalogs
 
@@ -269,30 +269,30 @@ def _compile(path: Path, keys: frozenset[str]) -> bytes:
     for entry in source:
         if entry.obsolete or entry.fuzzy:
             continue
-        if entry.msgid not in keys:
-            raise ValueError(f"no message of Tellback is called {entry.msgid!r}; they are {', '.join(sorted(keys))}")
+        if entry.msgid not in KEYS:
+            raise ValueError(f"no message of Tellback is called {entry.msgid!r}; they are {', '.join(sorted(KEYS))}")
         if entry.msgid_plural or entry.msgctxt:
             form = "plural forms" if entry.msgid_plural else "a context"
             raise ValueError(f"{entry.msgid}: has {form}; messages of Tellback have none")
         if entry.msgid in seen:
             raise ValueError(f"{entry.msgid}: appears twice")
-        if entry.msgstr in keys:  # as a compiled one it would read as untranslated
+        if entry.msgstr in KEYS:  # as a compiled one it would read as untranslated
             raise ValueError(f"{entry.msgid}: its text is a key, which no user is to see")
         seen.add(entry.msgid)
     return bytes(source.to_binary())
 
 
-def _translations(compiled: bytes, keys: frozenset[str]) -> dict[str, str]:
+def _translations(compiled: bytes) -> dict[str, str]:
     catalog = GNUTranslations(BytesIO(compiled))
-    found = {key: catalog.gettext(key).strip() for key in sorted(keys)}  # a message without a translation is its own
-    return {key: _checked_text(key, text, keys) for key, text in found.items() if text not in ("", key)}
+    found = {key: catalog.gettext(key).strip() for key in sorted(KEYS)}  # a message without a translation is its own
+    return {key: _checked_text(key, text) for key, text in found.items() if text not in ("", key)}
 
 
-def _checked_text(key: str, text: str, keys: frozenset[str]) -> str:
+def _checked_text(key: str, text: str) -> str:
     found = _PLACEHOLDER.search(text)
     if found:
         raise ValueError(f"{key}: holds the placeholder {found[0]!r}; nothing would be put in its place")
-    if any(name in text for name in keys):
+    if any(name in text for name in KEYS):
         raise ValueError(f"{key}: its text is a key, which no user is to see")
     if len(text) > MAX_TEXT:
         raise ValueError(f"{key}: {len(text)} characters; at most {MAX_TEXT}")
