@@ -54,7 +54,7 @@ class Tracing:
             ConfigurationError: OpenTelemetry is not installed.
         """
         try:
-            from opentelemetry import trace  # noqa: PLC0415 - only for who traces
+            from opentelemetry import trace
 
             import_module(
                 "opentelemetry.exporter.otlp.proto.http.trace_exporter"
@@ -144,9 +144,9 @@ class Tracing:
         return self._provider.get_tracer("tellback")
 
     def _own_provider(self) -> TracerProvider:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - as above
-        from opentelemetry.sdk.trace import TracerProvider as Provider  # noqa: PLC0415 - as above
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - as above
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace import TracerProvider as Provider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         given = self._api.get_tracer_provider()
         if not isinstance(given, self._api.ProxyTracerProvider):
@@ -156,8 +156,8 @@ class Tracing:
         return provider
 
     def _context(self, traceparent: str) -> Context:
-        from opentelemetry.context import Context  # noqa: PLC0415 - as above
-        from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415 - as above
+        from opentelemetry.context import Context
+        from opentelemetry.trace.propagation.tracecontext import (
             TraceContextTextMapPropagator,
         )
 
@@ -174,7 +174,7 @@ class Tracing:
 
 def resource_of(service: str) -> Resource:
     """Return the attributes of this process, whose service is `service` unless an `OTEL_*` variable names one."""
-    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - as above
+    from opentelemetry.sdk.resources import Resource
 
     found = Resource.create()
     named = not str(found.attributes.get("service.name", "")).startswith("unknown_service")

@@ -124,7 +124,7 @@ def encode_batch(model: Any, texts: list[str], batch: int) -> Vectors:
 
 def _set_threads(cores: int) -> None:
     """Set the number of cores for this thread's computation."""
-    import torch  # noqa: PLC0415 - seconds to import, so only where there is a model
+    import torch
 
     torch.set_num_threads(cores)
 
@@ -252,9 +252,9 @@ def _load_model(source: ModelSource) -> _LoadedModel:
         folder = _fetch_model(source)
     check_fingerprint(source, folder)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads do not survive a fork
-    import torch  # noqa: PLC0415 - seconds to import, so only where it is used
-    from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - as above
-    from transformers.utils import logging  # noqa: PLC0415 - as above
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from transformers.utils import logging
 
     cast("Any", logging).disable_progress_bar()  # transformers types it only in part
     model = SentenceTransformer(str(folder), device=source.device or None, local_files_only=True)
@@ -263,7 +263,7 @@ def _load_model(source: ModelSource) -> _LoadedModel:
 
 def _fetch_model(source: ModelSource) -> Path:
     """Return the folder of a hub model at its revision, downloading it into this host's cache if it is missing."""
-    import huggingface_hub  # noqa: PLC0415 - as above
+    import huggingface_hub
 
     fetch = cast("Any", huggingface_hub).snapshot_download  # the hub types it only in part
     return Path(fetch(source.name, revision=source.revision, ignore_patterns=list(OTHER_FORMATS)))

@@ -43,7 +43,7 @@ def read_denial_policy(path: str) -> DenialPolicy | None:
     Raises:
         ConfigurationError: the file cannot be read or is invalid; the text names file, table and field.
     """
-    import tomllib  # noqa: PLC0415 - only who has a policy pays for it
+    import tomllib
 
     try:
         found = tomllib.loads(read_file(path).decode())
@@ -95,7 +95,7 @@ def denial(rule: DenialPolicy, view: AgentView, evaluation: str, tool: str, para
     if len(view.calls) < rule.after:
         return ""
     # Its patterns cost as much as the rest of this process, and most calls come from agents that have no failure.
-    from tellback.hook.certainty import certain_failures, failure_text  # noqa: PLC0415 - see above
+    from tellback.hook.certainty import certain_failures, failure_text
 
     changed = max((change.get("at", 0) for change in view.state.get("changes") or ()), default=-1)
     failures = [call for call in certain_failures(view.calls, evaluation, tool, params) if call.get("at", 0) > changed]

@@ -159,13 +159,13 @@ class HookExchange:
         Raises:
             SpoolFull: there is no room.
         """
-        from tellback.messaging.spool import SpooledEvent  # noqa: PLC0415 - only in an outage
+        from tellback.messaging.spool import SpooledEvent
 
         stream = self.stream()
         self._spool(spool_name(stream)).append([SpooledEvent(stream, raw) for raw in self.events_to_publish()])
 
     def _spool(self, name: str) -> Spool:
-        from tellback.messaging.spool import Spool  # noqa: PLC0415 - only in an outage and after it
+        from tellback.messaging.spool import Spool
 
         place, most = self._memory.spool_location(self.known), self._options.spool_max_bytes
         return Spool(place, name, max_bytes=most, chunk=SPOOL_CHUNK, shared=True, report=_note)
@@ -261,7 +261,7 @@ def _admit(connection: RespConnection, shard: Shard, session: str) -> None:
     Raises:
         TooMany: the team has as many as an operator allows.
     """
-    from tellback.state.admission import admit_call, is_limited  # noqa: PLC0415 - only a session's first events ask
+    from tellback.state.admission import admit_call, is_limited
 
     [reply] = _run_scripts(connection, [admit_call(shard, "sessions", session)])
     if isinstance(reply, bytes):  # else an error, which the append that follows meets too
@@ -269,7 +269,7 @@ def _admit(connection: RespConnection, shard: Shard, session: str) -> None:
 
 
 def _is_too_many(error: Exception) -> bool:
-    from tellback.state.admission import TooMany  # noqa: PLC0415 - as above
+    from tellback.state.admission import TooMany
 
     return isinstance(error, TooMany)
 
@@ -353,7 +353,7 @@ def _warm_rendering() -> None:
 
 
 def _render_feedback(raw: str) -> str:
-    from tellback.contracts.feedback_text import feedback_text  # noqa: PLC0415 - few calls have feedback
+    from tellback.contracts.feedback_text import feedback_text
 
     given = json.loads(raw)
     observations = [(seen["label"], seen["value"]) for seen in given.get("observations", ())]

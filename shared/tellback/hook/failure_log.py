@@ -22,10 +22,10 @@ def log_failure(environ: Mapping[str, str], reason: str) -> None:
         OSError: the file cannot be written.
     """
     path = f"{data_folder(environ)}/{NAME}"
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120 - without pathlib, here and below
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     with suppress(FileNotFoundError):
-        if os.stat(path).st_size > MOST_BYTES:  # noqa: PTH116 - as above
-            os.replace(path, f"{path}.1")  # noqa: PTH105 - as above
+        if os.stat(path).st_size > MOST_BYTES:
+            os.replace(path, f"{path}.1")
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         line = " ".join(reason.split())[:LONGEST].encode("utf-8", "replace").decode()

@@ -23,7 +23,7 @@ def missing_before_stop(config: HookConfig, event: HookEvent) -> str:
     """Return the text that the agent gets once instead of stopping; "" if nothing is missing or to be checked."""
     folder = event.given.get("cwd")
     start = folder if isinstance(folder, str) else os.curdir
-    lacking = [name for name in config.required_files if not os.path.exists(os.path.join(start, name))]  # noqa: PTH110, PTH118 - without pathlib
+    lacking = [name for name in config.required_files if not os.path.exists(os.path.join(start, name))]
     done = read_transcript(event.given.get("transcript_path")) if config.required_tools or config.todos else None
     if done is not None:  # without a transcript nobody knows, and an agent must not be stopped on a guess
         lacking += [

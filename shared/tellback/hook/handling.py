@@ -85,7 +85,7 @@ def _decide(options: HookOptions, policy: str, event: HookEvent, prompt: str) ->
     """Deny the call if the policy says so; without an answer the agent's program continues as if there were no hook."""
     if not policy:
         return
-    from tellback.hook.denial import reason_to_deny  # noqa: PLC0415 - only who has a policy pays for it
+    from tellback.hook.denial import reason_to_deny
 
     if reason := reason_to_deny(options, policy, event, prompt):
         decision = {"permissionDecision": "deny", "permissionDecisionReason": reason}
@@ -96,8 +96,8 @@ def _note_ending(options: HookOptions, event: HookEvent, prompt: str) -> None:
     """Keep a note for the main agent if a subagent ended stuck or failed."""
     if not event.agent or not read_config(options.config).subagents:
         return
-    from tellback.hook.reading import view_of_agent  # noqa: PLC0415 - only the end of a subagent pays for it
-    from tellback.hook.subagents import ending_of  # noqa: PLC0415 - as above
+    from tellback.hook.reading import view_of_agent
+    from tellback.hook.subagents import ending_of
 
     view = view_of_agent(options, event, prompt)
     if view is not None and (text := ending_of(event, view)):
@@ -105,7 +105,7 @@ def _note_ending(options: HookOptions, event: HookEvent, prompt: str) -> None:
 
 
 def _keep_note(options: HookOptions, event: HookEvent, note: str) -> None:
-    from tellback.hook.subagents import SubagentNotes  # noqa: PLC0415 - as above
+    from tellback.hook.subagents import SubagentNotes
 
     SubagentNotes(options.data, event.session).keep(note)
 
@@ -114,9 +114,9 @@ def _notes_for(options: HookOptions, event: HookEvent) -> list[str]:
     """Return the notes about subagents for the main agent; the folder exists only once there was one."""
     if event.agent or event.name not in DELIVERING_EVENTS:
         return []
-    if not os.path.exists(f"{options.data}/{NOTES}"):  # noqa: PTH110 - without pathlib
+    if not os.path.exists(f"{options.data}/{NOTES}"):
         return []
-    from tellback.hook.subagents import SubagentNotes  # noqa: PLC0415 - only a session with such a subagent pays for it
+    from tellback.hook.subagents import SubagentNotes
 
     return SubagentNotes(options.data, event.session).claim()
 
@@ -125,7 +125,7 @@ def _stop_text(options: HookOptions, event: HookEvent) -> str:
     """Return what the agent must do before it stops; "" the second time, or it could never stop."""
     if event.given.get("stop_hook_active") is not False or not options.config:
         return ""
-    from tellback.hook.finishing import missing_before_stop  # noqa: PLC0415 - only an agent that stops pays for it
+    from tellback.hook.finishing import missing_before_stop
 
     return missing_before_stop(read_config(options.config), event)
 
@@ -147,9 +147,9 @@ def _evaluation_begun(options: HookOptions, event: HookEvent, prompt: str) -> by
 
 
 def _add_rules(path: str) -> None:
-    from pathlib import Path  # noqa: PLC0415 - only who has such a file pays for reading it
+    from pathlib import Path
 
-    from tellback.redaction import add_rules  # noqa: PLC0415 - as above
-    from tellback.redaction.custom import load_rules  # noqa: PLC0415 - as above
+    from tellback.redaction import add_rules
+    from tellback.redaction.custom import load_rules
 
     add_rules(load_rules(Path(path)))

@@ -98,7 +98,7 @@ def read_options(arguments: Sequence[str], environ: Mapping[str, str]) -> HookOp
     # A Redis that is named explicitly wins over a running `tellback up`, and that wins over the default.
     url = text("redis_url") if given.get("redis_url") or environ.get("TELLBACK_REDIS_URL") else ""
     if not url:
-        from tellback.connection_file import find_running_in  # noqa: PLC0415 - not for a host whose Redis is named
+        from tellback.connection_file import find_running_in
 
         running = find_running_in(data)
         url = running.redis_url if running else text("redis_url")
@@ -140,11 +140,11 @@ def find_file(path: str, folder: object, environ: Mapping[str, str]) -> str:
     """
     if not path or path.startswith("/"):
         return path
-    start = environ.get("CLAUDE_PROJECT_DIR") or (folder if isinstance(folder, str) else "") or os.getcwd()  # noqa: PTH109 - without pathlib, here and below
+    start = environ.get("CLAUDE_PROJECT_DIR") or (folder if isinstance(folder, str) else "") or os.getcwd()
     while True:
         found = f"{start}/{path}"
-        above = os.path.dirname(start)  # noqa: PTH120 - as above
-        if above == start or os.path.exists(found):  # noqa: PTH110 - as above
+        above = os.path.dirname(start)
+        if above == start or os.path.exists(found):
             return found if above != start else path
         start = above
 
@@ -164,7 +164,7 @@ def data_folder(environ: Mapping[str, str]) -> str:
 
 
 def _home_folder(environ: Mapping[str, str]) -> str:
-    home = environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - as above
+    home = environ.get("HOME") or os.path.expanduser("~")
     if not home.startswith("/"):
         raise ConfigurationError("this user has no home directory: set TELLBACK_DATA_DIR")
     return home
@@ -235,7 +235,7 @@ def read_config(path: str) -> HookConfig:
     """
     if not path:
         return _parse_config("the default", DEFAULT)
-    import tomllib  # noqa: PLC0415 - needed when an evaluation begins, not for its other tool calls
+    import tomllib
 
     try:
         found = tomllib.loads(read_file(path).decode())

@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
 def _handle_one(arguments: Sequence[str]) -> None:
     name = EVENTS[arguments[0]]
     raw = _standard_input()
-    from tellback.hook.handling import handle_event  # noqa: PLC0415 - an import that fails must find the process on its guard
+    from tellback.hook.handling import handle_event  # an import that fails must find the process on its guard
 
     handle_event(raw, name, arguments[1:])
 

@@ -180,8 +180,8 @@ def _parse_size(text: bytes) -> int:
 
 def _wrap_tls(line: _socket.socket, address: Address) -> ssl.SSLSocket:
     """Encrypt a connection, with the URL options that redis-py has under the same names."""
-    import socket  # noqa: PLC0415 - a plain connection must not pay for it
-    import ssl  # noqa: PLC0415 - as above
+    import socket
+    import ssl
 
     query = address.query
     context = ssl.create_default_context(cafile=query.get("ssl_ca_certs"), capath=query.get("ssl_ca_path"))

@@ -79,7 +79,7 @@ class _Lists:
 def read_transcript(path: object) -> TranscriptState | None:
     """Return the state in the transcript at `path`; None if it cannot be read."""
     # A pipe would hold the agent up until somebody writes to it.
-    if not isinstance(path, str) or not os.path.isfile(path):  # noqa: PTH113 - without pathlib
+    if not isinstance(path, str) or not os.path.isfile(path):
         return None
     called: dict[str, _LineStep] = {}
     succeeded: set[str] = set()
@@ -99,7 +99,7 @@ def read_transcript(path: object) -> TranscriptState | None:
 
 def _steps(path: str) -> Iterator[_LineStep]:
     """Yield the tool calls and their results in order; skip lines that do not parse."""
-    with open(path, "rb") as file:  # noqa: PTH123 - without pathlib
+    with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - TRANSCRIPT_MAX))
         for line in file:
