@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -15,7 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tellback import Prompt, Tellback, connect
-from tellback.contracts.guidance import Offer, Outcome, OutcomeCode, ToolInvoked
+from tellback.contracts.guidance import CallStatus, Offer, Outcome, OutcomeCode, ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.errors import Unavailable
 from tellback.guidance.evaluation import BatchEffects, new_evaluation
@@ -155,7 +155,7 @@ def test_no_script_takes_more_than_a_part_of_a_large_batch(
     run_all = database.run_all
 
     def recording(calls: Sequence[ScriptCall]) -> list[Any]:
-        sizes.extend(len(msgspec.json.decode(bytes(each.args[1]), type=list[Any])) for each in calls)  # type: ignore[arg-type]  # JSON
+        sizes.extend(len(msgspec.json.decode(cast("bytes", each.args[1]), type=list[Any])) for each in calls)
         return run_all(calls)
 
     monkeypatch.setattr(database, "run_all", recording)
@@ -167,8 +167,8 @@ def test_no_script_takes_more_than_a_part_of_a_large_batch(
 
 
 def call(code: OutcomeCode | None, *, tool: str = "t", wait: float | None = None, session: str = "s") -> ToolInvoked:
-    status = "error" if code in ("rate_limited", "unavailable", "error") else "success"
-    outcome = None if code is None else Outcome(status=status, code=code, retry_after=wait, offered=(Offer("retry"),))  # type: ignore[arg-type]  # a literal
+    status: CallStatus = "error" if code in ("rate_limited", "unavailable", "error") else "success"
+    outcome = None if code is None else Outcome(status=status, code=code, retry_after=wait, offered=(Offer("retry"),))
     return ToolInvoked(
         event_id=new_event_id(), session=session, prompt="p", evaluation="e", tool=tool, status=status, outcome=outcome
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
@@ -55,13 +54,4 @@ def test_recalls_beside_it_are_answered_in_full(held: Tellback, bench: Bench) ->
 
 
 def _later(tb: Tellback, query: str) -> Future[list[RecallHit]]:
-    found: Future[list[RecallHit]] = Future()
-
-    def ask() -> None:
-        try:
-            found.set_result(tb.bank("b").recall(query, [("f", 0.5)], wait=LONGEST))
-        except Exception as error:  # noqa: BLE001 - the test's result
-            found.set_exception(error)
-
-    threading.Thread(target=ask, daemon=True).start()
-    return found
+    return ThreadPoolExecutor(1).submit(lambda: tb.bank("b").recall(query, [("f", 0.5)], wait=LONGEST))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
 import pytest
 from typer.testing import CliRunner
@@ -90,11 +90,14 @@ def test_records_of_a_file_that_does_not_exist_are_an_error(tmp_path: Path) -> N
     assert "there is no such file" in done.output
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is a device of Linux")  # noqa: PTH110 - a device
+FULL: Final = Path("/dev/full")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="/dev/full is a device of Linux")
 @pytest.mark.programs
 def test_a_full_disk_is_one_line() -> None:
     program = "import sys; from tellback.cli.app import main; sys.argv[0] = 'tellback'; main()"
-    with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
+    with FULL.open("wb") as full:
         done = subprocess.run(
             [sys.executable, "-c", program, "--version"], stdout=full, stderr=subprocess.PIPE, check=False, text=True
         )

@@ -71,7 +71,9 @@ def test_bytes_left_out_are_counted(text: str, limit: int, unread: int) -> None:
     if shown == text:
         return
     assert len(shown.encode()) <= limit
-    kept, count = re.fullmatch(r"(?s)(.*) …\[(\d+) bytes cut\]", shown).groups()  # type: ignore[union-attr]  # it is cut
+    found = re.fullmatch(r"(?s)(.*) …\[(\d+) bytes cut\]", shown)
+    assert found is not None
+    kept, count = found.groups()
     assert text.startswith(kept)
     assert len(kept.encode()) + int(count) == len(text.encode()) + unread
 

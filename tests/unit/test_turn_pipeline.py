@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -157,7 +157,7 @@ def test_what_is_no_exception_is_the_hosts_own(error: type[BaseException]) -> No
 
 
 @pytest.mark.parametrize(
-    "value", [None, "text", OutgoingResponse(), OutgoingResponse.text_only(" "), OutgoingResponse(text=5),  # type: ignore[arg-type]  # the fault that is tried
+    "value", [None, "text", OutgoingResponse(), OutgoingResponse.text_only(" "), OutgoingResponse(text=cast("Any", 5)),
               OutgoingResponse.text_only("x" * 70_000), OutgoingResponse.text_only("\ud800")],
     ids=["none", "str", "nothing", "blank", "number", "large", "surrogate"],
 )  # fmt: skip
@@ -213,10 +213,10 @@ def test_a_response_of_the_host_that_nobody_can_send_is_no_response(value: Any) 
         ("messages", None),
         ("messages", "hi"),
         ("llm_response", "text"),
-        ("llm_response", LlmResponse(text=5)),  # type: ignore[arg-type]  # the fault that is tried
+        ("llm_response", LlmResponse(text=cast("Any", 5))),
         ("llm_error", "timeout"),
         ("llm_error", ValueError("secret")),
-        ("llm_error", LlmError(code=5)),  # type: ignore[arg-type]  # as above
+        ("llm_error", LlmError(code=cast("Any", 5))),
         ("system_errors", None),
         ("system_errors", ["boom"]),
         ("final_answer_ready", None),

@@ -240,8 +240,9 @@ def test_a_policy_that_refuses_is_a_failure() -> None:
 def test_the_outcome_outranks_the_status_of_the_host() -> None:
     call = ToolCall(at=0, tool="Bash", call_index=1, status="error")
     assert call_failed(call)
-    for code, verdict in (("no_results", "success"), ("cancelled", "neutral"), ("error", "failure")):
-        outcome = Outcome(status="error" if code == "error" else "partial", code=code)  # type: ignore[arg-type]  # codes
+    verdicts: dict[OutcomeCode, str] = {"no_results": "success", "cancelled": "neutral", "error": "failure"}
+    for code, verdict in verdicts.items():
+        outcome = Outcome(status="error" if code == "error" else "partial", code=code)
         assert call_verdict(ToolCall(at=0, tool="Bash", call_index=1, status="error", outcome=outcome)) == verdict
 
 

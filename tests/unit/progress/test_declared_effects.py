@@ -12,6 +12,7 @@ from tellback.guidance.evaluation import BatchEffects, apply_event, new_evaluati
 from tellback.guidance.observations.tools import ToolDeclaration
 from tellback.guidance.progress.effects import DeclaredEffect, Effect, tool_effect
 from tellback.guidance.progress.reading import call_features
+from tellback.replay.accounts import InProcessInvoker
 from tellback.testing import Call, run_all
 
 SELECT, INSERT = {"sql": "select 1"}, {"sql": "insert into a values (1)"}
@@ -68,7 +69,7 @@ def test_the_first_declarations_of_an_evaluation_count_with_their_tools() -> Non
     state = new_evaluation("s", "p", "e", 1_000)
     for tools, effects in ((["a", "b"], "-w"), (["b", "a"], "rw")):
         begun = EvaluationBegun(event_id="e", session="s", evaluation="e", prompt="p", tools=tools, effects=effects)
-        apply_event(state, begun, 1_000, None, BatchEffects())  # type: ignore[arg-type]  # no provider is asked
+        apply_event(state, begun, 1_000, InProcessInvoker(), BatchEffects())
     assert [state.declared_effect(tool) for tool in ("a", "b", "c")] == [None, "writes", None]
     with pytest.raises(InvalidInput, match="2 letters for 1 tools"):
         EvaluationBegun(event_id="e", session="s", evaluation="e", prompt="p", tools=["a"], effects="rw")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellback import FeedbackProviderConfig, InvalidInput, StuckFeedback, recommended_providers
-from tellback.contracts.guidance import Outcome
+from tellback.contracts.guidance import Outcome, OutcomeCode
 from tellback.guidance.progress.trail import StuckFinding
 from tellback.guidance.stuck_feedback import FAILING_CALL_STEP, KINDS, LACKING_STEP, REFUSED_EDIT_STEP, TEXTS
 from tellback.testing import Call, Changed, Fire, Step, context, run_all
@@ -20,8 +20,8 @@ def reports(steps: list[Step], providers: list[FeedbackProviderConfig] | None = 
     return run_all(recommended_providers() if providers is None else providers, steps)
 
 
-def bash(command: str, result: str = "", *, failed: bool = False, code: str = "ok") -> Call:
-    outcome = Outcome(status="error" if failed else "success", code="error" if failed else code)  # type: ignore[arg-type]  # a code of the contract
+def bash(command: str, result: str = "", *, failed: bool = False, code: OutcomeCode = "ok") -> Call:
+    outcome = Outcome(status="error" if failed else "success", code="error" if failed else code)
     return Call("Bash", {"command": command}, result=result, status="error" if failed else "success", outcome=outcome)
 
 
