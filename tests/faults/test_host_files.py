@@ -10,7 +10,7 @@ import pytest
 
 from tellback import Settings
 from tellback.commands.journal import RotatingJournal
-from tellback.hook.unanswered import UnansweredRequests
+from tellback.hook.claimed_files import unanswered_requests
 from tellback.messaging.team_cache import TeamCache, TeamIdentity
 from tests.support.disks import fill
 from tests.support.hooks import run_hook, tool_event
@@ -22,16 +22,16 @@ def test_a_full_disk_is_not_littered_with_empty_files(small_disk: Path) -> None:
     """A file that is replaced as a whole is written beside first; each failed call used to leave one."""
     memory = TeamCache(str(small_disk), "default", "redis://h:1/0")
     memory.write(TeamIdentity(4, "abc"))
-    questions = UnansweredRequests(str(small_disk), "m")
-    questions.keep(["a"])
+    questions = unanswered_requests(str(small_disk), "m")
+    questions.keep("a")
     fill(small_disk)
     before = sorted(small_disk.rglob("*"))
     with pytest.raises(OSError, match="No space left"):
         memory.write(TeamIdentity(7, "abc"))
     with pytest.raises(OSError, match="No space left"):
-        questions.keep(["b"])
+        questions.keep("b")
     assert sorted(small_disk.rglob("*")) == before
-    assert questions.claim() == ["a"]
+    assert [*questions.claim()] == ["a"]
 
 
 def test_records_go_on_when_the_disk_is_full_and_the_oldest_must_go(small_disk: Path) -> None:
@@ -47,17 +47,18 @@ def test_records_go_on_when_the_disk_is_full_and_the_oldest_must_go(small_disk: 
 
 def test_questions_of_earlier_hooks_outlive_one_that_cannot_ask_them(settings: Settings) -> None:
     away = msgspec.structs.replace(settings, redis_url="redis://127.0.0.1:1/0")
-    questions = UnansweredRequests(settings.data_dir, "default\ns1\nagent\ns1")
+    questions = unanswered_requests(settings.data_dir, "default\ns1\nagent\ns1")
     asked = [f"op{number}" for number in range(6)]
-    questions.keep(asked)
+    for operation in asked:
+        questions.keep(operation)
     run_hook(away, tool_event())
     assert sorted([*questions.claim(), *questions.claim()]) == asked
 
 
 def test_questions_that_are_too_old_to_have_an_answer_are_removed(settings: Settings) -> None:
-    questions = UnansweredRequests(settings.data_dir, "a session that has ended")
-    questions.keep(["old"])
+    questions = unanswered_requests(settings.data_dir, "a session that has ended")
+    questions.keep("old")
     (path,) = (settings.data_path / "hook" / "unanswered").iterdir()
     os.utime(path, (0, 0))
-    assert UnansweredRequests(settings.data_dir, "another").claim() == []
+    assert unanswered_requests(settings.data_dir, "another").claim() == {}
     assert not path.exists()

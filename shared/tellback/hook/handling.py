@@ -11,15 +11,14 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tellback import clock
+from tellback.hook.claimed_files import ClaimedFiles, subagent_notes, unanswered_requests
 from tellback.hook.event import TOOL_EVENTS, HookEvent, encode_json, read_event, tool_invoked
 from tellback.hook.exchange import HookExchange, HookRequest
 from tellback.hook.failure_log import log_failure
 from tellback.hook.options import PROMPT, HookConfig, HookOptions, find_file, read_config, read_options
-from tellback.hook.unanswered import UnansweredRequests
 from tellback.messaging.team_cache import TeamCache
 from tellback.own_passwords import remember_passwords
 
-NOTES: Final = "hook/subagents"  # the folder of `SubagentNotes`
 DELIVERING_EVENTS: Final = frozenset({*TOOL_EVENTS, "UserPromptSubmit"})  # events whose answer the agent gets to see
 
 
@@ -48,7 +47,7 @@ def handle_event(raw: bytes, name: str, arguments: Sequence[str]) -> None:
     delivers = event.name in DELIVERING_EVENTS
     if event.name == "Stop" and (missing := _stop_text(options, event)):
         _write_answer({"decision": "block", "reason": missing})
-    unanswered = UnansweredRequests(options.data, f"{options.team}\n{event.session}\n{prompt}\n{event.evaluation}")
+    unanswered = unanswered_requests(options.data, f"{options.team}\n{event.session}\n{prompt}\n{event.evaluation}")
     operations = [*unanswered.claim(), os.urandom(12).hex()] if delivers else []
     call_event = (event.call["event_id"], tool_invoked(event, prompt)) if event.call else None
     asked = HookRequest(event, prompt, lambda: _evaluation_begun(options, event, prompt), call_event, operations)
@@ -57,9 +56,7 @@ def handle_event(raw: bytes, name: str, arguments: Sequence[str]) -> None:
     _print_feedback(exchange, options, event, unanswered)
 
 
-def _print_feedback(
-    exchange: HookExchange, options: HookOptions, event: HookEvent, unanswered: UnansweredRequests
-) -> None:
+def _print_feedback(exchange: HookExchange, options: HookOptions, event: HookEvent, unanswered: ClaimedFiles) -> None:
     exchange.done.acquire(timeout=options.wait)
     exchange.guard.acquire()  # never released: what the thread finds from now on is left to a later event
     left, notes = list(exchange.unanswered), _notes_for(options, event)
@@ -75,8 +72,8 @@ def _print_feedback(
                 exchange.keep()
                 log_failure(os.environ, f"{event.name}: kept on disk: {exchange.trouble}")
         finally:
-            if left:
-                unanswered.keep(left)
+            for operation in left:
+                unanswered.keep(operation)
             for note in notes:
                 _keep_note(options, event, note)
 
@@ -105,20 +102,14 @@ def _note_ending(options: HookOptions, event: HookEvent, prompt: str) -> None:
 
 
 def _keep_note(options: HookOptions, event: HookEvent, note: str) -> None:
-    from tellback.hook.subagents import SubagentNotes
-
-    SubagentNotes(options.data, event.session).keep(note)
+    subagent_notes(options.data, event.session).keep(os.urandom(8).hex(), note)
 
 
 def _notes_for(options: HookOptions, event: HookEvent) -> list[str]:
-    """Return the notes about subagents for the main agent; the folder exists only once there was one."""
+    """Return the notes about subagents for the main agent."""
     if event.agent or event.name not in DELIVERING_EVENTS:
         return []
-    if not os.path.exists(f"{options.data}/{NOTES}"):
-        return []
-    from tellback.hook.subagents import SubagentNotes
-
-    return SubagentNotes(options.data, event.session).claim()
+    return list(subagent_notes(options.data, event.session).claim().values())
 
 
 def _stop_text(options: HookOptions, event: HookEvent) -> str:
