@@ -1,4 +1,4 @@
-"""docs/loops/delivery.md shows what really happens."""
+"""docs/loops/delivery.md is right, beside the examples that `test_page_examples` runs."""
 
 from __future__ import annotations
 
@@ -11,26 +11,10 @@ import pytest
 
 from tellback.settings import Settings
 from tests.support.hooks import PROGRAM, run_hook
-from tests.support.pages import blocks, console, examples
+from tests.support.pages import blocks, console
 from tests.support.workers import StartWorkers
 
 PAGE = "docs/loops/delivery.md"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range(len(examples(PAGE))))
-def test_each_example_prints_what_the_page_says(
-    number: int,
-    settings: Settings,
-    start_workers: StartWorkers,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    start_workers(1, queues="events")
-    monkeypatch.setenv("TELLBACK_REDIS_URL", settings.redis_url)
-    code, printed = examples(PAGE)[number]
-    exec(compile(code, PAGE, "exec"), {})
-    assert capsys.readouterr().out == printed
 
 
 @pytest.mark.slow

@@ -29,7 +29,6 @@ BREAK = "--- next block ---"
 PAGES = {
     "README.md": "readme",
     "docs/quickstart.md": "quickstart",
-    "docs/loops/turns.md": "turns",
     "docs/loops/signals.md": "signals",
 }
 

@@ -1,30 +1,16 @@
-"""docs/loops/observations.md shows what really happens."""
+"""docs/loops/observations.md is right, beside the examples that `test_page_examples` runs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tellback import Tellback
 from tellback.guidance.observations.catalog import load_catalog
 from tellback.guidance.observations.feedback import ToolFeedback
-from tellback.settings import Settings
-from tests.support.pages import blocks, examples
+from tests.support.pages import blocks
 
 PAGE = "docs/loops/observations.md"
-
-
-def test_the_examples_print_what_the_page_says(
-    tb: Tellback, settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert tb.history("s1") == []
-    monkeypatch.setenv("TELLBACK_REDIS_URL", settings.redis_url)
-    names: dict[str, Any] = {}
-    for code, printed in examples(PAGE):
-        exec(compile(code, PAGE, "exec"), names)
-        assert capsys.readouterr().out == printed
 
 
 def test_the_classifier_of_the_page_works(tb: Tellback) -> None:

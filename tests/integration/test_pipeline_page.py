@@ -1,32 +1,17 @@
-"""docs/loops/turns-pipeline.md shows what really happens."""
+"""docs/loops/turns-pipeline.md is right, beside the examples that `test_page_examples` runs."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tellback import Tellback
-from tellback.settings import Settings
 from tellback.turns.fallback_text import KEYS, load_words
-from tests.support.pages import ROOT, blocks, examples
+from tests.support.pages import ROOT, blocks
 from tests.support.turns import opened
 
 PAGE = "docs/loops/turns-pipeline.md"
-
-
-def test_the_examples_print_what_the_page_says(
-    tb: Tellback, settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    del tb
-    monkeypatch.setenv("TELLBACK_REDIS_URL", settings.redis_url)
-    names: dict[str, Any] = {}
-    found = examples(PAGE)
-    assert len(found) == 2
-    for code, printed in found:
-        exec(compile(code, PAGE, "exec"), names)
-        assert capsys.readouterr().out == printed
 
 
 @pytest.mark.parametrize("fails", [False, True])

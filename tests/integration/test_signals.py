@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +12,6 @@ from typing import Any
 import msgspec
 import pytest
 
-import tellback
 from tellback import SignalItem, Tellback, connect
 from tellback.contracts.signal_types import SignalType
 from tellback.contracts.signals import MAX_WAIT, RecallHit
@@ -134,27 +132,6 @@ def test_the_worker_says_that_its_model_is_loaded(host: Tellback) -> None:
     applied(host, "state", 1)
     [state] = Encoders(host.context.database, host.context.layout).all()
     assert (state.state, state.model, state.dimension) == ("loaded", "all-MiniLM-L6-v2", 384)
-
-
-def test_the_example_prints_what_the_page_says(
-    system: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "loops" / "signals.md").read_text("utf-8")
-    code, printed = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL)[0] for kind in ("python", "text"))
-    monkeypatch.setenv("TELLBACK_REDIS_URL", system.redis_url)
-    exec(compile(code, "signals.md", "exec"), {})
-    assert capsys.readouterr().out == printed
-
-
-def test_the_example_of_facts_that_the_bank_holds(
-    system: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "loops" / "signals.md").read_text("utf-8")
-    section = page.partition("## Stored facts\n")[2]
-    code, printed = (re.findall(rf"```{kind}\n(.*?)```", section, re.DOTALL)[0] for kind in ("python", "text"))
-    monkeypatch.setenv("TELLBACK_REDIS_URL", system.redis_url)
-    exec(compile(code, "signals.md", "exec"), {"tellback": tellback})
-    assert capsys.readouterr().out == printed
 
 
 def test_facts_are_found_by_meaning_through_a_worker_and_in_process(host: Tellback, system: Settings) -> None:
