@@ -15,10 +15,10 @@ from tempfile import TemporaryDirectory
 
 import psutil
 
-from tellback.errors import Unavailable
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.up.redis_server import configuration, find_program
+from tests.support.waiting import answers
 
 CONCURRENCY = 2
 PASSWORD = "bench"
@@ -72,7 +72,7 @@ def system() -> Generator[BenchmarkSystem]:
         settings = Settings(redis_url=f"redis://:{PASSWORD}@127.0.0.1:{port}/0", data_dir=str(folder))
         database = Database(settings.redis_url)
         stack.callback(database.close)
-        wait(lambda: _answers(database), 10)
+        wait(lambda: answers(database), 10)
         yield BenchmarkSystem(settings, folder, database, stack, port)
 
 
@@ -126,13 +126,6 @@ def wait(predicate: Callable[[], bool], seconds: float) -> None:
         if time.monotonic() > end:
             raise SystemExit("the benchmark's own system did not come up, or lost what it was given")
         time.sleep(0.005)
-
-
-def _answers(database: Database) -> bool:
-    try:
-        return bool(database.command("PING"))
-    except Unavailable:
-        return False
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

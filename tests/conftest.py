@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from subprocess import Popen
 
 import hypothesis
 import pytest
@@ -212,10 +213,10 @@ def vector_sets(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def beat(settings: Settings, _emptied: None, tmp_path: Path) -> Iterator[None]:
+def beat(settings: Settings, _emptied: None, tmp_path: Path) -> Iterator[Popen[bytes]]:
     """A real beat, which sends the sweeps."""
-    with running_beat(settings, tmp_path):
-        yield
+    with running_beat(settings, tmp_path) as process:
+        yield process
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from pathlib import Path
 
 import pytest
 from msgspec import structs
@@ -18,16 +17,9 @@ pytestmark = pytest.mark.faults
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
-    """A Redis of its own."""
-    with RedisServer.start(tmp_path) as server:
-        yield server
-
-
-@pytest.fixture
-def settings(settings: Settings, server: RedisServer, vector_sets: str) -> Settings:
+def settings(settings: Settings, own_redis: RedisServer, vector_sets: str) -> Settings:
     """Settings for the server whose tail is lost."""
-    return settings_with(server, structs.replace(settings, redis_url=server.url), vector_sets)
+    return settings_with(own_redis, structs.replace(settings, redis_url=own_redis.url), vector_sets)
 
 
 @pytest.fixture
@@ -50,18 +42,18 @@ def remember(tb: Tellback, bench: Bench, fact_id: str) -> None:
 
 @pytest.mark.parametrize("since", [1, 2], ids=["as many", "one more"])
 def test_two_workers_agree_on_a_bank_after_a_lost_tail(
-    tb: Tellback, benches: list[Bench], settings: Settings, server: RedisServer, vector_sets: str, since: int
+    tb: Tellback, benches: list[Bench], settings: Settings, own_redis: RedisServer, vector_sets: str, since: int
 ) -> None:
     """Each knows a cluster and a fact of the same version that the other does not; only one of them was kept."""
     bench, other, fresh = benches
     signal(tb, bench, [item("f", "a")])
     remember(tb, bench, "f")
-    length = server.log_bytes
+    length = own_redis.log_bytes
     signal(tb, bench, [item("g", "b")])
     remember(tb, bench, "g")
     assert facts(tb, bench) == ["f", "g"]
-    server.lose_tail(length)
-    settings_with(server, settings, vector_sets)  # a login is not in the log
+    own_redis.lose_tail(length)
+    settings_with(own_redis, settings, vector_sets)  # a login is not in the log
     kept = ["h", "i"][:since]
     signal(tb, other, [item(name, name) for name in kept])
     for name in kept:

@@ -13,13 +13,13 @@ from tellback import Settings, connect
 from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.contracts.turns import OutgoingResponse
-from tellback.errors import ConfigurationError, Unavailable
+from tellback.errors import ConfigurationError
 from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
 from tests.support.hooks import run_hook, tool_event, troubles
 from tests.support.sentinels import DOWN_MS, Sentinels
-from tests.support.waiting import wait_until
+from tests.support.waiting import answers, wait_until
 from tests.support.workers import Workers
 
 pytestmark = pytest.mark.faults
@@ -31,13 +31,6 @@ KEY = "tb:{default.0}:team"
 def sentinels(tmp_path: Path) -> Iterator[Sentinels]:
     with Sentinels(tmp_path) as started:
         yield started
-
-
-def answers(database: Database) -> bool:
-    try:
-        return bool(database.command("PING"))
-    except Unavailable:
-        return False
 
 
 @pytest.mark.slow

@@ -25,7 +25,6 @@ import msgspec
 import pytest
 
 from tellback import CommandRecord, Settings, Tellback, connect
-from tellback.errors import Unavailable
 from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
@@ -35,7 +34,7 @@ from tests.support.namespaces import HostNetwork, network
 from tests.support.redis_server import server_binary
 from tests.support.remote_host import CHANNEL, EVALUATION, FIRE_EVERY, RUNS
 from tests.support.turns import SENT
-from tests.support.waiting import wait_until
+from tests.support.waiting import answers, wait_until
 from tests.support.workers import environment
 
 pytestmark = pytest.mark.faults
@@ -99,7 +98,7 @@ class Hosts:
         self.stack.callback(process.kill)
         database = Database(self.settings("test").redis_url)
         self.stack.callback(database.close)
-        wait_until(partial(_answers, database), "redis-server answers", timeout=60)
+        wait_until(partial(answers, database), "redis-server answers", timeout=60)
 
     def start_services(self) -> None:
         """Start workers and beats, and wait until the workers are ready."""
@@ -114,13 +113,6 @@ class Hosts:
         for host in WORKERS:
             log = self.folder / f"{host}.log"
             wait_until(partial(_is_ready, log), f"a worker is ready, see {log}", timeout=120)
-
-
-def _answers(database: Database) -> bool:
-    try:
-        return bool(database.command("PING"))
-    except Unavailable:
-        return False
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from tests.support.hooks import run_hook, tool_event, troubles
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.sentinels import NAME
 from tests.support.tls import Certificate, make_certificate, tls_program
-from tests.support.waiting import wait_until
+from tests.support.waiting import answers, wait_until
 from tests.support.workers import Workers, environment
 
 pytestmark = pytest.mark.faults
@@ -74,7 +74,7 @@ def url(request: pytest.FixtureRequest, program: str, certificate: Certificate, 
 
 def test_clients_hooks_and_checks_reach_a_redis_that_asks_for_their_certificate(url: str, tmp_path: Path) -> None:
     with closing(Database(url, call_deadline=5.0)) as database:
-        wait_until(lambda: reaches(database), "it answers")
+        wait_until(lambda: answers(database), "it answers")
         assert check_redis(url).startswith("7.")
         settings = Settings(redis_url=url, data_dir=str(tmp_path / "host"))
         with connect(settings=settings) as tb:
@@ -83,13 +83,6 @@ def test_clients_hooks_and_checks_reach_a_redis_that_asks_for_their_certificate(
             run_hook(settings, tool_event("toolu_1"), "--wait=2")
             stream = tb.context.layout.of("s1").key("in", "events")
             assert database.command("XLEN", stream) == 2, troubles(settings)
-
-
-def reaches(database: Database) -> bool:
-    try:
-        return bool(database.command("PING"))
-    except Unavailable:
-        return False
 
 
 def test_a_client_without_a_certificate_is_refused(url: str) -> None:

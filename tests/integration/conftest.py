@@ -14,11 +14,13 @@ from tellback import Tellback, connect
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
+from tellback.state.dead_letters import DeadLetters
 from tellback.state.fleet import TeamVisits
 from tellback.state.intake import Intake
 from tellback.state.jobs import Jobs
 from tellback.state.keys import FAMILIES, Layout
 from tellback.state.tool_health import ToolHealth
+from tests.support.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -151,6 +153,20 @@ def one(_emptied: None) -> Layout:
 def intake(database: Database, layout: Layout) -> Intake:
     """The intake streams of the team."""
     return Intake(database, layout)
+
+
+@pytest.fixture
+def dead(database: Database, layout: Layout) -> DeadLetters:
+    """The dead letters of the team."""
+    return DeadLetters(database, layout)
+
+
+@pytest.fixture
+def quick(redis_server: RedisServer) -> Iterator[Database]:
+    """A connection whose calls have a deadline, far above what a reply takes on a busy machine."""
+    client = Database(redis_server.url, call_deadline=1.0)
+    yield client
+    client.close()
 
 
 @pytest.fixture

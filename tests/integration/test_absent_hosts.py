@@ -25,11 +25,6 @@ def layout(_emptied: None) -> Layout:
     return Layout("default", 1)
 
 
-@pytest.fixture
-def queue(database: Database, layout: Layout) -> CommandQueue:
-    return CommandQueue(database, layout)
-
-
 def worker(host: str, *queues: str) -> Worker:
     return Worker(name=f"w@{host}", host=host, pid=1, queues=queues, version="0")
 

@@ -8,7 +8,7 @@ import pytest
 
 from tellback import OutboxDelivery, Tellback
 from tests.support.full_outbox import fill, keys_of
-from tests.support.turns import HELLO, SENT, delivered_now, delivery_state, opened, store
+from tests.support.turns import HELLO, SENT, delivered_now, opened, store, view
 
 Break = Callable[[str], None]
 
@@ -55,7 +55,7 @@ def test_what_was_sent_is_settled_whatever_an_index_holds(break_type: Break, tb:
     [delivery] = [delivery for delivery, _ in zip(tb.outbox("chat"), range(1), strict=False)]
     break_type(store(tb).shard(turn.id).key(name, "chat"))
     assert delivery.settle(SENT) == "delivered"
-    assert (delivery_state(tb, turn.id), keys_of(tb)) == ("delivered", [])
+    assert (view(tb, turn.id).delivery, keys_of(tb)) == ("delivered", [])
 
 
 def test_a_queue_of_another_type_ends_no_transport(

@@ -36,7 +36,7 @@ from tellback_workers.jobs import JobWorker
 from tellback_workers.lease_heartbeat import SHUTDOWN_REASON, LeaseHeartbeat
 from tellback_workers.loops import consumer_of
 from tellback_workers.runtime import Runtime
-from tests.support.jobs import CommandQueue, ended
+from tests.support.jobs import CommandQueue, ended, taken
 from tests.support.scores import build_bank
 from tests.support.signals import Bench, signal
 from tests.support.tool_calls import calls, publish
@@ -51,12 +51,6 @@ def deliver_until_dead(consume: Callable[[], None]) -> None:
         consume()
 
 
-def leased(jobs: Jobs) -> JobLease:
-    lease = jobs.lease(JobClaimant(ANY_POOL, seconds=60, worker="w@test", host="h"))
-    assert lease is not None
-    return lease
-
-
 @pytest.fixture
 def jobs(database: Database, one: Layout) -> Jobs:
     """The queues of a team that has one shard."""
@@ -66,11 +60,6 @@ def jobs(database: Database, one: Layout) -> Jobs:
 @pytest.fixture
 def queue(database: Database, one: Layout) -> CommandQueue:
     return CommandQueue(database, one)
-
-
-@pytest.fixture
-def dead(database: Database, layout: Layout) -> DeadLetters:
-    return DeadLetters(database, layout)
 
 
 @pytest.mark.parametrize("damage", ["slot", "version"])
@@ -115,7 +104,7 @@ def test_a_command_of_another_type_hides_no_other(
     break_type: Break, database: Database, one: Layout, queue: CommandQueue, jobs: Jobs
 ) -> None:
     queue.put("s", "broken")
-    leased(jobs)
+    taken(jobs)
     queue.put("s", "sound")
     break_type(one.shard(0).key("job", "broken"))
     assert [job.command_id for job in JobListing(database, one).unfinished()] == ["sound"]
@@ -216,7 +205,7 @@ def test_records_of_another_type_hide_no_other_session(
 ) -> None:
     for name in ("a", "b"):
         queue.put(name, name)
-        lease = leased(jobs)
+        lease = taken(jobs)
         jobs.finish(lease, ended(lease))
     break_type(one.shard(0).key("records", "a"))
     listed = Records(database, one).of_sessions(["a", "b"])
@@ -248,7 +237,7 @@ def test_a_session_whose_activity_cannot_be_read_loses_no_command(
     tb.flush()
     consumer_of(runtime, "default", Family.COMMANDS).consume(shard, Family.COMMANDS)
     assert [each.command_id for each in JobListing(database, tb.context.layout).unfinished()] == [job.command_id]
-    assert leased(Jobs(database, tb.context.layout)).command_id == job.command_id
+    assert taken(Jobs(database, tb.context.layout)).command_id == job.command_id
 
 
 def test_a_command_keeps_its_lease_while_its_record_cannot_be_stored(
@@ -256,7 +245,7 @@ def test_a_command_keeps_its_lease_while_its_record_cannot_be_stored(
 ) -> None:
     """The command was marked as ended before the record failed, so the next try claimed that it was stored."""
     command_id = queue.put("s")
-    lease = leased(jobs)
+    lease = taken(jobs)
     key = one.shard(0).key("records", "s")
     break_type(key)
     for _ in range(2):
@@ -272,7 +261,7 @@ def test_a_record_is_stored_whatever_stands_beside_it(
     break_type: Break, database: Database, one: Layout, queue: CommandQueue, jobs: Jobs, name: str
 ) -> None:
     command_id = queue.put("s")
-    lease = leased(jobs)
+    lease = taken(jobs)
     shard = one.shard(0)
     break_type(shard.key(name, command_id if name == "done" else "s"))
     assert jobs.finish(lease, ended(lease))
@@ -287,7 +276,7 @@ def test_records_that_cannot_be_read_keep_a_full_list_from_no_further_one(
     records = one.shard(0).key("records", "s")
     database.command("RPUSH", records, *[b"{", b"5"] * 100)
     command_id = queue.put("s")
-    lease = leased(jobs)
+    lease = taken(jobs)
     assert jobs.finish(lease, ended(lease))
     assert database.command("LLEN", records) == 200
     assert database.command("LLEN", one.shard(0).key("done", command_id)) == 1

@@ -6,12 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import msgspec
 import pytest
 
 from tellback import clock
-from tellback.commands.record import record_without_run
-from tellback.contracts.commands import CommandRecord
 from tellback.names import Family
 from tellback.state import jobs as jobs_module
 from tellback.state.database import Command, Database
@@ -20,7 +17,7 @@ from tellback.state.jobs import Claim, JobClaimant, JobLease, Jobs
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.records import Records
 from tellback.state.script_calls import Arg, ScriptCall
-from tests.support.jobs import CommandQueue
+from tests.support.jobs import CommandQueue, ended
 
 
 @pytest.fixture
@@ -37,11 +34,6 @@ def lately(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def claimant(seconds: float = 60.0) -> JobClaimant:
     return JobClaimant(ANY_POOL, seconds=seconds, worker="w@test", host="h")
-
-
-def ended(lease: JobLease) -> CommandRecord:
-    record = record_without_run(lease.submitted, "not run at all")
-    return msgspec.structs.replace(record, exit_code=0, error=None)
 
 
 def first(jobs: Jobs, who: JobClaimant) -> JobLease:

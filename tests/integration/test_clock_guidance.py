@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -32,13 +31,6 @@ from tests.support.clocks import ServerClock, SteppedServer, faketime_library
 from tests.support.waiting import wait_until
 
 HOUR = 3_600
-
-
-@pytest.fixture
-def runtime(settings: Settings, layout: Layout) -> Iterator[Runtime]:
-    runtime = Runtime(settings)
-    yield runtime
-    runtime.database.close()
 
 
 def begun(tb: Tellback, seconds: float) -> Prompt:

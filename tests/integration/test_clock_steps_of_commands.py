@@ -11,13 +11,13 @@ from tellback.state.database import Database
 from tellback.state.intake import Intake, mark_pending
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_losses import AbsentHosts
-from tellback.state.jobs import JobClaimant, JobLease, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.keys import Layout, stream_of
 from tellback.state.records import Records
 from tellback.state.steady import GAP_MS, observe, skews
 from tests.support.clocks import HOUR, ServerClock, SteppedServer, faketime_library, step, steps
 from tests.support.intake_entries import idle_streams
-from tests.support.jobs import CommandQueue
+from tests.support.jobs import CommandQueue, taken
 from tests.support.waiting import wait_until
 
 LEASE = 10.0
@@ -27,12 +27,6 @@ LEASE = 10.0
 def layout(one: Layout) -> Layout:
     """The only shard, of which `jobs` and `queue` are then."""
     return one
-
-
-def take(jobs: Jobs) -> JobLease:
-    lease = jobs.lease(JobClaimant(ANY_POOL, seconds=LEASE, worker="w@test", host="h"))
-    assert lease is not None
-    return lease
 
 
 def lost(jobs: Jobs) -> list[str]:
@@ -52,7 +46,7 @@ def test_a_step_forward_postpones_no_lease_that_was_renewed(
     jobs: Jobs, queue: CommandQueue, clock: ServerClock, database: Database, one: Layout
 ) -> None:
     queue.put("s", "c1")
-    lease, running = take(jobs), one.shard(0).key("running")
+    lease, running = taken(jobs, LEASE), one.shard(0).key("running")
     assert lost(jobs) == []
     assert jobs.renew(lease, 30)
     until = database.command("ZSCORE", running, "c1")
@@ -70,7 +64,7 @@ def test_a_queue_that_was_used_before_the_step_is_observed_is_idle_in_its_time(
     queue.put("s", "c2")
     assert lost(jobs) == []
     step(clock, hours)
-    take(jobs)
+    taken(jobs, LEASE)
     lost(jobs)
     clock.passes(15)
     lost(jobs)
@@ -100,7 +94,7 @@ def test_a_step_ends_no_wait_for_an_absent_host_and_lengthens_none(
 @steps
 def test_a_healthy_command_is_not_lost(jobs: Jobs, queue: CommandQueue, clock: ServerClock, hours: int) -> None:
     queue.put("s", "c1")
-    lease = take(jobs)
+    lease = taken(jobs, LEASE)
     assert lost(jobs) == []
     step(clock, hours)
     for _ in range(20):
@@ -114,7 +108,7 @@ def test_a_command_whose_holder_died_is_lost_within_two_leases_of_the_step(
     jobs: Jobs, queue: CommandQueue, clock: ServerClock, hours: int
 ) -> None:
     queue.put("s", "c1")
-    take(jobs)
+    taken(jobs, LEASE)
     assert lost(jobs) == []
     step(clock, hours)
     assert lost_within(jobs, clock, round(2 * LEASE) + 4)
@@ -128,7 +122,7 @@ def test_a_command_leased_before_the_step_is_observed_is_neither_lost_nor_kept(
     queue.put("s", "c2")
     assert lost(jobs) == []
     step(clock, hours)
-    healthy, _ = take(jobs), take(jobs)
+    healthy, _ = taken(jobs, LEASE), taken(jobs, LEASE)
     for _ in range(3):
         assert lost(jobs) == []
         assert jobs.renew(healthy, LEASE)
@@ -147,7 +141,7 @@ def test_a_loss_after_a_gap_waits_for_holders_that_could_not_renew(
     """Redis did not answer for a minute, to anybody: the first sweep afterwards declares nothing lost."""
     queue.put("s", "c1")
     queue.put("s", "c2")
-    healthy, _ = take(jobs), take(jobs)
+    healthy, _ = taken(jobs, LEASE), taken(jobs, LEASE)
     assert lost(jobs) == []
     clock.passes(60)
     assert lost(jobs) == []
@@ -161,7 +155,7 @@ def test_a_step_between_the_sweep_and_its_verdict_loses_nothing(
 ) -> None:
     """A lease that the sweep has read may be renewed meanwhile; only the last observation says how late it is."""
     queue.put("s", "c1")
-    lease = take(jobs)
+    lease = taken(jobs, LEASE)
     assert lost(jobs) == []
     clock.passes(LEASE + 1)
     observe(database, one.all)
@@ -202,7 +196,7 @@ def test_a_server_whose_clock_really_steps_leaves_turns_and_commands_alone(tmp_p
         database, layout = Database(server.url), Layout("default", 1)
         jobs = Jobs(database, layout)
         CommandQueue(database, layout).put("s", "c1")
-        lease = take(jobs)
+        lease = taken(jobs, LEASE)
         assert lost(jobs) == []
         server.step_to(seconds)
         assert lost(jobs) == []

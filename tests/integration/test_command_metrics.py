@@ -11,34 +11,17 @@ from prometheus_client.parser import text_string_to_metric_families
 from tellback import Tellback
 from tellback.cli.metrics_collector import render_metrics
 from tellback.state.gauges import OUTCOMES
-from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_losses import AbsentHosts
-from tellback.state.jobs import JobClaimant, JobLease, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.steady import observe
 from tests.support.clocks import ServerClock
-from tests.support.jobs import AUTHOR, CommandQueue, ended
-
-
-@pytest.fixture
-def jobs(tb: Tellback) -> Jobs:
-    return Jobs(tb.context.database, tb.context.layout)
-
-
-@pytest.fixture
-def queue(tb: Tellback) -> CommandQueue:
-    return CommandQueue(tb.context.database, tb.context.layout)
+from tests.support.jobs import AUTHOR, CommandQueue, ended, taken
 
 
 @pytest.fixture
 def session(tb: Tellback) -> str:
     """A session of the shard in which the queue puts commands."""
     return next(name for name in map(str, range(100)) if tb.context.layout.of(name).index == 0)
-
-
-def taken(jobs: Jobs, seconds: float = 60.0) -> JobLease:
-    lease = jobs.lease(JobClaimant(ANY_POOL, seconds=seconds, worker="w@test", host="h"))
-    assert lease is not None
-    return lease
 
 
 def exposed(tb: Tellback, name: str) -> dict[str, float]:

@@ -17,7 +17,7 @@ from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake import Intake
 from tellback.state.intake_lease import Fenced, IntakeEntry, Lease, committed
-from tellback.state.keys import Layout, Shard, stream_of
+from tellback.state.keys import Shard, stream_of
 from tellback_workers.consumer import MAX_DELIVERIES, Consumer
 from tests.support.acknowledge import acknowledge
 from tests.support.intake_entries import read_new
@@ -49,11 +49,6 @@ class Recorder:
 def tool_of(entry: IntakeEntry) -> str:
     assert isinstance(entry.message, ToolInvoked)
     return entry.message.tool
-
-
-@pytest.fixture
-def dead(database: Database, layout: Layout) -> DeadLetters:
-    return DeadLetters(database, layout)
 
 
 @pytest.fixture

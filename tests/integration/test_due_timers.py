@@ -52,11 +52,6 @@ def timed(seconds: float = SOON, text: str = "Mind the time.") -> FeedbackProvid
 
 
 @pytest.fixture
-def runtime(settings: Settings, layout: Layout) -> Runtime:
-    return Runtime(settings)
-
-
-@pytest.fixture
 def consume(runtime: Runtime, layout: Layout, tb: Tellback) -> Callable[[], None]:
     def run() -> None:
         tb.flush()

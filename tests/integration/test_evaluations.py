@@ -45,11 +45,6 @@ def reminder(every: int, text: str = "Mind the goal.") -> FeedbackProviderConfig
 
 
 @pytest.fixture
-def runtime(settings: Settings, layout: Layout) -> Runtime:
-    return Runtime(settings)
-
-
-@pytest.fixture
 def store(database: Database, layout: Layout) -> Evaluations:
     return Evaluations(database, layout.of("s"))
 

@@ -68,11 +68,6 @@ def recorder(database: Database) -> FairRecorder:
 
 
 @pytest.fixture
-def dead(database: Database, layout: Layout) -> DeadLetters:
-    return DeadLetters(database, layout)
-
-
-@pytest.fixture
 def consumer(intake: Intake, dead: DeadLetters, recorder: FairRecorder) -> Consumer:
     # As in `test_consumer`: it stops after half its lease.
     return Consumer(intake, dead, recorder, lease_seconds=60, batch=BATCH)

@@ -14,12 +14,12 @@ from tellback.contracts.commands import CommandRecord
 from tellback.state.database import Database
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_losses import MAX_ATTEMPTS
-from tellback.state.jobs import JobClaimant, JobLease, Jobs
+from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import Layout
 from tellback.state.records import CAP, Records
 from tellback.state.script_calls import Script
 from tellback_workers.lease_heartbeat import LeaseHeartbeat, LeaseTimes
-from tests.support.jobs import AUTHOR, CommandQueue, ended, submission
+from tests.support.jobs import AUTHOR, CommandQueue, ended, submission, take, taken
 from tests.support.waiting import blocked, wait_until
 
 
@@ -32,16 +32,6 @@ def layout(_emptied: None) -> Layout:
 @pytest.fixture
 def records(database: Database, layout: Layout) -> Records:
     return Records(database, layout)
-
-
-def take(jobs: Jobs, pool: str = ANY_POOL, seconds: float = 60.0) -> JobLease | None:
-    return jobs.lease(JobClaimant(pool, seconds=seconds, worker="w@test", host="h"))
-
-
-def taken(jobs: Jobs) -> JobLease:
-    lease = take(jobs)
-    assert lease is not None
-    return lease
 
 
 def test_sessions_take_turns(jobs: Jobs, queue: CommandQueue) -> None:

@@ -21,8 +21,6 @@ from celery import Celery
 
 from tellback import Tellback
 from tellback.broker import KEY_PREFIX
-from tellback.contracts.guidance import ToolInvoked
-from tellback.contracts.message import new_event_id
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
@@ -32,7 +30,7 @@ from tellback_workers.linger import QueuePressure
 from tellback_workers.pool_locks import PoolLocks, PoolThreads, pool_locks
 from tellback_workers.wakeups import NotPublished, has_messages
 from tests.support.redis_server import free_port
-from tests.support.tool_calls import calls
+from tests.support.tool_calls import calls, publish
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
 
@@ -63,14 +61,6 @@ def test_a_broker_that_is_away_is_not_taken_for_empty_queues(settings: Settings)
     app.close()
 
 
-def publish(tb: Tellback, count: int) -> None:
-    for _ in range(count):
-        tb.context.publisher.publish(
-            ToolInvoked(event_id=new_event_id(), session="s", prompt="p", evaluation="e", tool="t")
-        )
-        tb.flush()
-
-
 def worker_lingers(tb: Tellback) -> bool:
     shard = tb.context.layout.of("s")
     return bool(tb.context.database.command("GET", shard.key("wakeup", Family.EVENTS)) == b"lingering")
@@ -82,11 +72,13 @@ def test_a_worker_lingers_and_its_death_loses_and_repeats_nothing(
     first = start_workers(queues="events,sweeps", env=settings_env)
     publish(tb, 1)
     wait_until(lambda: worker_lingers(tb), "the worker lingers")
-    publish(tb, 20)
+    for _ in range(20):
+        publish(tb, 1)
     wait_until(lambda: calls(tb) == 21, "what came is applied")
     assert first.log().count(" received") < 10, "each entry had a wake-up of its own"
     first.kill()
-    publish(tb, 20)
+    for _ in range(20):
+        publish(tb, 1)
     start_workers(queues="events,sweeps", env=settings_env)
     wait_until(lambda: calls(tb) == 41, "the next worker continues")
 
@@ -118,7 +110,8 @@ def test_tool_events_are_applied_in_other_pools(
     wait_until(lambda: calls(tb) == 1, "it is applied")
     if pool == "threads":
         wait_until(lambda: worker_lingers(tb), "a thread lingers")
-    publish(tb, 20)
+    for _ in range(20):
+        publish(tb, 1)
     wait_until(lambda: calls(tb) == 21, "what came is applied")
     assert worker_lingers(tb) is (pool == "threads")
     process = workers.processes[0]
@@ -217,7 +210,8 @@ def test_a_worker_of_one_process_does_not_linger(
     tb: Tellback, start_workers: StartWorkers, settings_env: dict[str, str], database: Database
 ) -> None:
     workers = start_workers(queues="events", env=settings_env, concurrency=1)
-    publish(tb, 3)
+    for _ in range(3):
+        publish(tb, 1)
     wait_until(lambda: calls(tb) == 3, "they are applied")
     wait_until(lambda: database.command("LLEN", f"{KEY_PREFIX}events") == 0, "no wake-up is left")
     wait_until(lambda: workers.log().count("succeeded") == workers.log().count("received"), "no task continues")

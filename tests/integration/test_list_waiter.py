@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -21,13 +21,6 @@ from tellback.state.scripts import common
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import blocked, wait_until
 from tests.support.workers import StartWorkers
-
-
-@pytest.fixture
-def quick(redis_server: RedisServer) -> Iterator[Database]:
-    client = Database(redis_server.url, call_deadline=1.0)  # far above what a reply takes on a busy machine
-    yield client
-    client.close()
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tellback.state.database import Database
 from tellback.state.outbox import Outbox
 from tests.support.clocks import HOUR, ServerClock
 from tests.support.deliveries import first
-from tests.support.turns import HELLO, SENT, delivered_now, delivery_state, opened, overdue, sent, state, store, swept
+from tests.support.turns import HELLO, SENT, delivered_now, opened, overdue, sent, state, store, swept, view
 
 DOWN = RoutingOutcome(attempted=False, error="not connected")
 REFUSED = RoutingOutcome(attempted=True, error="500")
@@ -95,7 +95,7 @@ def test_an_unsettled_delivery_comes_again_with_the_same_key(tb: Tellback, clock
     assert (again.idempotency_key, again.turn_id, again.attempt) == (lost.idempotency_key, turn, 2)
     assert lost.settle(REFUSED) == "lost", "its lease went to another"
     assert again.settle(SENT) == "delivered"
-    assert delivery_state(tb, turn) == "delivered"
+    assert view(tb, turn).delivery == "delivered"
 
 
 def test_word_of_a_delivery_counts_even_after_its_lease(tb: Tellback, clock: ServerClock) -> None:
@@ -128,7 +128,7 @@ def test_taking_again_after_a_lost_reply_gives_the_same_attempt(tb: Tellback, mo
     assert once == again
     assert once is not None
     assert once.attempt == 1
-    assert delivery_state(tb, turn) == "sending"
+    assert view(tb, turn).delivery == "sending"
 
 
 def test_settling_twice_has_no_second_effect(tb: Tellback) -> None:
@@ -145,12 +145,12 @@ def test_a_refused_delivery_is_tried_again_later_and_then_dead(tb: Tellback, clo
     after = answered(tb, "2")
     assert first(tb).settle(REFUSED) == "retry"
     assert list(tb.outbox("chat")) == [], "it rests, and holds its conversation"
-    assert delivery_state(tb, turn) == "waiting"
+    assert view(tb, turn).delivery == "waiting"
     clock.passes(HOUR)
     assert first(tb).settle(REFUSED) == "retry"
     clock.passes(HOUR)
     assert first(tb).settle(REFUSED) == "dead", "the third attempt of three"
-    assert delivery_state(tb, turn) == "dead"
+    assert view(tb, turn).delivery == "dead"
     assert [name for name, _, _ in sent(tb)] == [after]
     reported = [(entry["event"], entry.get("error")) for entry in tb.history("c1") if entry["turn"] == turn]
     assert reported[-3:] == [("retry", "500"), ("retry", "500"), ("dead", "500")]
@@ -164,7 +164,7 @@ def test_a_transport_that_is_down_spends_no_attempts(tb: Tellback, clock: Server
         assert delivery.settle(DOWN) == "retry"
         clock.passes(HOUR)
     assert first(tb).settle(SENT) == "delivered"
-    assert delivery_state(tb, turn) == "delivered"
+    assert view(tb, turn).delivery == "delivered"
 
 
 def test_a_transport_that_dies_each_time_kills_no_conversation(tb: Tellback, clock: ServerClock) -> None:
@@ -174,14 +174,14 @@ def test_a_transport_that_dies_each_time_kills_no_conversation(tb: Tellback, clo
         assert first(tb).attempt == attempt
         clock.passes(60)
     assert first(tb).turn_id == after
-    assert delivery_state(tb, turn) == "dead"
+    assert view(tb, turn).delivery == "dead"
 
 
 def test_an_ambiguous_delivery_is_never_sent_again_and_the_next_goes_on(tb: Tellback, clock: ServerClock) -> None:
     turn = answered(tb, "1")
     after = answered(tb, "2")
     assert first(tb).settle(UNKNOWN) == "ambiguous"
-    assert delivery_state(tb, turn) == "ambiguous"
+    assert view(tb, turn).delivery == "ambiguous"
     assert list(tb.outbox("chat")) == [], "it holds its conversation for a while"
     assert [item.status for _, _, item in open_outbox(tb.context).pending("chat", 10)] == ["ambiguous", "waiting"]
     clock.passes(60)
@@ -197,7 +197,7 @@ def test_a_permanent_failure_is_dead_at_once(tb: Tellback) -> None:
     turn = answered(tb, "1")
     after = answered(tb, "2")
     assert first(tb).settle(BLOCKED) == "dead"
-    assert delivery_state(tb, turn) == "dead"
+    assert view(tb, turn).delivery == "dead"
     assert [name for name, _, _ in sent(tb)] == [after]
 
 

@@ -152,13 +152,6 @@ def slow(database: Database, layout: Layout, settings: Settings) -> Iterator[Pub
 
 
 @pytest.fixture
-def quick(redis_server: RedisServer) -> Iterator[Database]:
-    client = Database(redis_server.url, call_deadline=1.0)
-    yield client
-    client.close()
-
-
-@pytest.fixture
 def lazy(settings: Settings) -> Iterator[Tellback]:
     """A client whose thread sends nothing by itself for as long as a test takes."""
     with connect(settings=msgspec.structs.replace(settings, publish_delay=60.0)) as tb:

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from tellback import Settings, aio, connect
@@ -28,16 +27,10 @@ from tellback.state.call_deadline import CallDeadline
 from tellback.state.database import Database
 from tellback.state.keys import Layout, stream_of
 from tellback.state.redis_py import open_socket
-from tests.support.tool_calls import call
+from tests.support.tool_calls import call, tools
 from tests.support.workers import environment
 
 THREADS, EACH = 8, 200
-
-
-def tools(database: Database, layout: Layout) -> Counter[str]:
-    entries = database.command("XRANGE", stream_of(layout.of("s1"), Family.EVENTS), "-", "+")
-    events = [msgspec.json.decode(fields[1]) for _, fields in entries]
-    return Counter(event["tool"] for event in events if event["type"] == "ToolInvoked")
 
 
 def run_in_forked_child(work: Callable[[int], None], then: Callable[[], object] = lambda: None) -> None:
@@ -80,7 +73,7 @@ def test_threads_of_a_forked_child_lose_no_event(
     run_in_forked_child(publish, publisher.flush)
     publisher.close()
     expected = [f"{fork}/{thread}/{n}" for thread in range(THREADS) for n in range(EACH)]
-    assert tools(database, layout) == Counter(["parent", *expected])
+    assert Counter(tools(database, layout)) == Counter(["parent", *expected])
 
 
 @pytest.mark.slow
@@ -117,7 +110,7 @@ def test_a_forked_child_awaits_calls_of_its_parents_asyncio_client(
 
     run_in_forked_child(lambda thread: asyncio.run(child()) if thread == 0 else None)
     asyncio.run(tb.close())
-    assert tools(database, layout) == Counter(["child"])
+    assert Counter(tools(database, layout)) == Counter(["child"])
 
 
 def test_a_forked_child_uses_prompts_of_subagents_that_its_parent_was_beginning() -> None:

@@ -14,9 +14,9 @@ import msgspec
 import pytest
 
 from tellback import Settings, connect
-from tellback.names import Family
 from tellback.state.database import Database
-from tellback.state.keys import Layout, stream_of
+from tellback.state.keys import Layout
+from tests.support.tool_calls import tools
 from tests.support.waiting import wait_until
 from tests.support.workers import environment
 
@@ -40,12 +40,6 @@ AGENT = textwrap.dedent("""
     prompt.tool_invoked("after")
     tb.close()
 """)
-
-
-def tools(database: Database, layout: Layout) -> Counter[str]:
-    entries = database.command("XRANGE", stream_of(layout.of("s1"), Family.EVENTS), "-", "+")
-    events = [msgspec.json.decode(fields[1]) for _, fields in entries]
-    return Counter(event["tool"] for event in events if event["type"] == "ToolInvoked")
 
 
 def blocked(database: Database) -> bool:
@@ -80,5 +74,5 @@ def test_a_handler_that_interrupts_a_send_closes_the_client(
     with connect(settings=settings) as tb:
         tb.prompt("s1", "p").tool_invoked("next")
     expected = [*map(str, range(20)), "last", *after, "next"]
-    assert tools(database, layout) == Counter(expected)
+    assert Counter(tools(database, layout)) == Counter(expected)
     assert not list(Path(settings.data_path).rglob("*.spool"))

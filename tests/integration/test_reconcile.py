@@ -13,7 +13,7 @@ from tellback import InvalidInput, OutboxDelivery, OutgoingResponse, RoutingOutc
 from tellback.client.client_context import ClientContext
 from tellback.client.outbox import open_outbox
 from tellback.settings import Settings
-from tests.support.turns import SENT, delivery_state, events, opened, sent
+from tests.support.turns import SENT, events, opened, sent, view
 from tests.support.waiting import wait_until
 
 UNKNOWN = RoutingOutcome(attempted=True, error="no reply in 10 s", ambiguous=True)
@@ -63,7 +63,7 @@ def test_what_the_platform_has_is_delivered_and_the_next_goes_on(tb: Tellback) -
     asked: list[OutboxDelivery] = []
     assert wait_until(lambda: pump(tb, SENT, asked), "the next one is sent") == [after]
     assert [(delivery.turn_id, delivery.response.text, delivery.attempt) for delivery in asked] == [(turn, "1", 1)]
-    assert delivery_state(tb, turn) == "delivered"
+    assert view(tb, turn).delivery == "delivered"
     story = [entry for entry in tb.history("c1") if entry["turn"] == turn]
     assert [entry["event"] for entry in story] == ["opened", "answered", "ambiguous", "delivered"]
     assert story[-1]["reconciled"] is True
@@ -84,7 +84,7 @@ def test_what_the_platform_has_not_is_sent_again(tb: Tellback, word: RoutingOutc
 def test_what_the_platform_refused_is_dead(tb: Tellback) -> None:
     turn, after = ambiguous(tb), answered(tb, "2")
     assert wait_until(lambda: pump(tb, BLOCKED, []), "the next one is sent") == [after]
-    assert delivery_state(tb, turn) == "dead"
+    assert view(tb, turn).delivery == "dead"
 
 
 def test_the_last_attempt_that_was_not_sent_is_dead(tb: Tellback) -> None:
@@ -92,7 +92,7 @@ def test_the_last_attempt_that_was_not_sent_is_dead(tb: Tellback) -> None:
     for _ in range(2):
         next(iter(tb.outbox("chat", wait=60.0))).settle(NOT_SENT)
     assert next(iter(tb.outbox("chat", wait=60.0))).settle(UNKNOWN) == "ambiguous"
-    wait_until(lambda: pump(tb, NOT_SENT, []) or delivery_state(tb, turn) == "dead", "the third of three was the last")
+    wait_until(lambda: pump(tb, NOT_SENT, []) or view(tb, turn).delivery == "dead", "the third of three was the last")
 
 
 @pytest.mark.parametrize("word", [None, UNKNOWN])
@@ -102,10 +102,10 @@ def test_a_platform_that_does_not_know_is_asked_again_with_growing_delays(
     turn = ambiguous(tb)
     asked: list[OutboxDelivery] = []
     wait_until(lambda: pump(tb, word, asked) or len(asked) >= 3, "it is asked three times")
-    assert delivery_state(tb, turn) == "ambiguous"
+    assert view(tb, turn).delivery == "ambiguous"
     [(_, _, delivery)] = open_outbox(tb.context).pending("chat", 10)
     assert (delivery.status, delivery.reconciles) == ("ambiguous", 3)
-    wait_until(lambda: pump(tb, SENT, asked) or delivery_state(tb, turn) == "delivered", "then it knows")
+    wait_until(lambda: pump(tb, SENT, asked) or view(tb, turn).delivery == "delivered", "then it knows")
 
 
 def test_a_hook_that_raises_costs_nothing(tb: Tellback, caplog: pytest.LogCaptureFixture) -> None:
@@ -116,7 +116,7 @@ def test_a_hook_that_raises_costs_nothing(tb: Tellback, caplog: pytest.LogCaptur
 
     wait_until(lambda: list(tb.outbox("chat", reconcile=broken)) or "RuntimeError" in caplog.text, "it was asked")
     assert "secret-token" not in caplog.text
-    assert delivery_state(tb, turn) == "ambiguous"
+    assert view(tb, turn).delivery == "ambiguous"
 
 
 def test_without_a_word_in_time_it_is_final_and_the_next_goes_on(tb: Tellback, settings: Settings) -> None:
@@ -128,7 +128,7 @@ def test_without_a_word_in_time_it_is_final_and_the_next_goes_on(tb: Tellback, s
     assert taken is not None
     assert store_of_it.settle(place, taken, UNKNOWN) == "ambiguous"
     assert wait_until(lambda: pump(tb, None, []), "the next one is sent") == [after]
-    assert delivery_state(tb, turn) == "ambiguous"
+    assert view(tb, turn).delivery == "ambiguous"
     assert open_outbox(tb.context).ambiguous("chat", 10) == [], "nothing is asked for what is final"
 
 
@@ -169,7 +169,7 @@ def test_a_lease_that_ran_out_is_asked_about_before_it_is_sent_again(
 
     def delivered() -> bool:
         assert [name for name in pump(tb, word, asked) if name != turn] == []
-        return delivery_state(tb, turn) == "delivered"
+        return view(tb, turn).delivery == "delivered"
 
     wait_until(delivered, "it is settled")
     assert [delivery.attempt for delivery in asked] == [2]

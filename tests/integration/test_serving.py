@@ -21,10 +21,10 @@ from tellback.errors import ConfigurationError
 from tellback.settings import Settings
 from tellback.state.outbox import Outbox
 from tellback.transports import PrintTransport, WebhookTransport, serve, verify
-from tests.support.deliveries import answered, first, round_of, seen
+from tests.support.deliveries import answered, first, round_of
 from tests.support.http_server import http_server, reply, silent
 from tests.support.redis_server import RedisServer
-from tests.support.turns import SENT, sent
+from tests.support.turns import SENT, sent, view
 from tests.support.waiting import wait_until
 
 SECRET = "a secret that both sides know"
@@ -76,7 +76,7 @@ def test_what_is_returned_and_no_outcome_counts_as_ambiguous(tb: Tellback) -> No
     turn = answered(tb, "1")
     serve(tb, "chat", Forgets(), stop=stop)
     assert len(taken) == 1
-    assert seen(tb, turn).delivery == "ambiguous"
+    assert view(tb, turn).delivery == "ambiguous"
 
 
 def test_an_idle_transport_notes_its_polls_at_times_only(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_print_into_what_is_closed_waits(tb: Tellback) -> None:
 def test_the_printing_process_prints_and_ends_on_sigterm(tb: Tellback, settings: Settings) -> None:
     turns = [answered(tb, str(number)) for number in range(3)]
     with process(settings, "print") as running:
-        wait_until(lambda: all(seen(tb, turn).delivery == "delivered" for turn in turns), "all are sent")
+        wait_until(lambda: all(view(tb, turn).delivery == "delivered" for turn in turns), "all are sent")
         code, out, err = ended(running)
     assert (code, out, err) == (0, "".join(f"chat c1 answer: {number}\n" for number in range(3)), "")
 
@@ -134,7 +134,7 @@ def test_sigterm_finishes_the_one_in_hand_and_takes_no_other(tb: Tellback, setti
         running.send_signal(signal.SIGTERM)
         go.set()
         assert running.wait(30) == 0
-        assert seen(tb, in_hand).delivery == "delivered"
+        assert view(tb, in_hand).delivery == "delivered"
         assert len(server.requests) == 1
     assert [(turn, kind) for turn, kind, _ in sent(tb)] == [(waits, "answer")], "at once: nobody holds its lease"
 
@@ -149,10 +149,10 @@ def test_a_killed_transport_loses_nothing_and_the_key_stays(tb: Tellback, settin
             wait_until(lambda: server.requests, "it is on its way")
             running.kill()
             running.wait()
-        assert seen(tb, turn).delivery == "sending"
+        assert view(tb, turn).delivery == "sending"
         tb.context.database.command("ZADD", *_lease(tb), 1, "c1")  # its lease ends
         with process(settings, *arguments, server.url, **environ):
-            wait_until(lambda: seen(tb, turn).delivery == "delivered", "it comes again")
+            wait_until(lambda: view(tb, turn).delivery == "delivered", "it comes again")
         messages = [verify(request.body, request.headers, SECRET) for request in server.requests]
     assert [message.attempt for message in messages] == [1, 2]
     assert len({message.idempotency_key for message in messages}) == 1
@@ -213,7 +213,7 @@ def test_a_transport_that_raises_is_ambiguous_and_leaks_nothing(tb: Tellback, ca
     turn, stop = answered(tb, "hunter2"), threading.Event()
     serving = threading.Thread(target=serve, args=(tb, "chat", BreaksMidway()), kwargs={"stop": stop})
     serving.start()
-    wait_until(lambda: seen(tb, turn).delivery == "ambiguous", "it is settled")
+    wait_until(lambda: view(tb, turn).delivery == "ambiguous", "it is settled")
     stop.set()
     serving.join(60)
     assert not serving.is_alive()
@@ -245,4 +245,4 @@ def test_serving_goes_on_over_a_restart_of_redis_and_keeps_the_outcome(
     with connect(settings=msgspec.structs.replace(settings, outbox_retry=0.05)) as client:
         serve(client, "chat", transport, stop=stop)
     assert [(item.turn_id, item.attempt) for item in transport.sent] == [(one, 1), (two, 1)], "nothing is sent twice"
-    assert [seen(tb, turn).delivery for turn in (one, two)] == ["delivered", "delivered"]
+    assert [view(tb, turn).delivery for turn in (one, two)] == ["delivered", "delivered"]

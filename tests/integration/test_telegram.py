@@ -13,10 +13,10 @@ from tellback import OutgoingResponse, RoutingOutcome, Tellback
 from tellback.errors import ConfigurationError
 from tellback.settings import Settings
 from tellback.transports import TelegramTransport
-from tests.support.deliveries import answered, first, round_of, seen
+from tests.support.deliveries import answered, first, round_of
 from tests.support.http_server import Behaviour, HttpServer, http_server, reply, reset, silent
 from tests.support.redis_server import free_port
-from tests.support.turns import deadline_passes, opened, swept
+from tests.support.turns import deadline_passes, opened, swept, view
 
 TOKEN = "123456789:AAF-invented_token_of_a_test_0123456"
 
@@ -82,7 +82,7 @@ def test_a_long_text_goes_in_parts_and_refers_to_the_message_once(
         None,
         None,
     ]
-    assert seen(tb, turn).delivery == "delivered"
+    assert view(tb, turn).delivery == "delivered"
 
 
 def test_a_late_answer_is_a_reply_to_the_users_message(tb: Tellback, api: HttpServer, bot: TelegramTransport) -> None:
@@ -105,7 +105,7 @@ def test_attachments_are_photos_or_documents(tb: Tellback, api: HttpServer, bot:
         ("sendDocument", {"chat_id": "c1", "document": references[1]}),
         ("sendDocument", {"chat_id": "c1", "document": references[2]}),
     ]
-    outcome = msgspec.json.decode(seen(tb, turn).outcome or "", type=RoutingOutcome)
+    outcome = msgspec.json.decode(view(tb, turn).outcome or "", type=RoutingOutcome)
     assert (outcome.sent_text, outcome.sent_attachments) == (False, 3)
 
 
@@ -170,7 +170,7 @@ def test_each_reply_is_settled_as_documented(tb: Tellback, api: HttpServer, bot:
         again = first(tb)
         assert (again.turn_id, again.attempt) == (turn, attempts_spent + 1)
     else:
-        assert seen(tb, turn).delivery == settled
+        assert view(tb, turn).delivery == settled
 
 
 def test_an_api_that_is_down_costs_no_attempt(tb: Tellback) -> None:
@@ -196,7 +196,7 @@ def test_a_message_that_has_begun_is_finished(tb: Tellback, api: HttpServer, bot
     api.then(ok(), refused(500, "Internal"), refused(429, "Too Many Requests", retry_after=1), ok())
     assert round_of(tb, bot) == ["delivered"]
     assert [fields["text"][0] for _, fields in calls(api)] == ["a", "b", "b", "b", "c"]
-    assert msgspec.json.decode(seen(tb, turn).outcome or "")["error"] is None
+    assert msgspec.json.decode(view(tb, turn).outcome or "")["error"] is None
 
 
 def test_a_part_that_may_have_been_sent_ends_the_message(tb: Tellback, api: HttpServer, bot: TelegramTransport) -> None:
@@ -204,7 +204,7 @@ def test_a_part_that_may_have_been_sent_ends_the_message(tb: Tellback, api: Http
     api.then(ok(), reset)
     assert round_of(tb, bot) == ["delivered"], "the user has its beginning: a second beginning would be worse"
     assert len(api.requests) == 2
-    assert "no reply" in msgspec.json.decode(seen(tb, turn).outcome or "")["error"]
+    assert "no reply" in msgspec.json.decode(view(tb, turn).outcome or "")["error"]
 
 
 def test_an_attachment_that_is_refused_does_not_stop_the_others(
@@ -213,7 +213,7 @@ def test_an_attachment_that_is_refused_does_not_stop_the_others(
     turn = answered(tb, "look", attachments=("https://example.org/gone.png", "https://example.org/b.pdf"))
     api.then(ok(), refused(400, "Bad Request: wrong file identifier/HTTP URL specified"))
     assert round_of(tb, bot) == ["delivered"]
-    outcome = msgspec.json.decode(seen(tb, turn).outcome or "", type=RoutingOutcome)
+    outcome = msgspec.json.decode(view(tb, turn).outcome or "", type=RoutingOutcome)
     assert (outcome.sent_text, outcome.sent_attachments) == (True, 1)
     assert "sendPhoto: HTTP 400" in (outcome.error or "")
 
@@ -241,7 +241,7 @@ def test_the_token_is_in_no_error_log_or_record(
         outcome = bot.send(delivery)
         kept += repr(outcome)
         delivery.settle(outcome)
-    kept += f"{seen(tb, turn)}{tb.history('c1')}{caplog.text}"
+    kept += f"{view(tb, turn)}{tb.history('c1')}{caplog.text}"
     assert token not in kept
     assert token.partition(":")[2] not in kept
 

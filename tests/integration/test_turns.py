@@ -19,7 +19,6 @@ from tellback import (
     Unavailable,
     connect,
 )
-from tellback.client.turns import Turn
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.turns.fallback_text import Words
@@ -217,16 +216,10 @@ def test_no_fallback_overtakes_an_answer_that_is_on_its_way(tb: Tellback, settin
     assert swept(tb) == 0
     with connect(settings=msgspec.structs.replace(settings, finish_grace=0.001)) as hasty:
         lost = overdue(hasty)
-        store(hasty).mark_finishing(found_ref(hasty, lost), 1)
+        store(hasty).mark_finishing(view(hasty, lost).ref, 1)
         wait_until(lambda: swept(hasty) == 1, "the grace ended, so the sweep answers")
         assert state(lost) == "fallback"
     assert state(turn) == "finishing"
-
-
-def found_ref(tb: Tellback, turn: Turn) -> Any:
-    found = store(tb).load([turn.id])[0]
-    assert found is not None
-    return found.ref
 
 
 def test_the_text_is_redacted_and_capped_and_gone_once_the_turn_closes(tb: Tellback) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -39,18 +38,6 @@ with tellback.connect() as tb:
 def settings(settings: Settings) -> Settings:
     """A beat with short periods."""
     return msgspec.structs.replace(settings, beat_period=0.5)
-
-
-@pytest.fixture
-def beat(settings: Settings, database: Database, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A real beat."""
-    del database
-    command = [sys.executable, "-m", "celery", "-A", "tellback_beat.app", "beat", "-s", str(tmp_path / "schedule")]
-    with (tmp_path / "beat.log").open("wb") as log:
-        process = subprocess.Popen(command, env=environment(settings), stdout=log, stderr=log)
-    yield process
-    process.terminate()
-    process.wait(timeout=60)
 
 
 def host(settings: Settings, conversation: str, answer_within: float) -> tuple[subprocess.Popen[str], str]:

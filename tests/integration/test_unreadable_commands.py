@@ -11,26 +11,21 @@ from tellback.errors import NotFound
 from tellback.names import host_queue
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_losses import AbsentHosts
-from tellback.state.jobs import POSTPONE_MS, JobClaimant, JobLease, Jobs
+from tellback.state.jobs import POSTPONE_MS, Jobs
 from tellback.state.keys import FLEET, Layout, Shard
 from tellback.state.presence import Presence, Worker
 from tellback.state.records import Records
 from tellback_workers import sweep_jobs as sweeping
 from tellback_workers.runtime import Runtime
 from tellback_workers.sweep_jobs import sweep_jobs
-from tests.support.jobs import CommandQueue
+from tests.support.jobs import CommandQueue, take, taken
 from tests.support.unreadable import newer, of_another_type, session_of
 
 
 def newly_queued(database: Database, shard: Shard, command_id: str) -> None:
     key = shard.key("job", command_id)
     database.command("HSET", key, "spec", newer(database.command("HGET", key, "spec")))
-
-
-def leased(jobs: Jobs, pool: str = ANY_POOL, seconds: float = 0.001) -> JobLease | None:
-    return jobs.lease(JobClaimant(pool, seconds=seconds, worker="w@test", host="h"))
 
 
 def sweep(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +48,7 @@ def test_a_lost_command_that_cannot_be_read_keeps_no_other_from_its_record(
     session = session_of(layout)
     for name in ("a", "b", "c"):
         queue.put(session, name)
-        assert leased(jobs)
+        assert take(jobs, seconds=0.001)
     key = shard.key("job", "b")
     known = database.command("HGET", key, "spec")
     newly_queued(database, shard, "b")
@@ -83,7 +78,7 @@ def test_a_lost_command_that_nobody_can_read_ends_in_a_record_after_an_hour(
     session = session_of(layout)
     for name in ("newer", "damaged", "bare"):
         queue.put(session, name, on_lost="retry")
-        assert leased(jobs)
+        assert take(jobs, seconds=0.001)
     newly_queued(database, shard, "newer")
     records = dict[str, CommandRecord]()
     database.command("HSET", shard.key("job", "damaged"), "spec", b'{"argv": [\xff')
@@ -103,7 +98,7 @@ def test_a_lost_command_that_nobody_can_read_ends_in_a_record_after_an_hour(
         assert record.exit_code is None
         assert record.error is not None
         assert "cannot be read; worker w@test had leased it" in record.error
-    assert leased(jobs) is None  # none is tried again: nobody knows what it was
+    assert take(jobs, seconds=0.001) is None  # none is tried again: nobody knows what it was
 
 
 def test_the_doctor_names_lost_commands_that_cannot_be_read_and_none_of_a_newer_worker(
@@ -118,7 +113,7 @@ def test_the_doctor_names_lost_commands_that_cannot_be_read_and_none_of_a_newer_
     names = ("sound", "newer", "damaged", "odd", "ownerless")
     for name in names:
         queue.put(session_of(layout), name)
-        assert leased(jobs)
+        assert take(jobs, seconds=0.001)
     for name in ("newer", "damaged", "ownerless"):
         newly_queued(database, shard, name)
     of_another_type(database, shard.key("job", "odd"))
@@ -148,7 +143,7 @@ def test_a_lost_command_whose_record_cannot_be_stored_keeps_no_other_from_its_ow
     spoilt, sound = [name for name in map(str, range(100)) if layout.of(name).index == 0][:2]
     for session in (spoilt, sound):
         queue.put(session, f"of-{session}")
-        assert leased(jobs)
+        assert take(jobs, seconds=0.001)
     for place, session in enumerate((spoilt, sound), 1):
         database.command("ZADD", shard.key("running"), "XX", place, f"of-{session}")
     database.command("SET", shard.key("records", spoilt), "no list", "PX", 60_000)
@@ -165,7 +160,7 @@ def test_a_queued_command_that_cannot_be_read_is_passed_over(
     queue.put(session, "odd")
     queue.put(session, "sound")
     newly_queued(database, shard, "odd")
-    lease = leased(jobs, seconds=60)
+    lease = take(jobs)
     assert lease is not None
     assert lease.command_id == "sound"
 
@@ -186,7 +181,7 @@ def test_a_command_whose_key_has_another_type_keeps_no_other_from_a_worker_or_it
     queue.put(session, "absent", host="gone")
     queue.put(session, "abandoned", host="gone")
     of_another_type(database, shard.key("job", "queued"))
-    assert [lease.command_id for lease in (leased(jobs), leased(jobs)) if lease] == ["running", "lost"]
+    assert [taken(jobs, seconds=0.001).command_id for _ in range(2)] == ["running", "lost"]
     for id_ in ("running", "absent"):
         of_another_type(database, shard.key("job", id_))
     for id_ in ("running", "lost"):

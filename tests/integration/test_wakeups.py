@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -31,22 +29,20 @@ from tellback_workers.consumer import Consumer, Deferred
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
 from tests.support.clocks import later
+from tests.support.commands import running_beat
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.tool_calls import calls, publish
 from tests.support.turns import HELLO, opened, store
 from tests.support.waiting import wait_until
-from tests.support.workers import StartWorkers, Workers, environment
+from tests.support.workers import StartWorkers, Workers
 
 FAST = {"TELLBACK_BEAT_PERIOD": "0.1"}
 
 
 @pytest.fixture
-def beat(settings: Settings, _emptied: None, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "celery", "-A", "tellback_beat.app", "beat", "-s", str(tmp_path / "schedule")]
-    process = subprocess.Popen(command, env=environment(settings, FAST), stderr=subprocess.DEVNULL, cwd=tmp_path)
-    yield process
-    process.terminate()
-    process.wait(timeout=60)
+def beat(settings: Settings, _emptied: None, tmp_path: Path) -> Iterator[None]:
+    with running_beat(msgspec.structs.replace(settings, beat_period=0.1), tmp_path):
+        yield
 
 
 def test_an_entry_that_a_dead_dispatcher_heard_of_is_found_by_the_next(

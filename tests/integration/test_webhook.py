@@ -18,7 +18,7 @@ from tellback.errors import ConfigurationError
 from tellback.settings import Settings
 from tellback.transports import WebhookTransport, verify
 from tellback.transports.http_post import MAX_RESPONSE_BYTES, NotSent, post_request
-from tests.support.deliveries import answered, first, round_of, seen
+from tests.support.deliveries import answered, first, round_of
 from tests.support.http_server import (
     Behaviour,
     HttpServer,
@@ -32,7 +32,7 @@ from tests.support.http_server import (
 )
 from tests.support.redis_server import free_port
 from tests.support.tls import make_certificate
-from tests.support.turns import SENT
+from tests.support.turns import SENT, view
 from tests.support.waiting import wait_until
 
 SECRET = "a secret that both sides know"
@@ -76,7 +76,7 @@ def test_a_delivery_is_posted_once_signed_and_whole(
     )
     assert (message.response.text, message.response.reply_to) == ("héllo", "42")
     assert request.headers["Idempotency-Key"] == message.idempotency_key == f"{turn}:first"
-    outcome = seen(tb, turn).outcome
+    outcome = view(tb, turn).outcome
     assert outcome is not None
     assert (msgspec.json.decode(outcome)["sent_voice"], msgspec.json.decode(outcome)["sent_attachments"]) == (True, 1)
 
@@ -126,7 +126,7 @@ def test_each_reply_is_settled_as_documented(
         again = first(tb)
         assert (again.turn_id, again.attempt) == (turn, attempts_spent + 1)
     else:
-        assert seen(tb, turn).delivery == settled
+        assert view(tb, turn).delivery == settled
 
 
 @pytest.mark.parametrize("behaviour", [silent, reset, reply(504)], ids=["silent", "reset", "504"])
@@ -212,7 +212,7 @@ def test_no_secret_reaches_errors_or_logs(
         server.then(behaviour)
         delivery = first(tb)
         delivery.settle(webhook.send(delivery))
-    kept = f"{seen(tb, turn).outcome}{tb.history('c1')}{caplog.text}{webhook!r}"
+    kept = f"{view(tb, turn).outcome}{tb.history('c1')}{caplog.text}{webhook!r}"
     assert SECRET not in kept
     assert SECRET not in str([request.headers for request in server.requests])
 

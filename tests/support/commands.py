@@ -37,13 +37,13 @@ def job_state(tb: Tellback, job: Job) -> bytes | None:
 
 
 @contextmanager
-def running_beat(settings: Settings, folder: Path) -> Generator[None]:
+def running_beat(settings: Settings, folder: Path) -> Generator[subprocess.Popen[bytes]]:
     """A real beat, which sends the sweeps."""
     command = [sys.executable, "-m", "celery", "-A", "tellback_beat.app", "beat", "-s", str(folder / "schedule")]
     with (folder / "beat.log").open("wb") as log:
         process = subprocess.Popen(command, env=environment(settings), stdout=log, stderr=log)
     try:
-        yield
+        yield process
     finally:
         process.terminate()
         process.wait(timeout=60)

@@ -6,9 +6,8 @@ from itertools import islice
 from typing import Any
 
 from tellback import OutboxDelivery, OutgoingResponse, Tellback
-from tellback.state.turn_view import TurnView
 from tellback.transports import Transport
-from tests.support.turns import opened, store
+from tests.support.turns import opened
 
 
 def answered(tb: Tellback, text: str | None, *, conversation: str = "c1", **response: Any) -> str:
@@ -27,10 +26,3 @@ def round_of(tb: Tellback, transport: Transport, most: int | None = None) -> lis
     """Sends what is due, or waits for `most` deliveries; how each was settled."""
     due = tb.outbox("chat", wait=60.0 if most else 0.0)
     return [delivery.settle(transport.send(delivery)) for delivery in islice(due, most)]
-
-
-def seen(tb: Tellback, turn: str) -> TurnView:
-    """The turn as it stands."""
-    found = store(tb).load([turn])[0]
-    assert found is not None
-    return found

@@ -14,8 +14,9 @@ from tellback.state.audit import Author
 from tellback.state.database import Database
 from tellback.state.intake import Intake
 from tellback.state.intake_lease import IntakeEntry
+from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_submissions import enqueue, enqueueing
-from tellback.state.jobs import JobLease
+from tellback.state.jobs import JobClaimant, JobLease, Jobs
 from tellback.state.keys import Layout
 
 AUTHOR = Author("alice@test", "not needed any more")
@@ -45,6 +46,18 @@ def submission(session: str, command_id: str | None = None, **fields: object) ->
     event_id = new_event_id()
     plain = {"type": "CommandSubmitted", "event_id": event_id, "command_id": command_id or event_id}
     return msgspec.convert(plain | {"session": session, "argv": ["true"]} | fields, CommandSubmitted)
+
+
+def take(jobs: Jobs, pool: str = ANY_POOL, seconds: float = 60.0) -> JobLease | None:
+    """Lease the next command of a pool, if there is one."""
+    return jobs.lease(JobClaimant(pool, seconds=seconds, worker="w@test", host="h"))
+
+
+def taken(jobs: Jobs, seconds: float = 60.0) -> JobLease:
+    """Lease the next command; there must be one."""
+    lease = take(jobs, seconds=seconds)
+    assert lease is not None
+    return lease
 
 
 def ended(lease: JobLease, exit_code: int | None = 0) -> CommandRecord:

@@ -38,4 +38,5 @@ def call(tool: str = "search", session: str = "s1", **fields: Any) -> ToolInvoke
 def tools(database: Database, layout: Layout, session: str = "s1") -> list[str]:
     """Return the tools of the calls that wait in a session's stream, in its order."""
     entries = database.command("XRANGE", stream_of(layout.of(session), Family.EVENTS), "-", "+")
-    return [msgspec.json.decode(fields[1])["tool"] for _, fields in entries]
+    events = [msgspec.json.decode(fields[1]) for _, fields in entries]
+    return [event["tool"] for event in events if event["type"] == "ToolInvoked"]

@@ -51,9 +51,9 @@ def fallback_was(tb: Tellback, turn: Turn, seconds_ago: float) -> None:
     tb.context.database.command("HSET", key, "closed_at", at, "closed_steady", at)
 
 
-def view(tb: Tellback, turn: Turn) -> TurnView:
+def view(tb: Tellback, turn: Turn | str) -> TurnView:
     """The turn as it stands in Redis."""
-    found = store(tb).load([turn.id])[0]
+    found = store(tb).load([turn if isinstance(turn, str) else turn.id])[0]
     assert found is not None
     return found
 
@@ -85,10 +85,3 @@ def delivered_now(tb: Tellback, channel: str = "chat") -> list[OutboxDelivery]:
 def sent(tb: Tellback, channel: str = "chat") -> list[tuple[str, str, str | None]]:
     """The same as turn, kind and text."""
     return [(delivery.turn_id, delivery.kind, delivery.response.text) for delivery in delivered_now(tb, channel)]
-
-
-def delivery_state(tb: Tellback, turn: str) -> str | None:
-    """The state of the turn's delivery."""
-    found = store(tb).load([turn])[0]
-    assert found is not None
-    return found.delivery

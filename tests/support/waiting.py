@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from tellback.errors import Unavailable
 from tellback.state.database import Database
 
 T = TypeVar("T")
@@ -23,6 +24,14 @@ def wait_until(predicate: Callable[[], T], description: str, timeout: float = 60
             raise AssertionError(f"not within {timeout} s: {description}; last value {value!r}")
         time.sleep(delay)
         delay = min(delay * 1.5, 0.1)
+
+
+def answers(database: Database) -> bool:
+    """Ask if Redis answers now."""
+    try:
+        return bool(database.command("PING"))
+    except Unavailable:
+        return False
 
 
 def blocked(database: Database) -> int:
