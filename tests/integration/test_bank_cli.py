@@ -7,19 +7,17 @@ import math
 import re
 import struct
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from typer.testing import CliRunner, Result
 
 from tellback import Tellback
-from tellback.cli.app import app
 from tellback.cli.metrics_collector import render_metrics
 from tellback.settings import Settings
 from tellback.state.decay import Decay
 from tellback.state.embeddings import Encoders, EncoderState
 from tellback_workers.decay import run_for as run_decay
+from tests.support.cli import rows, run
 from tests.support.clocks import DAY_MS, ServerClock
 from tests.support.signals import Bench, counted, item, signal
 
@@ -35,19 +33,8 @@ def taught(tb: Tellback, bench: Bench, clock: ServerClock) -> Bench:
     return bench
 
 
-def run(settings: Settings, *arguments: str, columns: int = 200) -> Result:
-    given = [*arguments, "--redis-url", settings.redis_url]
-    return CliRunner().invoke(app, given, env={"COLUMNS": str(columns)})
-
-
-def answers(settings: Settings, *arguments: str) -> list[dict[str, Any]]:
-    done = run(settings, *arguments, "--json")
-    assert done.exit_code == 0, done.output
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
 def test_everything_as_json(settings: Settings, taught: Bench) -> None:
-    [report] = answers(settings, "stats", "--bank", "b")
+    [report] = rows(settings, "stats", "--bank", "b")
     stats = report["stats"]
     assert (stats["facts"], stats["signal_count"]) == (3, 12)
     assert [fact["fact_id"] for fact in stats["most_useful"]] == ["up", "[red]odd\x1b", "down"]
@@ -95,7 +82,7 @@ def test_a_picture(settings: Settings, tmp_path: Path, ending: str) -> None:
 
 @pytest.mark.usefixtures("taught")
 def test_days_can_be_cut(settings: Settings) -> None:
-    [report] = answers(settings, "stats", "--bank", "b", "--days", "2")
+    [report] = rows(settings, "stats", "--bank", "b", "--days", "2")
     assert len(report["days"]) == 2
 
 
@@ -120,22 +107,22 @@ def test_what_is_wrong_is_said(settings: Settings, arguments: list[str], says: s
 
 @pytest.mark.usefixtures("taught")
 def test_candidates_for_pruning_are_listed(settings: Settings) -> None:
-    assert [row["fact_id"] for row in answers(settings, "bank", "b", "--prune-candidates")] == ["down"]
-    assert answers(settings, "bank", "b", "--prune-candidates", "--max-score", "0.01") == []
-    assert answers(settings, "bank", "b", "--prune-candidates", "--min-signals", "7") == []
-    every = answers(
+    assert [row["fact_id"] for row in rows(settings, "bank", "b", "--prune-candidates")] == ["down"]
+    assert rows(settings, "bank", "b", "--prune-candidates", "--max-score", "0.01") == []
+    assert rows(settings, "bank", "b", "--prune-candidates", "--min-signals", "7") == []
+    every = rows(
         settings, *("bank", "b", "--prune-candidates"), *("--max-score", "1", "--min-signals", "0", "--against", "0")
     )
     assert [row["fact_id"] for row in every] == ["down", "[red]odd\x1b", "up"]
     done = run(settings, "bank", "b", "--prune-candidates")
     assert re.search(r"down .*│ 6 .*│ ignored 3, not_helpful 3", done.stdout), done.stdout
-    assert [row["facts"] for row in answers(settings, "bank", "b")] == [3], "nothing was deleted"
+    assert [row["facts"] for row in rows(settings, "bank", "b")] == [3], "nothing was deleted"
 
 
 @pytest.mark.usefixtures("taught")
 def test_the_newest_signals_show_the_score(settings: Settings) -> None:
-    rows = answers(settings, "bank", "b", "--last", "2")
-    assert rows[-1]["score"] < rows[0]["score"] < 0.5
+    found = rows(settings, "bank", "b", "--last", "2")
+    assert found[-1]["score"] < found[0]["score"] < 0.5
     assert "score" in run(settings, "bank", "b", "--last", "2").stdout
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,18 +20,9 @@ from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import FAMILIES, stream_of
 from tellback.state.team import existing_layouts
 from tellback.state.teams import Teams
+from tests.support.cli import printed, rows
 from tests.support.jobs import CommandQueue
 from tests.support.turns import opened
-
-
-def tool(settings: Settings, *arguments: str) -> str:
-    done = CliRunner().invoke(app, [*arguments, "--redis-url", settings.redis_url], env={"COLUMNS": "250"})
-    assert done.exit_code == 0, done.output
-    return done.output
-
-
-def rows(settings: Settings, *arguments: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in tool(settings, *arguments, "--json").splitlines()]
 
 
 def reminder(every: int) -> FeedbackProviderConfig:
@@ -59,7 +49,7 @@ def test_a_session_shows_its_host_last_call_open_turn_command_and_nudges(
     assert (row["turn"], row["command_id"], row["command"], row["command_host"]) == (
         turn.id, "build", ["make", "-j4"], "beta",
     )  # fmt: skip
-    table = tool(settings, "sessions")
+    table = printed(settings, "sessions")
     for text in (session, "alpha", "Bash: error", turn.id, "make -j4"):
         assert text in table
 
@@ -74,7 +64,7 @@ def test_a_session_that_has_commands_alone_shows_where_the_last_one_ran(
     assert jobs.finish(lease, record_without_run(lease.submitted, "timed out", CommandAttempt(1, "beta", "w@beta")))
     (row,) = rows(settings, "sessions")
     assert (row["session"], row["host"], row["command_host"], row["command_id"]) == (session, "", "beta", None)
-    assert "beta" in tool(settings, "sessions")
+    assert "beta" in printed(settings, "sessions")
 
 
 def test_events_that_come_again_count_once(
@@ -188,7 +178,7 @@ def test_a_team_in_a_few_lines(
     assert found["waited"]["events"] >= 0
     assert found["memory"] > 10_000
     assert found["memory_share"] is None, "this Redis has no limit"
-    text = tool(settings, "team")
+    text = printed(settings, "team")
     assert "1 running, 1 queued" in text
     assert "Redis has no limit" in text
     database.command("CONFIG", "SET", "maxmemory", "100mb")
@@ -196,7 +186,7 @@ def test_a_team_in_a_few_lines(
         share = team_status(tb.context).memory_share
         assert share is not None
         assert 0 < share < 1
-        assert "% of Redis' limit of 100 MiB" in tool(settings, "team")
+        assert "% of Redis' limit of 100 MiB" in printed(settings, "team")
     finally:
         database.command("CONFIG", "SET", "maxmemory", "0")
 

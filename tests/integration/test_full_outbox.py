@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from tellback import Tellback
-from tellback.cli.app import app
 from tellback.cli.metrics_collector import render_metrics
 from tellback.client.turns import Turn
 from tellback.settings import Settings
@@ -18,6 +15,7 @@ from tellback.state import outbox
 from tellback.state.intake_lease import Lease
 from tellback.state.turn_view import TurnAnswer
 from tellback_workers.runtime import Runtime
+from tests.support.cli import rows
 from tests.support.full_outbox import CAP, fill, keys_of
 from tests.support.intake_entries import published
 from tests.support.turns import (
@@ -174,12 +172,7 @@ def test_the_command_line_shows_it(tb: Tellback, settings: Settings) -> None:
     _, second = full(tb)
     opened(tb).respond(HELLO)
 
-    def rows(*arguments: str) -> list[dict[str, Any]]:
-        done = CliRunner().invoke(app, [*arguments, "--json", "--redis-url", settings.redis_url])
-        assert done.exit_code == 0, done.output
-        return [json.loads(line) for line in done.stdout.splitlines()]
-
-    assert [row["id"] for row in rows("turns") if row["delivery"] == "dropped"] == [second.id]
-    assert [(row["turn"], row["kind"], row["status"], row["error"]) for row in rows("outbox", "--undelivered")] == [
-        (second.id, "answer", "dropped", FULL)
-    ]
+    assert [row["id"] for row in rows(settings, "turns") if row["delivery"] == "dropped"] == [second.id]
+    assert [
+        (row["turn"], row["kind"], row["status"], row["error"]) for row in rows(settings, "outbox", "--undelivered")
+    ] == [(second.id, "answer", "dropped", FULL)]

@@ -6,22 +6,17 @@ import json
 
 import msgspec
 import pytest
-from typer.testing import CliRunner, Result
 
 from tellback import Settings, Tellback, clock
-from tellback.cli.app import app
 from tellback.client.statistics import RECENT_REPORT_MS
 from tellback.doctor.examination import run_checks
 from tellback.doctor.infrastructure import DoctorFinding
 from tellback.errors import Unavailable
 from tellback.state.embeddings import Encoders, EncoderState
 from tellback.state.keys import Layout, lifetime_ms
+from tests.support.cli import run
 from tests.support.signals import Angles, Bench, Wider, item, signal
 from tests.support.waiting import wait_until
-
-
-def run(settings: Settings, *arguments: str) -> Result:
-    return CliRunner().invoke(app, [*arguments, "--redis-url", settings.redis_url], env={"COLUMNS": "200"})
 
 
 def finding(settings: Settings) -> DoctorFinding:

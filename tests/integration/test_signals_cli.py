@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from tellback import Tellback
-from tellback.cli.app import app
 from tellback.settings import Settings
+from tests.support.cli import rows_of, run
 from tests.support.signals import Bench, item, signal
-
-
-def run(settings: Settings, *arguments: str) -> Result:
-    return CliRunner().invoke(app, [*arguments, "--redis-url", settings.redis_url], env={"COLUMNS": "200"})
-
-
-def rows(result: Result) -> list[dict[str, Any]]:
-    assert result.exit_code == 0, result.output
-    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def test_recall_without_workers_says_so(bench: Bench, settings: Settings, tb: Tellback) -> None:
     signal(tb, bench, [item("A", "a", "helpful")] * 2)
     options = ["-c", "A=0.8", "-c", "B=0.9", "--bank", "b", "--wait", "0"]
     done = run(settings, "recall", "a", *options, "--json")
-    assert [(row["fact_id"], row["scope"], row["degraded"]) for row in rows(done)] == [
+    assert [(row["fact_id"], row["scope"], row["degraded"]) for row in rows_of(done)] == [
         ("A", "global", True),
         ("B", "neutral", True),
     ]
     assert "no worker answered" in done.stderr
-    assert [row["fact_id"] for row in rows(run(settings, "recall", "a", *options, "--no-boost", "--json"))] == [
+    assert [row["fact_id"] for row in rows_of(run(settings, "recall", "a", *options, "--no-boost", "--json"))] == [
         "B",
         "A",
     ]
@@ -61,22 +50,22 @@ def test_wrong_options_of_recall(database: Any, settings: Settings, option: str,
 def test_banks_and_facts_are_listed(bench: Bench, settings: Settings, tb: Tellback) -> None:
     signal(tb, bench, [item("f", "a"), item("g", "b", "ignored")], bank="one")
     signal(tb, bench, [item("f", "a")], bank="two")
-    listed = {row["bank"]: row for row in rows(run(settings, "bank", "--json"))}
+    listed = {row["bank"]: row for row in rows_of(run(settings, "bank", "--json"))}
     assert {name: row["signal_count"] for name, row in listed.items()} == {"one": 2, "two": 1}
-    [one] = rows(run(settings, "bank", "one", "--json"))
+    [one] = rows_of(run(settings, "bank", "one", "--json"))
     assert (one["clusters"], one["facts"], one["model"]) == (2, 2, "angles")
-    [fact] = rows(run(settings, "bank", "one", "--fact", "g", "--json"))
+    [fact] = rows_of(run(settings, "bank", "one", "--fact", "g", "--json"))
     assert fact["signal_breakdown"]["ignored"] == 1
     shown = run(settings, "bank", "one", "--fact", "g").stdout
     assert "0.4500" in shown
     assert "ignored 1" in shown
     signal(tb, bench, [item("f", "a", context="a remark")], bank="two")
-    newest = rows(run(settings, "bank", "two", "--last", "5", "--json"))
+    newest = rows_of(run(settings, "bank", "two", "--last", "5", "--json"))
     assert [(row["fact_id"], row["query"], row.get("context")) for row in newest] == [
         ("f", "a", None),
         ("f", "a", "a remark"),
     ]
-    assert len(rows(run(settings, "bank", "two", "--last", "1", "--json"))) == 1
+    assert len(rows_of(run(settings, "bank", "two", "--last", "1", "--json"))) == 1
     assert "a remark" in run(settings, "bank", "two", "--last", "5").stdout
     assert run(settings, "bank", "--fact", "f").exit_code == 2
     missing = run(settings, "bank", "three")
@@ -93,4 +82,4 @@ def test_names_cannot_steer_the_terminal(bench: Bench, settings: Settings, tb: T
         assert done.exit_code == 0, done.output
         assert "evil" in done.stdout
         assert not {"\x1b", "\x07", "\x9b", "\r", "\u202e"} & set(done.stdout)
-    assert rows(run(settings, "bank", "--json"))[0]["bank"] == evil, "JSON says what it is"
+    assert rows_of(run(settings, "bank", "--json"))[0]["bank"] == evil, "JSON says what it is"

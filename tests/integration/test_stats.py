@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from tellback import FeedbackProviderConfig, FeedbackTrigger, Tellback
-from tellback.cli.app import app
 from tellback.guidance.summary import count_history
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.guidance_stats import read_stats
 from tellback.state.keys import FAMILIES, Layout, guidestats_of
 from tests.support import providers
+from tests.support.cli import run
 from tests.support.hooks import context_of, run_hook, tool_event
 from tests.support.measures import CALLS, call, counted, play, script, times
 from tests.support.workers import StartWorkers
@@ -33,13 +32,8 @@ def worker_settings(settings: Settings) -> Settings:
     return Settings(redis_url=settings.redis_url, providers=providers.SETTING, provider_timeout=0.05)
 
 
-def run(settings: Settings, *arguments: str, columns: int = 200) -> Result:
-    given = ["stats", *arguments, "--redis-url", settings.redis_url]
-    return CliRunner().invoke(app, given, env={"COLUMNS": str(columns)})
-
-
 def answer(settings: Settings, *arguments: str) -> dict[str, Any]:
-    done = run(settings, *arguments, "--json")
+    done = run(settings, "stats", *arguments, "--json")
     assert done.exit_code == 0, done.output
     (line,) = done.stdout.splitlines()
     return dict(json.loads(line))
@@ -169,7 +163,7 @@ def test_a_provider_that_fails_is_shown_with_its_failures(
             each["provider"]: (each["fires"], each["failures"], each["timeouts"], each["disabled"]) for each in found
         }
         assert counts == expected
-    page = run(settings).stdout
+    page = run(settings, "stats").stdout
     assert "Feedback providers" in page
     assert "Hangs" in page
 
@@ -190,8 +184,8 @@ def test_days_are_kept_apart_added_up_and_left_out(
     assert found["since"] == now - 34 * DAY_MS
     assert answer(settings, "--days", "2")["summary"]["totals"]["calls"] == 10 + CALLS
     assert [day["totals"]["calls"] for day in answer(settings, "--days", "1")["by_day"]] == [CALLS]
-    assert "Tool calls by day" in run(settings).stdout
-    assert "Tool calls by day" not in run(settings, "--days", "1").stdout
+    assert "Tool calls by day" in run(settings, "stats").stdout
+    assert "Tool calls by day" not in run(settings, "stats", "--days", "1").stdout
 
 
 def test_a_bucket_lives_35_days_from_its_first_count_and_no_longer(
@@ -262,7 +256,7 @@ def test_names_come_back_as_they_were_and_reach_no_terminal_as_commands(
         prompt.tool_invoked(name)
     consume()
     assert {tool["tool"] for tool in answer(settings)["summary"]["tools"]} == set(names)
-    page = run(settings).stdout
+    page = run(settings, "stats").stdout
     assert "\x1b" not in page
     assert "[bold]x[/]" in page
     assert "übersetzen" in page
@@ -279,15 +273,15 @@ def test_a_session_is_counted_from_its_history_as_it_was_counted_when_it_came(
     consume()
     found = answer(settings, "--session", "s")
     assert (found["session"], found["summary"]["totals"]["calls"]) == ("s", 2 * CALLS)
-    assert "history" in run(settings, "--session", "s").stdout
-    nothing = run(settings, "--session", "nobody")
+    assert "history" in run(settings, "stats", "--session", "s").stdout
+    nothing = run(settings, "stats", "--session", "nobody")
     assert (nothing.exit_code, nothing.stdout) == (0, "Session nobody: no tool calls in its history.\n")
 
 
 @pytest.mark.parametrize("arguments", [(), ("--plot", "-")])
 def test_before_anything_is_counted_it_says_so(settings: Settings, layout: Layout, arguments: tuple[str, ...]) -> None:
     assert layout
-    done = run(settings, *arguments)
+    done = run(settings, "stats", *arguments)
     assert done.exit_code == 0
     assert done.stdout.startswith("Team default: no tool calls yet.")
     found = answer(settings)
@@ -298,17 +292,17 @@ def test_the_page_shows_every_measure(tb: Tellback, settings: Settings, consume:
     play(tb, "s").feedback()
     consume()
     tb.prompt("s", "p")
-    page = run(settings).stdout
+    page = run(settings, "stats").stdout
     for words in ("search", "rate_limited 1", "50%", "alternative", "StaticFeedback", "Cooling down", "1 at 3"):
         assert words in page
-    narrow = run(settings, columns=60)
+    narrow = run(settings, "stats", columns=60)
     assert narrow.exit_code == 0
 
 
 def test_bars_in_the_terminal(tb: Tellback, settings: Settings, consume: Callable[[], None]) -> None:
     play(tb, "s")
     consume()
-    page = run(settings, "--plot", "-").stdout
+    page = run(settings, "stats", "--plot", "-").stdout
     for title in ("Tool calls by day", "Tool calls by tool", "Suggestions"):
         assert title in page
     (search,) = [line for line in page.splitlines() if line.startswith("search")]
@@ -325,7 +319,7 @@ def test_a_picture(
     consume()
     for arguments in ((), ("--session", "s"), ("--session", "nobody")):
         path = tmp_path / name
-        done = run(settings, *arguments, "--plot", str(path))
+        done = run(settings, "stats", *arguments, "--plot", str(path))
         assert (done.exit_code, done.stdout) == (0, ""), done.output
         assert path.read_bytes().startswith(begins)
         path.unlink()
@@ -334,7 +328,7 @@ def test_a_picture(
 @pytest.mark.parametrize("name", ["a.gif", "a", "png"])
 def test_a_picture_of_another_kind_is_refused(settings: Settings, layout: Layout, name: str) -> None:
     assert layout
-    done = run(settings, "--plot", name)
+    done = run(settings, "stats", "--plot", name)
     assert done.exit_code == 2
     assert ".png, .svg, .pdf" in done.stderr
 
@@ -346,7 +340,7 @@ def test_a_picture_without_matplotlib_names_what_is_missing(
 
     assert layout
     monkeypatch.setitem(sys.modules, "tellback.cli.plots", None)
-    done = run(settings, "--plot", str(tmp_path / "a.png"))
+    done = run(settings, "stats", "--plot", str(tmp_path / "a.png"))
     assert done.exit_code == 2
     assert "pip install 'tellback[plot]'" in done.stderr
 
@@ -354,7 +348,7 @@ def test_a_picture_without_matplotlib_names_what_is_missing(
 def test_a_picture_where_nothing_may_be_written_is_one_line(settings: Settings, layout: Layout, tmp_path: Path) -> None:
     assert layout
     (tmp_path / "file").write_text("")
-    done = run(settings, "--plot", str(tmp_path / "file" / "a.png"))
+    done = run(settings, "stats", "--plot", str(tmp_path / "file" / "a.png"))
     assert done.exit_code == 2
     assert len(done.stderr.splitlines()) == 1
 

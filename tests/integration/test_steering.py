@@ -8,14 +8,13 @@ import subprocess
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from tellback import CommandRecord, InvalidInput, NotFound, Settings, Tellback
-from tellback.cli.app import app
 from tellback.commands.record import CommandAttempt, record_without_run
 from tellback.state.audit import AuditLog, system_user
 from tellback.state.jobs import JobClaimant, JobLease, Jobs
 from tellback.state.keys import Layout
+from tests.support.cli import printed, rows
 from tests.support.commands import TOOL
 from tests.support.jobs import AUTHOR, CommandQueue
 
@@ -29,16 +28,6 @@ def layout(tb: Tellback) -> Layout:
 def session(layout: Layout) -> str:
     """A session of the first shard, where `queue` puts commands."""
     return next(f"s{n}" for n in range(99) if layout.of(f"s{n}").index == 0)
-
-
-def tool(settings: Settings, *arguments: str, code: int = 0) -> str:
-    done = CliRunner().invoke(app, [*arguments, "--redis-url", settings.redis_url], env={"COLUMNS": "250"})
-    assert done.exit_code == code, done.output
-    return done.output
-
-
-def rows(settings: Settings, *arguments: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in tool(settings, *arguments, "--json").splitlines()]
 
 
 def leased(jobs: Jobs) -> JobLease:
@@ -74,7 +63,7 @@ def test_unfinished_commands_are_listed_wherever_they_are(
     assert (found[0]["host"], found[0]["worker"], found[0]["command"]) == ("alpha", "w@alpha", "make -j4")
     assert all(row["since"] > 1_700_000_000_000 for row in found)
     assert [row["command_id"] for row in rows(settings, "ps", "--session", "elsewhere")] == [waiting.command_id]
-    table = tool(settings, "records", session)
+    table = printed(settings, "records", session)
     assert "running" in table
     assert "alpha" in table
     assert "queued" in table
@@ -87,19 +76,19 @@ def test_a_command_is_cancelled_by_its_id_and_the_log_says_by_whom(
     queue.put(session, "queued")
     waiting = tb.submit(["true"], session=session)
     tb.flush()
-    tool(settings, "cancel", "queued", "--why", "wrong  branch\nagain", "--by", "alice")
-    tool(settings, "cancel", waiting.command_id)
+    printed(settings, "cancel", "queued", "--why", "wrong  branch\nagain", "--by", "alice")
+    printed(settings, "cancel", waiting.command_id)
     first, second = tb.records(session)
     assert (first.command_id, first.error) == ("queued", "cancelled before it started by alice: wrong branch again")
     assert second == waiting.wait(timeout=0)
     assert second.error == f"cancelled before it started by {system_user()}"
-    assert tool(settings, "ps") == "Unfinished commands: none\n", "although its submission still waits"
+    assert printed(settings, "ps") == "Unfinished commands: none\n", "although its submission still waits"
     assert not waiting.cancel()
     mine, other = rows(settings, "audit", "--session", session)
     assert (mine["act"], mine["target"], mine["by"]) == ("cancel", "queued", "alice")
     assert mine["reason"] == "wrong branch again"
     assert "@" in other["by"], "user@host"
-    assert "no unfinished command" in tool(settings, "cancel", "queued", code=1)
+    assert "no unfinished command" in printed(settings, "cancel", "queued", code=1)
 
 
 def test_a_name_that_is_not_unicode_is_no_obstacle(tb: Tellback, session: str) -> None:
@@ -121,7 +110,7 @@ def test_a_whole_session_is_cancelled(
     assert {row["command_id"] for row in rows(settings, "cancel", "--session", session)} == {"runs", "waits"}
     assert jobs.stop_requested(lease, 0.01) == f"cancelled by {system_user()}"
     assert [row["session"] for row in rows(settings, "ps")] == [session, "elsewhere"], "the running one stops by itself"
-    tool(settings, "cancel", code=2)
+    printed(settings, "cancel", code=2)
 
 
 def test_a_waived_failure_no_longer_refuses_and_everything_says_so(
@@ -129,18 +118,18 @@ def test_a_waived_failure_no_longer_refuses_and_everything_says_so(
 ) -> None:
     """The record, the verdict, the history and the audit log name who and why."""
     failed(jobs, queue, session)
-    refused = tool(settings, "gate", session, code=1)
+    refused = printed(settings, "gate", session, code=1)
     assert "no linked retry" in refused
     assert "tellback waive ID --why TEXT" in refused, "to be pasted, but for two words"
-    said = tool(settings, "waive", "bad", "--why", "flaky password=hunter22x", "--by", "alice")
+    said = printed(settings, "waive", "bad", "--why", "flaky password=hunter22x", "--by", "alice")
     assert "hunter22x" not in said
     (record,) = tb.records(session)
     assert record.waiver is not None
     assert record.waiver.by == "alice"
     assert record.exit_code is None, "what happened stays"
-    assert f"waived by alice: {record.waiver.reason}" in tool(settings, "gate", session)
-    assert "waived by alice" in tool(settings, "records", session)
-    assert tool(settings, "records", session, "--failed").startswith("Unresolved of")
+    assert f"waived by alice: {record.waiver.reason}" in printed(settings, "gate", session)
+    assert "waived by alice" in printed(settings, "records", session)
+    assert printed(settings, "records", session, "--failed").startswith("Unresolved of")
     assert [entry["kind"] for entry in tb.history(session)] == ["command", "waiver"]
     (entry,) = AuditLog(tb.context.database, tb.context.layout).newest(10)
     assert (entry.act, entry.target, entry.by, entry.session) == ("waive", "bad", "alice", session)
@@ -150,7 +139,7 @@ def test_a_command_that_was_refused_is_waived_by_its_id(
     tb: Tellback, settings: Settings, queue: CommandQueue, session: str
 ) -> None:
     queue.put(session, "refused", refusal="no such program")
-    assert "refused" in tool(settings, "waive", "refused", "--why", "not needed here")
+    assert "refused" in printed(settings, "waive", "refused", "--why", "not needed here")
     (record,) = tb.records(session)
     assert record.waiver is not None
 
@@ -167,8 +156,10 @@ def test_what_cannot_be_waived(tb: Tellback, settings: Settings, jobs: Jobs, que
         tb.waive(session, "other", reason="why not")
     with pytest.raises(InvalidInput, match="needs a reason"):
         tb.waive(session, "bad", reason=" ")
-    assert "no command other" in tool(settings, "waive", "other", "--why", "x", code=1)
-    assert "keeps no record of command bad" in tool(settings, "waive", "bad", "--session", "s9", "--why", "x", code=1)
+    assert "no command other" in printed(settings, "waive", "other", "--why", "x", code=1)
+    assert "keeps no record of command bad" in printed(
+        settings, "waive", "bad", "--session", "s9", "--why", "x", code=1
+    )
     assert AuditLog(tb.context.database, tb.context.layout).newest(10) == []
 
 
@@ -186,11 +177,11 @@ def test_records_of_all_sessions_are_listed_by_their_start(
     listed = [(row["session"], row["command_id"]) for row in rows(settings, "records")]
     assert listed == [(other, "good"), (session, "bad")]
     assert [row["unresolved"] for row in rows(settings, "records", "--failed")] == [["bad"]]
-    shown = tool(settings, "records", "--failed")
+    shown = printed(settings, "records", "--failed")
     assert session in shown
     assert "good" not in shown
     assert "→" not in shown
-    assert "name a session" in tool(settings, "records", "--follow", code=2)
+    assert "name a session" in printed(settings, "records", "--follow", code=2)
     assert tb.records(session)
 
 
@@ -234,8 +225,8 @@ def test_a_running_command_is_in_the_timeline_and_followed_once(
     queue.put(session, "first", argv=["make", "-j4"])
     lease = leased(jobs)
     queue.put(session, "second", argv=["ls"])  # queued: nothing has happened yet
-    assert "make -j4 on alpha · first" in tool(settings, "history", session)
-    assert "second" not in tool(settings, "history", session)
+    assert "make -j4 on alpha · first" in printed(settings, "history", session)
+    assert "second" not in printed(settings, "history", session)
     assert rows(settings, "history", session) == []
     command = [*TOOL, "history", session, "--follow", "--redis-url", settings.redis_url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:

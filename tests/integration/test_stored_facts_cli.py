@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from tellback import Tellback
 from tellback.cli.app import app
 from tellback.errors import NotFound
 from tellback.settings import Settings
+from tests.support.cli import rows_of, run
 from tests.support.signals import Bench, item, serving, signal
-
-
-def run(settings: Settings, *arguments: str, stdin: bytes | None = None) -> Result:
-    options = [*arguments, "--redis-url", settings.redis_url]
-    return CliRunner().invoke(app, options, input=stdin, env={"COLUMNS": "200"})
-
-
-def rows(result: Result) -> list[dict[str, Any]]:
-    assert result.exit_code == 0, result.output
-    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def test_facts_are_stored_listed_recalled_and_forgotten(settings: Settings, bench: Bench) -> None:
@@ -33,21 +23,21 @@ def test_facts_are_stored_listed_recalled_and_forgotten(settings: Settings, benc
     )  # fmt: skip
     assert run(settings, "bank", "b", "--remember", "far", "--text", "-", stdin=b"x@60").exit_code == 0
     bench.consume()
-    listed = rows(run(settings, "bank", "b", "--remembered", "--json"))
+    listed = rows_of(run(settings, "bank", "b", "--remembered", "--json"))
     assert [(row["fact_id"], row["text"]) for row in listed] == [("far", "x@60"), ("near", "x@10")]
     assert all(row["at"] > 1_600_000_000_000 for row in listed)
-    assert [row["fact_id"] for row in rows(run(settings, "bank", "b", "--remembered", "--limit", "1", "--json"))] == [
-        "far"
-    ]
+    assert [
+        row["fact_id"] for row in rows_of(run(settings, "bank", "b", "--remembered", "--limit", "1", "--json"))
+    ] == ["far"]
     with serving(bench):
-        hits = rows(run(settings, "recall", "x", "--bank", "b", "--wait", "20", "--json"))
+        hits = rows_of(run(settings, "recall", "x", "--bank", "b", "--wait", "20", "--json"))
         table = run(settings, "recall", "x", "--bank", "b", "--wait", "20").stdout
     assert [(row["fact_id"], row["text"]) for row in hits] == [("near", "x@10"), ("far", "x@60")]
     assert "x@10" in table
     forgotten = run(settings, "bank", "b", "--forget", "near")
     assert forgotten.stdout.endswith("once a worker applies the change; its scores stay\n")
     bench.consume()
-    assert [row["fact_id"] for row in rows(run(settings, "bank", "b", "--remembered", "--json"))] == ["far"]
+    assert [row["fact_id"] for row in rows_of(run(settings, "bank", "b", "--remembered", "--json"))] == ["far"]
 
 
 @pytest.mark.parametrize("change", [["--remember", "f", "--text", "x"], ["--forget", "f"]])
@@ -64,8 +54,8 @@ def test_a_change_of_facts_is_kept_while_redis_is_away(tmp_path: Path, change: l
 def test_recall_explores(settings: Settings, bench: Bench, tb: Tellback) -> None:
     signal(tb, bench, [item(f"p{i}", "x") for i in range(2) for _ in range(5)])
     options = ["-c", "p0=0.9", "-c", "p1=0.8", "-c", "new=0.7", "--bank", "b", "--wait", "0", "--limit", "2", "--json"]
-    assert [row["fact_id"] for row in rows(run(settings, "recall", "x", *options))] == ["p0", "p1"]
-    explored = rows(run(settings, "recall", "x", *options, "--exploration", "0.5"))
+    assert [row["fact_id"] for row in rows_of(run(settings, "recall", "x", *options))] == ["p0", "p1"]
+    explored = rows_of(run(settings, "recall", "x", *options, "--exploration", "0.5"))
     assert [(row["fact_id"], row["explored"]) for row in explored] == [("p0", False), ("new", True)]
 
 
@@ -80,7 +70,7 @@ def test_recall_of_stored_facts_without_a_worker_is_an_error(settings: Settings,
 
 def test_a_bank_that_holds_nothing_recalls_nothing(settings: Settings, database: Any) -> None:
     del database
-    assert rows(run(settings, "recall", "x", "--bank", "none", "--json")) == []
+    assert rows_of(run(settings, "recall", "x", "--bank", "none", "--json")) == []
     assert run(settings, "recall", "x", "--bank", "none").stdout == "Stored facts of bank none: none\n"
 
 
@@ -143,22 +133,22 @@ def test_banks_count_the_facts_they_store_also_those_without_a_signal(
     tb.bank("both").remember("g", "x")
     signal(tb, bench, [item("f", "x")], bank="both")
     signal(tb, bench, [item("f", "x")], bank="signalled")
-    counts = {row["bank"]: (row["stored_facts"], row["facts"]) for row in rows(run(settings, "bank", "--json"))}
+    counts = {row["bank"]: (row["stored_facts"], row["facts"]) for row in rows_of(run(settings, "bank", "--json"))}
     assert counts == {"signalled": (0, 1), "both": (2, 1), "held": (1, 0)}
     stats = tb.bank("held").stats()
     assert (stats.model, stats.dimension, stats.threshold, stats.clusters) == ("angles", 52, 0.85, 0)
     assert (stats.signal_count, stats.created_at, stats.average_score, stats.most_useful) == (0, None, 0.5, [])
-    [report] = rows(run(settings, "stats", "--bank", "held", "--json"))
+    [report] = rows_of(run(settings, "stats", "--bank", "held", "--json"))
     assert report["stats"]["stored_facts"] == 1
     assert "Bank held · 0 facts, 1 stored, 0 clusters" in run(settings, "stats", "--bank", "held").stdout
     assert "stored facts" in run(settings, "bank").stdout
-    assert rows(run(settings, "bank", "held", "--prune-candidates", "--json")) == []
+    assert rows_of(run(settings, "bank", "held", "--prune-candidates", "--json")) == []
     for bank in ("held", "both"):
         for fact_id in ("f", "g"):
             tb.bank(bank).forget(fact_id)
     tb.flush()
     bench.consume()
-    left = {row["bank"]: row["stored_facts"] for row in rows(run(settings, "bank", "--json"))}
+    left = {row["bank"]: row["stored_facts"] for row in rows_of(run(settings, "bank", "--json"))}
     assert left == {"signalled": 0, "both": 0}
     with pytest.raises(NotFound, match="no bank 'held'; its first signal or stored fact creates it"):
         tb.bank("held").stats()

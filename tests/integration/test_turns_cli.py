@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import msgspec
 import pytest
@@ -13,19 +12,10 @@ from tellback import RoutingOutcome, Tellback, connect
 from tellback.cli.app import app
 from tellback.settings import Settings
 from tellback.state.steady import observe
+from tests.support.cli import printed, rows
 from tests.support.clocks import ServerClock
 from tests.support.turns import HELLO, delivered_now, fallback_was, opened, overdue, swept, view
 from tests.support.waiting import wait_until
-
-
-def run(settings: Settings, *arguments: str) -> str:
-    done = CliRunner().invoke(app, [*arguments, "--redis-url", settings.redis_url], env={"COLUMNS": "200"})
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
-def rows(settings: Settings, *arguments: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in run(settings, *arguments, "--json").splitlines()]
 
 
 def test_turns_are_listed_with_their_state(tb: Tellback, settings: Settings) -> None:
@@ -42,7 +32,7 @@ def test_turns_are_listed_with_their_state(tb: Tellback, settings: Settings) -> 
     assert row["id"] == late.id
     assert row["overdue"] >= 0
     assert len(rows(settings, "turns", "--limit", "1")) == 1
-    table = run(settings, "turns")
+    table = printed(settings, "turns")
     assert "responded" in table
     assert waits.id in table
 
@@ -70,7 +60,7 @@ def test_the_outbox_is_listed_by_channel_or_whole(tb: Tellback, settings: Settin
     for delivery in tb.outbox("chat"):
         delivery.settle(RoutingOutcome(attempted=True, ambiguous=True))
     assert [row["status"] for row in rows(settings, "outbox", "chat")] == ["ambiguous"]
-    assert "ambiguous" in run(settings, "outbox")
+    assert "ambiguous" in printed(settings, "outbox")
 
 
 def test_no_delivery_is_ready_before_it_is_written(tb: Tellback, settings: Settings, clock: ServerClock) -> None:
@@ -85,7 +75,7 @@ def test_no_delivery_is_ready_before_it_is_written(tb: Tellback, settings: Setti
 @pytest.mark.parametrize("command", ["turns", "outbox"])
 def test_an_empty_listing_says_so(tb: Tellback, settings: Settings, command: str) -> None:
     del tb
-    assert "none" in run(settings, command)
+    assert "none" in printed(settings, command)
     assert rows(settings, command) == []
 
 
@@ -103,7 +93,7 @@ def test_late_answers_are_listed_with_what_became_of_them(tb: Tellback, settings
     assert 90 <= found[late.id]["late"] < 200
     assert json.loads(found[late.id]["late_outcome"])["sent_text"] is True
     assert len(rows(settings, "turns", "--late", "--limit", "1")) == 1
-    table = run(settings, "turns", "--late")
+    table = printed(settings, "turns", "--late")
     assert "dropped" in table
     assert never.id not in table
 
@@ -124,7 +114,7 @@ def test_what_did_not_surely_arrive_is_listed(tb: Tellback, settings: Settings) 
         (unknown.id, "ambiguous", "no reply in 10 s"),
     }
     assert rows(settings, "outbox", "mail", "--undelivered") == []
-    assert "blocked by the user" in run(settings, "outbox", "chat", "--undelivered")
+    assert "blocked by the user" in printed(settings, "outbox", "chat", "--undelivered")
 
 
 def test_the_history_shows_the_whole_turn(tb: Tellback, settings: Settings) -> None:
@@ -158,7 +148,7 @@ def test_the_history_shows_the_whole_turn(tb: Tellback, settings: Settings) -> N
     assert [entry["at"] for entry in story] == sorted(entry["at"] for entry in story)
     assert (story[0]["text"], story[2]["error"], story[4]["text"]) == ("a question", "HTTP 500", "hello")
     assert [entry.get("sent") for entry in story] == [None, None, "fallback", "fallback", None, "late", "late"]
-    table = run(settings, "history", "c1")
+    table = printed(settings, "history", "c1")
     assert "ambiguous · sent: late · error: no reply in 10 s · attempt: 1" in table
     assert "opened · text: a question" in table
 
@@ -167,7 +157,7 @@ def test_one_turn_is_shown_whole(tb: Tellback, settings: Settings) -> None:
     """Its text, times, state, and what happened to it; other turns of its session are left out."""
     turn, other = opened(tb, text="where is my order?"), opened(tb)
     other.respond(HELLO)
-    page = run(settings, "turns", "show", turn.id)
+    page = printed(settings, "turns", "show", turn.id)
     assert "where is my order?" in page
     assert "History" in page
     turn.respond(HELLO)
@@ -176,7 +166,7 @@ def test_one_turn_is_shown_whole(tb: Tellback, settings: Settings) -> None:
     assert {entry["turn"] for entry in whole["history"]} == {turn.id}
     for delivery in tb.outbox("chat"):
         delivery.settle(RoutingOutcome(attempted=True, sent_text=True, error="quota at 90 %"))
-    settled = run(settings, "turns", "show", turn.id)
+    settled = printed(settings, "turns", "show", turn.id)
     assert "attempted, sent text, error: quota at 90 %" in settled
     assert '{"' not in settled, "no JSON for people"
     missing = CliRunner().invoke(app, ["turns", "show", "t0-nothing", "--redis-url", settings.redis_url])
