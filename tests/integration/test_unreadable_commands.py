@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tellback import Tellback
@@ -9,7 +11,6 @@ from tellback.contracts.commands import CommandRecord
 from tellback.doctor.backlog import check_running
 from tellback.errors import NotFound
 from tellback.names import host_queue
-from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.job_losses import AbsentHosts
 from tellback.state.jobs import POSTPONE_MS, Jobs
@@ -22,26 +23,28 @@ from tellback_workers.sweep_jobs import sweep_jobs
 from tests.support.jobs import CommandQueue, take, taken
 from tests.support.unreadable import newer, of_another_type, session_of
 
+Sweep = Callable[[], None]
+
 
 def newly_queued(database: Database, shard: Shard, command_id: str) -> None:
     key = shard.key("job", command_id)
     database.command("HSET", key, "spec", newer(database.command("HGET", key, "spec")))
 
 
-def sweep(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeping, "WATCH", 0.0)  # a loss is decided at first sight
-    runtime = Runtime(settings)
-    sweep_jobs(runtime, runtime.layout("default"))
+@pytest.fixture
+def sweep(runtime: Runtime, layout: Layout, monkeypatch: pytest.MonkeyPatch) -> Sweep:
+    """Sweeps lost commands, each of which is decided at first sight."""
+    monkeypatch.setattr(sweeping, "WATCH", 0.0)
+    return lambda: sweep_jobs(runtime, layout)
 
 
 def test_a_lost_command_that_cannot_be_read_keeps_no_other_from_its_record(
     database: Database,
     layout: Layout,
-    settings: Settings,
     jobs: Jobs,
     queue: CommandQueue,
     shard: Shard,
-    monkeypatch: pytest.MonkeyPatch,
+    sweep: Sweep,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It is postponed, logged, and recorded by a release that can read it."""
@@ -54,25 +57,19 @@ def test_a_lost_command_that_cannot_be_read_keeps_no_other_from_its_record(
     newly_queued(database, shard, "b")
     for name in ("a", "b", "c"):
         database.command("ZADD", shard.key("running"), "XX", 1, name)
-    sweep(settings, monkeypatch)
+    sweep()
     assert sorted(record.command_id for record in Records(database, layout).last(session)) == ["a", "c"]
     assert "job.unreadable command_id='b'" in caplog.text
     left = float(database.command("ZSCORE", shard.key("running"), "b")) - database.now_ms()
     assert POSTPONE_MS / 2 < left <= POSTPONE_MS
     database.command("HSET", key, "spec", known)
     database.command("ZADD", shard.key("running"), "XX", 1, "b")
-    sweep(settings, monkeypatch)
+    sweep()
     assert sorted(record.command_id for record in Records(database, layout).last(session)) == ["a", "b", "c"]
 
 
 def test_a_lost_command_that_nobody_can_read_ends_in_a_record_after_an_hour(
-    database: Database,
-    layout: Layout,
-    settings: Settings,
-    jobs: Jobs,
-    queue: CommandQueue,
-    shard: Shard,
-    monkeypatch: pytest.MonkeyPatch,
+    database: Database, layout: Layout, jobs: Jobs, queue: CommandQueue, shard: Shard, sweep: Sweep
 ) -> None:
     """Until then, workers of a newer release may record its loss."""
     session = session_of(layout)
@@ -88,8 +85,8 @@ def test_a_lost_command_that_nobody_can_read_ends_in_a_record_after_an_hour(
             database.command("ZADD", shard.key("running"), "XX", 1, name)
             if minutes:
                 database.command("HINCRBY", shard.key("job", name), "overdue", -60_000 * minutes)
-        sweep(settings, monkeypatch)
-        sweep(settings, monkeypatch)  # a command that waits is postponed, and one that has ended is not running
+        sweep()
+        sweep()  # a command that waits is postponed, and one that has ended is not running
         records = {record.command_id: record for record in Records(database, layout).last(session)}
         assert set(records) == ended
     assert records["newer"].command == ["true"]
@@ -102,13 +99,7 @@ def test_a_lost_command_that_nobody_can_read_ends_in_a_record_after_an_hour(
 
 
 def test_the_doctor_names_lost_commands_that_cannot_be_read_and_none_of_a_newer_worker(
-    database: Database,
-    layout: Layout,
-    settings: Settings,
-    jobs: Jobs,
-    queue: CommandQueue,
-    shard: Shard,
-    monkeypatch: pytest.MonkeyPatch,
+    database: Database, layout: Layout, jobs: Jobs, queue: CommandQueue, shard: Shard, sweep: Sweep
 ) -> None:
     names = ("sound", "newer", "damaged", "odd", "ownerless")
     for name in names:
@@ -120,7 +111,7 @@ def test_the_doctor_names_lost_commands_that_cannot_be_read_and_none_of_a_newer_
     database.command("HDEL", shard.key("job", "ownerless"), "session")
     for name in names:
         database.command("ZADD", shard.key("running"), "XX", database.now_ms() + 60_000 if name == "newer" else 1, name)
-    sweep(settings, monkeypatch)
+    sweep()
     finding = check_running(database, layout)
     assert finding.state == "wrong"
     assert finding.found.startswith("3 leased commands cannot be read")
@@ -132,13 +123,7 @@ def test_the_doctor_names_lost_commands_that_cannot_be_read_and_none_of_a_newer_
 
 
 def test_a_lost_command_whose_record_cannot_be_stored_keeps_no_other_from_its_own(
-    database: Database,
-    layout: Layout,
-    settings: Settings,
-    jobs: Jobs,
-    queue: CommandQueue,
-    shard: Shard,
-    monkeypatch: pytest.MonkeyPatch,
+    database: Database, layout: Layout, jobs: Jobs, queue: CommandQueue, shard: Shard, sweep: Sweep
 ) -> None:
     spoilt, sound = [name for name in map(str, range(100)) if layout.of(name).index == 0][:2]
     for session in (spoilt, sound):
@@ -147,7 +132,7 @@ def test_a_lost_command_whose_record_cannot_be_stored_keeps_no_other_from_its_ow
     for place, session in enumerate((spoilt, sound), 1):
         database.command("ZADD", shard.key("running"), "XX", place, f"of-{session}")
     database.command("SET", shard.key("records", spoilt), "no list", "PX", 60_000)
-    sweep(settings, monkeypatch)
+    sweep()
     assert [record.command_id for record in Records(database, layout).last(sound)] == [f"of-{sound}"]
     database.command("DEL", shard.key("records", spoilt))
 
@@ -166,13 +151,7 @@ def test_a_queued_command_that_cannot_be_read_is_passed_over(
 
 
 def test_a_command_whose_key_has_another_type_keeps_no_other_from_a_worker_or_its_record(
-    database: Database,
-    layout: Layout,
-    jobs: Jobs,
-    queue: CommandQueue,
-    shard: Shard,
-    settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
+    database: Database, layout: Layout, jobs: Jobs, queue: CommandQueue, shard: Shard, sweep: Sweep
 ) -> None:
     """It may be queued, running, or of an absent host."""
     session = session_of(layout)
@@ -186,7 +165,7 @@ def test_a_command_whose_key_has_another_type_keeps_no_other_from_a_worker_or_it
         of_another_type(database, shard.key("job", id_))
     for id_ in ("running", "lost"):
         database.command("ZADD", shard.key("running"), "XX", 1, id_)
-    sweep(settings, monkeypatch)
+    sweep()
     assert [record.command_id for record in Records(database, layout).last(session)] == ["lost"]
     assert AbsentHosts(database, layout).abandon(0) == {"gone": ["abandoned"]}
     database.command("DEL", *(shard.key("job", id_) for id_ in ("queued", "running", "absent")))
