@@ -34,5 +34,5 @@ def test_processes_have_a_copy_each_and_threads_share_one(
     )
     assert celery_signals.copies_of(ready) == expected
     with capture_logs() as logs:
-        celery_signals._ready(ready)
+        celery_signals._warn_of_copies(ready)
     assert [entry["copies"] for entry in logs] == ([expected] if expected > 1 else [])

@@ -43,7 +43,7 @@ def _forbid_dumps(**_: object) -> None:
 
 @signals.worker_init.connect
 @signals.worker_process_init.connect
-def _freeze(**_: object) -> None:
+def _freeze_objects(**_: object) -> None:
     # Inherited objects live as long as the process, so the collector need not scan them again and again. In the main
     # process, before it forks: a scan writes to each object, and so copies the pages that its pool's processes share;
     # visits of many teams made it take 22 MB.
@@ -56,7 +56,7 @@ def _die_with_worker(**_: object) -> None:
     # there, so nothing ended a child that was forked as the worker died and that hung. The solo pool sends this signal
     # from the main process, whose parent is a shell that may exit.
     if current_process().name != "MainProcess":
-        die_with_parent(_main[-1])
+        die_with_parent(_worker_pid[-1])
 
 
 @signals.worker_process_shutdown.connect
@@ -66,17 +66,17 @@ def _export_spans(**_: object) -> None:
         tracing.close()
 
 
-_flag: Final = mmap.mmap(-1, 1)  # made at import, before the pool forks
+_stopping: Final = mmap.mmap(-1, 1)  # made at import, before the pool forks
 
 
 @signals.worker_shutting_down.connect
-def _begin(**_: object) -> None:
-    _flag[0] = 1
+def _note_shutdown(**_: object) -> None:
+    _stopping[0] = 1
 
 
 def shutting_down() -> bool:
     """Return True once the worker was asked to stop; pool children see it too."""
-    return _flag[0] != 0
+    return _stopping[0] != 0
 
 
 _logger = structlog.get_logger("tellback.models")
@@ -95,7 +95,7 @@ def copies_of(consumer: Any) -> int:
 
 
 @signals.worker_ready.connect
-def _ready(sender: Any, **_: object) -> None:
+def _warn_of_copies(sender: Any, **_: object) -> None:
     log_unknown_variables()  # not earlier, since Celery sets up the log after it has checked the settings
     expected = copies_of(sender)
     if expected > 1:  # rarely intended: each copy takes MODEL_MB of memory
@@ -116,7 +116,7 @@ def _check_places(settings: Settings) -> None:
 
 
 @signals.celeryd_init.connect
-def _check(**_: object) -> None:
+def _check_settings(**_: object) -> None:
     with exiting_on_wrong_settings():
         settings = load()
         _check_places(settings)
@@ -125,31 +125,31 @@ def _check(**_: object) -> None:
         pipeline_of(settings, custom=True)
 
 
-_main: Final[list[int]] = []  # the worker's process id
-_file: Final[list[IO[bytes]]] = []
+_worker_pid: Final[list[int]] = []  # the worker's process id
+_rejections: Final[list[IO[bytes]]] = []
 
 
 def count_rejections() -> int:
     """Return the number of messages rejected since the worker started."""
-    return os.fstat(_file[0].fileno()).st_size if _file else 0
+    return os.fstat(_rejections[0].fileno()).st_size if _rejections else 0
 
 
-def _add(**_: object) -> None:
-    if _file:
-        _file[0].write(b"x")
+def _count_rejection(**_: object) -> None:
+    if _rejections:
+        _rejections[0].write(b"x")
 
 
 @signals.worker_init.connect
-def _open(**_: object) -> None:
-    _main.append(os.getpid())
-    _file.append(TemporaryFile("ab", buffering=0))  # noqa: SIM115 - open until the process ends
-    on_rejected.append(_add)
-    signals.task_rejected.connect(_add)
-    signals.task_unknown.connect(_add)
+def _prepare_worker(**_: object) -> None:
+    _worker_pid.append(os.getpid())
+    _rejections.append(TemporaryFile("ab", buffering=0))  # noqa: SIM115 - open until the process ends
+    on_rejected.append(_count_rejection)
+    signals.task_rejected.connect(_count_rejection)
+    signals.task_unknown.connect(_count_rejection)
 
 
 @signals.task_failure.connect
-def _failed(exception: Any = None, **_: object) -> None:
+def _count_impossible_task(exception: Any = None, **_: object) -> None:
     # The arguments had the right types but named an impossible team or shard, so only the task could reject them.
     if isinstance(exception, InvalidInput):
-        _add()
+        _count_rejection()
