@@ -23,7 +23,7 @@ from benchmarks.peers.environment import PeerMissingError, environment
 from benchmarks.rows.evaluation_cost import EvaluationBench
 from benchmarks.rows.tool_events import counts_of
 from benchmarks.system import BenchmarkSystem, wait
-from tellback import DeadlineFeedback, FeedbackProviderConfig, FeedbackTrigger, StaticFeedback, connect
+from tellback import DeadlineFeedback, FeedbackProviderConfig, FeedbackTrigger, StaticFeedback, Tellback, connect
 from tellback.contracts.guidance import EvaluationBegun, Feedback, ProviderSpec, ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.guidance.evaluation import BatchEffects, apply_event, new_evaluation
@@ -160,21 +160,22 @@ def _plane_cost(system: BenchmarkSystem) -> dict[int, float]:
 def _fires(system: BenchmarkSystem) -> list[int]:
     """Of several threads on one prompt, each run, evaluated by real workers."""
     system.worker("tellback_workers.app", "events", "-E")
-    found: list[int] = []
     with connect(settings=system.settings) as tb:
-        for _ in range(RUNS):
-            prompt = tb.prompt(f"s-{time.time_ns()}", "p", feedback_providers=_configs()[1:])
+        return [_fires_of_threads(tb) for _ in range(RUNS)]
 
-            def work() -> None:
-                for number in range(CALLS):
-                    prompt.tool_invoked("search", params={"page": number}, result="found")  # noqa: B023 - it ends before the next
 
-            threads = [threading.Thread(target=work) for _ in range(THREADS)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            tb.flush()
-            wait(lambda: counts_of(tb, prompt).calls == THREADS * CALLS, 60)  # noqa: B023 - as above
-            found.append(counts_of(tb, prompt).fires)
-    return found
+def _fires_of_threads(tb: Tellback) -> int:
+    prompt = tb.prompt(f"s-{time.time_ns()}", "p", feedback_providers=_configs()[1:])
+
+    def work() -> None:
+        for number in range(CALLS):
+            prompt.tool_invoked("search", params={"page": number}, result="found")
+
+    threads = [threading.Thread(target=work) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    tb.flush()
+    wait(lambda: counts_of(tb, prompt).calls == THREADS * CALLS, 60)
+    return counts_of(tb, prompt).fires

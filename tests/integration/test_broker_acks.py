@@ -30,7 +30,7 @@ def test_a_message_whose_acknowledgement_fails_takes_no_place(
         with app.connection(link.url) as held:
             connection: Any = held  # kombu's stubs know only what all transports share
             channel = connection.default_channel
-            channel.basic_qos(0, HELD, False)  # noqa: FBT003 - kombu's signature
+            channel.basic_qos(prefetch_count=HELD)
             messages = [channel.basic_get("scratch") for _ in range(HELD)]
             assert not channel.qos.can_consume()
             link.losing = True

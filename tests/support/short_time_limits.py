@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from tellback_workers.app import app as app  # noqa: PLC0414 - `celery -A` finds it here
+from tellback_workers.app import app  # which `celery -A` finds here
 
 LIMITS = "TELLBACK_TEST_LIMITS"
 

@@ -12,7 +12,9 @@ from typing import Any, cast
 
 from tellback.commands.runner import CommandResult, ExecutionSpec, run
 from tellback_workers import jobs
-from tellback_workers.app import app as app  # noqa: PLC0414 - `celery -A` finds it here
+from tellback_workers.app import app
+
+__all__ = ["STOPPED", "app"]  # `celery -A` finds the app here
 
 STOPPED = "TELLBACK_TEST_STOPPED"
 
