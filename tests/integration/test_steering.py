@@ -11,7 +11,7 @@ import pytest
 
 from tellback import CommandRecord, InvalidInput, NotFound, Settings, Tellback
 from tellback.commands.record import CommandAttempt, record_without_run
-from tellback.state.audit import AuditLog, system_user
+from tellback.state.audit import newest_actions, system_user
 from tellback.state.jobs import JobClaimant, JobLease, Jobs
 from tellback.state.keys import Layout
 from tests.support.cli import printed, rows
@@ -131,7 +131,7 @@ def test_a_waived_failure_no_longer_refuses_and_everything_says_so(
     assert "waived by alice" in printed(settings, "records", session)
     assert printed(settings, "records", session, "--failed").startswith("Unresolved of")
     assert [entry["kind"] for entry in tb.history(session)] == ["command", "waiver"]
-    (entry,) = AuditLog(tb.context.database, tb.context.layout).newest(10)
+    (entry,) = newest_actions(tb.context.database, tb.context.layout, 10)
     assert (entry.act, entry.target, entry.by, entry.session) == ("waive", "bad", "alice", session)
 
 
@@ -160,7 +160,7 @@ def test_what_cannot_be_waived(tb: Tellback, settings: Settings, jobs: Jobs, que
     assert "keeps no record of command bad" in printed(
         settings, "waive", "bad", "--session", "s9", "--why", "x", code=1
     )
-    assert AuditLog(tb.context.database, tb.context.layout).newest(10) == []
+    assert newest_actions(tb.context.database, tb.context.layout, 10) == []
 
 
 def test_records_of_all_sessions_are_listed_by_their_start(
@@ -198,7 +198,7 @@ def test_a_cancellation_that_does_nothing_is_not_logged(
     lease = leased(jobs)
     assert jobs.finish(lease, record_without_run(lease.submitted, "timed out"))
     assert jobs.cancel(lease.submitted, AUTHOR)[0] == "done"
-    assert AuditLog(tb.context.database, tb.context.layout).newest(10) == []
+    assert newest_actions(tb.context.database, tb.context.layout, 10) == []
 
 
 def test_a_session_is_followed_live(tb: Tellback, settings: Settings) -> None:

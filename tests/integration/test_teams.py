@@ -21,7 +21,7 @@ from tellback import Settings, SignalItem, Tellback, connect
 from tellback.cli.app import app
 from tellback.errors import InvalidInput, NotFound, Unavailable
 from tellback.names import Family
-from tellback.state.audit import AuditLog, system_user
+from tellback.state.audit import newest_actions, system_user
 from tellback.state.database import Database
 from tellback.state.keys import FLEET, Layout, stream_of
 from tellback.state.limits import LimitStore, TeamLimits
@@ -344,14 +344,14 @@ def test_a_limit_whose_reply_was_lost_is_set_and_audited_once(
         monkeypatch.setattr(store, "_stored", stored)  # it is called just before
         assert store.change(open_turns=value).open_turns == value
         assert link.lost == 1
-    assert [entry.act for entry in AuditLog(database, layout).newest(10)] == ["limit", "limit", "limit"]
+    assert [entry.act for entry in newest_actions(database, layout, 10)] == ["limit", "limit", "limit"]
 
 
 def test_the_audit_log_says_who_limited_suspended_and_resumed_a_team(settings: Settings, tb: Tellback) -> None:
     assert run(settings, "limit", "default", "--open-turns", "7", "--by", "ann", "--why", "too many")[0] == 0
     assert run(settings, "suspend", "default", "--by", "ben")[0] == 0
     assert run(settings, "resume", "default")[0] == 0
-    entries = AuditLog(tb.context.database, tb.context.layout).newest(10)
+    entries = newest_actions(tb.context.database, tb.context.layout, 10)
     assert [(entry.act, entry.target, entry.reason) for entry in entries] == [
         ("limit", "open_turns=7", "too many"),
         ("suspend", "suspended=True", ""),
@@ -375,7 +375,7 @@ def test_operators_who_change_limits_at_once_undo_nothing(settings: Settings, da
     assert store.read() == TeamLimits(events_per_second=30, intake_bytes=30, open_turns=30)
     shards = [database.command("HGET", shard.key("limits"), "team") for shard in tb.context.layout.all]
     assert len(set(shards)) == 1, "all shards have the last word"
-    assert len(AuditLog(database, tb.context.layout).newest(1_000)) == 90
+    assert len(newest_actions(database, tb.context.layout, 1_000)) == 90
 
 
 @pytest.mark.parametrize("values", [{"sessions": 1.5}, {"banks": -1}, {"events_per_second": float("inf")}])
@@ -385,7 +385,7 @@ def test_a_limit_that_could_not_be_read_back_is_refused(tb: Tellback, values: di
     with pytest.raises(InvalidInput, match=next(iter(values))):
         store.change(**values)
     assert store.read() == before
-    assert len(AuditLog(tb.context.database, tb.context.layout).newest(10)) == 1
+    assert len(newest_actions(tb.context.database, tb.context.layout, 10)) == 1
 
 
 def test_a_whole_number_of_events_is_stored_as_it_is_read(tb: Tellback) -> None:

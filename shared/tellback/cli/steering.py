@@ -133,10 +133,10 @@ def audit(
 
     These are cancel, waive, replay and drop, and the limit, suspend and resume of the team.
     """
-    from tellback.state.audit import AuditLog
+    from tellback.state.audit import newest_actions
 
     with listed_team(redis_url, team) as tb:
-        entries = AuditLog(tb.context.database, tb.context.layout).newest(limit, session)
+        entries = newest_actions(tb.context.database, tb.context.layout, limit, session)
         columns = ("at", "act", "target", "session", "by", "reason")
         show_rows(entries, as_json=as_json, columns=columns, spare=("session",), title="Audit log")
 

@@ -86,21 +86,14 @@ def system_user() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-class AuditLog:
-    """The audit log of one team."""
-
-    def __init__(self, database: Database, layout: Layout) -> None:
-        self._db = database
-        self._layout = layout
-
-    def newest(self, limit: int, session: str | None = None) -> list[AuditEntry]:
-        """Return the newest entries of the team, or of one session, oldest first."""
-        shards = self._layout.all if session is None else (self._layout.of(session),)
-        count = limit if session is None else 0  # 0 is the whole list: other sessions share it
-        replies = self._db.pipeline([("LRANGE", shard.key("audit"), -count, -1) for shard in shards])
-        entries = readable("audit entry", (raw for items in replies for raw in items), _decoder.decode)
-        found = [entry for entry in entries if session in (None, entry.session)]
-        return sorted(found, key=lambda entry: entry.at)[-limit:]
-
-
 _decoder: Final = msgspec.json.Decoder(AuditEntry)
+
+
+def newest_actions(database: Database, layout: Layout, limit: int, session: str | None = None) -> list[AuditEntry]:
+    """Return the newest entries of a team's audit log, or of one session, oldest first."""
+    shards = layout.all if session is None else (layout.of(session),)
+    count = limit if session is None else 0  # 0 is the whole list: other sessions share it
+    replies = database.pipeline([("LRANGE", shard.key("audit"), -count, -1) for shard in shards])
+    entries = readable("audit entry", (raw for items in replies for raw in items), _decoder.decode)
+    found = [entry for entry in entries if session in (None, entry.session)]
+    return sorted(found, key=lambda entry: entry.at)[-limit:]

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from tellback.commands.record import LoadedRecords, RecordFile, decode_record
 from tellback.contracts.commands import CommandRecord
 from tellback.errors import InvalidInput, Unavailable
-from tellback.state.audit import AuditEntry, AuditLog
+from tellback.state.audit import AuditEntry, newest_actions
 from tellback.state.database import Database, WrongType
 from tellback.state.keys import Layout
 from tellback.state.records import Records
@@ -56,7 +56,8 @@ class SessionSource:
     def __init__(self, database: Database, layout: Layout, session: str) -> None:
         self.title = f"session {session}"
         self._session = session
-        self._records, self._audit = Records(database, layout), AuditLog(database, layout)
+        self._database, self._layout = database, layout
+        self._records = Records(database, layout)
 
     def run(self, deliver: DeliverRecords, stopped: Event) -> None:
         """Deliver the session's records; once it has begun, it keeps retrying while Redis is unavailable."""
@@ -83,7 +84,7 @@ class SessionSource:
 
     def _last_act(self) -> list[AuditEntry]:
         with suppress(WrongType):  # of the audit log, which costs no other key
-            return self._audit.newest(1)
+            return newest_actions(self._database, self._layout, 1)
         return []
 
 
