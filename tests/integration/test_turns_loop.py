@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 import pytest
 
 from tellback import OutgoingResponse, Tellback
-from tellback.contracts.codec import decode
 from tellback.contracts.turns import RoutingOutcome, TurnFinished
 from tellback.names import Family
 from tellback.state.intake import Intake
@@ -14,7 +15,7 @@ from tellback.state.intake_lease import Fenced, IntakeEntry, Lease
 from tellback.state.turn_view import RoutingReport, TurnAnswer
 from tellback_workers.loops.turns import TurnsLoop
 from tellback_workers.runtime import Runtime
-from tests.support.intake_entries import read_new
+from tests.support import intake_entries
 from tests.support.turns import HELLO, events, fallback_was, opened, overdue, sent, state, store, swept, view
 
 
@@ -25,19 +26,9 @@ def loop(runtime: Runtime) -> TurnsLoop:
 
 def published(tb: Tellback, runtime: Runtime, *given: TurnFinished) -> tuple[Intake, Lease, list[IntakeEntry]]:
     """The events as a consumer reads them: all are of the conversation c1."""
-    for event in given:
-        tb.context.publisher.publish(event)
-    tb.flush()
-    intake = runtime.intake("default")
-    lease = intake.take_lease(tb.context.layout.of_turn("chat", "c1"), Family.TURNS, 5)
-    assert lease is not None
-    return (
-        intake,
-        lease,
-        [
-            IntakeEntry(raw.id, decode(raw.raw or b"", Family.TURNS), raw.deliveries)
-            for raw in read_new(intake, lease, 100)
-        ],
+    publish = tb.context.publisher.publish
+    return runtime.intake("default"), *intake_entries.published(
+        tb, runtime, *(partial(publish, each) for each in given)
     )
 
 
