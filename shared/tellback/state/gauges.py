@@ -16,7 +16,6 @@ from tellback.names import Family
 from tellback.state.database import Command, Database
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.keys import Layout, stream_of
-from tellback.state.outbox import Outbox, OutboxLimits
 from tellback.state.readable import (
     counts_of,
     names_of,
@@ -65,11 +64,17 @@ def command_gauges(database: Database, layout: Layout) -> CommandGauges:
     return CommandGauges(total, silent, _queued(database, layout))
 
 
-def _queued(database: Database, layout: Layout) -> dict[str, int]:
+def _last_used(database: Database, layout: Layout, index: str) -> dict[str, float]:
+    """Return when each name in an index of the shards was last used."""
     used: dict[str, float] = {}
-    for flat in database.pipeline([("ZRANGE", shard.key("pools"), 0, -1, "WITHSCORES") for shard in layout.all]):
-        for name, at in scored_names("pool", flat):
+    for flat in database.pipeline([("ZRANGE", shard.key(index), 0, -1, "WITHSCORES") for shard in layout.all]):
+        for name, at in scored_names(index.removesuffix("s"), flat):
             used[name] = max(at, used.get(name, 0.0))
+    return used
+
+
+def _queued(database: Database, layout: Layout) -> dict[str, int]:
+    used = _last_used(database, layout, "pools")
     pools = sorted(used, key=lambda pool: (pool != ANY_POOL, -used[pool], pool))
     counts = database.pipeline([("ZCARD", shard.key("jobs", pool)) for pool in pools for shard in layout.all])
     found = {ANY: 0}
@@ -184,10 +189,11 @@ class TurnStats:
 
     def channels(self) -> dict[str, ChannelState]:
         """Return the outboxes of the 100 channels used last; all others count as one, `other`."""
-        outbox = Outbox(self._db, self._layout, OutboxLimits(lease_ms=1, attempts=1, retry_ms=1, hold_ms=1))
-        polled, now, ahead = outbox.last_polls(), self._db.now_ms(), skews(self._db, self._layout.all)
+        polled = _last_used(self._db, self._layout, "polled")
+        now, ahead = self._db.now_ms(), skews(self._db, self._layout.all)
         found: dict[str, ChannelState] = {}
-        names = self._newest_channels()
+        used = _last_used(self._db, self._layout, "channels")
+        names = sorted(used, key=lambda channel: (-used[channel], channel))
         for start in range(0, len(names), CHANNELS):  # each page in two round trips; there may be 1,000 a shard
             page = names[start : start + CHANNELS]
             for channel, state in zip(page, self._states(page, now, ahead, polled), strict=True):
@@ -195,18 +201,8 @@ class TurnStats:
                 found[name] = found[name] + state if name in found else state
         return found
 
-    def _newest_channels(self) -> list[str]:
-        replies = self._db.pipeline(
-            [("ZRANGE", shard.key("channels"), 0, -1, "WITHSCORES") for shard in self._layout.all]
-        )
-        used: dict[str, float] = {}
-        for flat in replies:
-            for name, at in scored_names("channel", flat):
-                used[name] = max(at, used.get(name, 0.0))
-        return sorted(used, key=lambda channel: (-used[channel], channel))
-
     def _states(
-        self, channels: Sequence[str], now: int, ahead: Sequence[int], polled: Mapping[str, int]
+        self, channels: Sequence[str], now: int, ahead: Sequence[int], polled: Mapping[str, float]
     ) -> Iterable[ChannelState]:
         indexes = self._read_indexes(channels)
         queues = [queue for index in indexes for queue in index.queues]

@@ -317,13 +317,6 @@ class Outbox:
 
         among_answering(self._db, sorted(self._layout.all, key=lambda shard: shard != own), note)
 
-    def last_polls(self) -> dict[str, int]:
-        """Return when a transport last polled, by channel, in milliseconds; the last seven days."""
-        keys = [shard.key("polled") for shard in self._layout.all]
-        replies = self._db.pipeline([("ZRANGE", key, 0, -1, "WITHSCORES") for key in keys])
-        found = [polled for flat in replies for polled in scored_names("channel", flat)]
-        return {name: int(at) for name, at in sorted(found, key=lambda polled: polled[1])}
-
     def channels(self) -> list[str]:
         """Return channels that had a delivery in the last seven days, at most 1,000 a shard."""
         replies = self._db.pipeline([("ZRANGE", shard.key("channels"), 0, -1) for shard in self._layout.all])
