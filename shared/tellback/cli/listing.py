@@ -31,9 +31,7 @@ _FRAME, _GAP = 3, 2  # characters beside each cell, with and without a frame
 _AGES: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
-def show_table(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, title: str, spare: Sequence[str] = ()
-) -> None:
+def show_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, title: str, spare: Sequence[str]) -> None:
     """Print rows under a title; a terminal too narrow for all columns loses those of `spare`, first to last.
 
     In a pipe no line is folded unless the environment variable COLUMNS sets a width.

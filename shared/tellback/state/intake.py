@@ -300,7 +300,7 @@ def _last_read(groups: Sequence[Sequence[Any]] | Exception) -> bytes:
     return bytes(by_name[b"consumer"][b"last-delivered-id"]) if b"consumer" in by_name else b"0-0"
 
 
-def _lease_call(shard: Shard, family: Family, seconds: float, *, linger: bool = False, count: int = 0) -> ScriptCall:
+def _lease_call(shard: Shard, family: Family, seconds: float, *, linger: bool, count: int) -> ScriptCall:
     return scripts.take_lease(
         intake=stream_of(shard, family),
         lease_ms=int(seconds * 1000),

@@ -152,7 +152,7 @@ class OutboxLimits:
     retry_ms: int
     hold_ms: int
 
-    def retry_delay(self, delivery: Delivery, settlement: str, retry_after: float | None = None) -> int:
+    def retry_delay(self, delivery: Delivery, settlement: str, retry_after: float | None) -> int:
         """Return the delay after this settlement; not shorter than the platform asks for, up to an hour."""
         if settlement == "ambiguous":
             return self.hold_ms
