@@ -54,6 +54,13 @@ def workers(start_workers: StartWorkers, tmp_path: Path) -> Workers:
     return start_workers(env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)}, concurrency=3)
 
 
+@pytest.fixture
+def patient(start_workers: StartWorkers, tmp_path: Path) -> Workers:
+    """A worker whose wait outlasts any absence, however late the test ends it."""
+    env = {"TELLBACK_COMMAND_ROOTS": str(tmp_path), "TELLBACK_COMMAND_REDIS_WAIT": "60"}
+    return start_workers(env=env, concurrency=3)
+
+
 def beats(folder: Path) -> dict[int, list[int]]:
     """Return the times at which each process wrote, in nanoseconds, in the order of their beginnings."""
     found: dict[int, list[int]] = {}
@@ -113,7 +120,7 @@ def keep_busy(server: RedisServer, _: Database) -> None:
 
 @pytest.mark.faults
 @pytest.mark.slow
-@pytest.mark.usefixtures("beat", "workers")
+@pytest.mark.usefixtures("beat", "patient")
 @pytest.mark.parametrize(
     ("absence", "on_lost"),
     [

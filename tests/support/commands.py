@@ -19,7 +19,6 @@ from tests.support.workers import environment
 
 LEASE = 1.5  # of a job, in seconds
 REDIS_WAIT = 1.0  # of a command whose lease cannot be renewed
-DEAD_WITHIN = LEASE + REDIS_WAIT + 2  # seconds until a command is dead whose worker hangs
 TOOL = [sys.executable, "-c", "from tellback.cli.app import main; main()"]
 
 
