@@ -56,7 +56,7 @@ def test_pool_children_killed_at_random_times(tb: Tellback, start_workers: Start
     assert sum(record.exit_code is None for record in records) <= KILLS
     kept = Counter(record.command_id for n in range(4) for record in tb.records(f"s{n}", last=200))
     assert kept == Counter(job.command_id for job in jobs), "each command has exactly one record"
-    wait_until(lambda: not _running(tmp_path), "nothing is left alive", timeout=3)
+    wait_until(lambda: not _running(tmp_path), "nothing is left alive")
 
 
 def _running(folder: Path) -> list[psutil.Process]:

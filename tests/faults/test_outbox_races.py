@@ -21,6 +21,7 @@ from tests.support.waiting import wait_until
 TRANSPORTS: Final = 3
 TALKS: Final = 12
 IN_A_TALK: Final = 250
+MOST_IDLE: Final = 75  # rounds in vain, after which nothing more comes
 
 
 class AnswerStory:
@@ -28,6 +29,7 @@ class AnswerStory:
 
     def __init__(self, tb: Tellback) -> None:
         self.sent = list[tuple[str, str | None]]()
+        self.idle = 0  # rounds of all transports in a row that found nothing
         self._next: dict[str, Iterator[Turn]] = {
             f"c{talk}": iter([opened(tb, conversation=f"c{talk}", answer_within=600) for _ in range(IN_A_TALK)])
             for talk in range(TALKS)
@@ -45,7 +47,9 @@ class AnswerStory:
     def carry(self, tb: Tellback, over: threading.Event) -> None:
         """One transport, and the host that hears of each delivery."""
         while not over.is_set():
+            self.idle += 1
             for delivery in tb.outbox("chat", wait=0.2):
+                self.idle = 0
                 if delivery.settle(SENT) == "delivered":
                     self.sent.append((delivery.conversation, delivery.response.text))
                     self.answer(delivery.conversation)
@@ -61,8 +65,11 @@ def test_each_answer_is_delivered_though_transports_find_its_queue_empty(tb: Tel
         story.begin()
         runs = [pool.submit(story.carry, client, over) for client in clients]
         try:
-            seen = [-1, 0]
-            wait_until(lambda: _ended(story, total, seen), "all is delivered, or nothing more comes", timeout=100)
+            wait_until(
+                lambda: len(story.sent) >= total or story.idle > MOST_IDLE,
+                "all is delivered, or nothing more comes",
+                timeout=100,
+            )
         finally:
             over.set()
         for run in runs:
@@ -70,10 +77,3 @@ def test_each_answer_is_delivered_though_transports_find_its_queue_empty(tb: Tel
     counts = Counter(story.sent)
     assert (len(story.sent), set(counts.values())) == (total, {1}), "every delivery once"
     assert open_outbox(tb.context).pending("chat", 10) == []
-
-
-def _ended(story: AnswerStory, total: int, seen: list[int]) -> bool:
-    """All was sent; or, which the test then fails for, nothing was for some fifty looks."""
-    now = len(story.sent)
-    seen[:] = [now, seen[1] + 1 if now == seen[0] else 0]
-    return now >= total or seen[1] > 50

@@ -46,13 +46,13 @@ def test_a_killed_up_leaves_no_process(tmp_path: Path, kill: Kill) -> None:
         started = tmp_path / "started"
         with connect(up.redis_url) as tb:
             busy(tb, started)
-        wait_until(started.exists, "a command runs", timeout=20)
+        wait_until(started.exists, "a command runs")
         tree = up.tree()
         pools = [child for child in tree if child.ppid() == up.pids["commands-1"]]
         assert len(pools) >= 4
         assert any("time.sleep(300)" in " ".join(process.cmdline()) for process in tree)
         kill(up)
-        gone(tree, timeout=10)
+        gone(tree, timeout=60)
 
 
 def busy(tb: Tellback, started: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_stop_finishes_what_runs_within_ten_seconds(
     arguments, env = ("--redis-url", redis_server.url, "--no-flower"), {"TELLBACK_COMMAND_ROOTS": str(tmp_path)}
     with RunningUp(tmp_path, *arguments, env=env) as up, connect(settings=settings) as tb:
         job = tb.submit([sys.executable, "-c", code], session=f"stop-{number.name}", cwd=str(tmp_path), timeout=60)
-        wait_until(started.exists, "the command runs", timeout=20)
+        wait_until(started.exists, "the command runs")
         tree = up.tree()
         begun = time.monotonic()
         up.process.send_signal(number)
@@ -90,7 +90,7 @@ def test_a_stop_does_not_wait_for_what_takes_longer_and_the_next_up_records_it(t
         started = tmp_path / "started"
         with connect(up.redis_url) as tb:
             busy(tb, started)
-        wait_until(started.exists, "a command runs", timeout=20)
+        wait_until(started.exists, "a command runs")
         tree = up.tree()
         begun = time.monotonic()
         up.process.terminate()
@@ -108,14 +108,14 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         started = tmp_path / "started"
         with connect(up.redis_url) as tb:
             busy(tb, started)
-        wait_until(started.exists, "a command runs", timeout=20)
+        wait_until(started.exists, "a command runs")
         tree = up.tree()
         up.process.send_signal(signal.SIGINT)
         time.sleep(0.5)
         begun = time.monotonic()
         up.process.send_signal(signal.SIGINT)
         assert up.process.wait(timeout=15) == 0
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 6, "with one signal alone it waits for seven seconds"
         assert running(tree) == []
 
 

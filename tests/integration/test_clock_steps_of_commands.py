@@ -179,12 +179,12 @@ def test_a_dead_consumer_blocks_its_stream_for_one_lease_after_a_step_back(tmp_p
         intake, shard = Intake(database, layout), layout.shard(0)
         database.command("XADD", stream_of(shard, Family.EVENTS), "*", "m", b"waits")
         assert mark_pending(database, [(shard, Family.EVENTS)]) == ["due"]
-        assert intake.take_lease(shard, Family.EVENTS, 3) is not None
+        assert intake.take_lease(shard, Family.EVENTS, 10) is not None
         assert mark_pending(database, [(shard, Family.EVENTS)]) == ["due"]
         server.step_to(-HOUR)
         assert database.command("PTTL", shard.key("lease", Family.EVENTS)) > 1_000_000
-        wait_until(lambda: idle_streams(database, layout, 3.0), "the visit finds the stream idle")
-        wait_until(lambda: intake.take_lease(shard, Family.EVENTS, 3), "another consumer has it")
+        wait_until(lambda: idle_streams(database, layout, 10.0), "the visit finds the stream idle")
+        wait_until(lambda: intake.take_lease(shard, Family.EVENTS, 10), "another consumer has it")
         database.close()
 
 

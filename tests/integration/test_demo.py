@@ -163,7 +163,7 @@ def test_on_a_terminal_flower_stays_until_enter_is_pressed(start: Callable[..., 
 def test_an_effect_that_does_not_happen_is_exit_code_1(start: Callable[..., Demo]) -> None:
     """Beat and workers are stopped, so that nobody sweeps: Ben hears nothing. `--keep` leaves all of it running."""
     demo = start("--keep", "--timeout", "30")
-    demo.wait_for("ben:")
+    demo.wait_for("Ben asks too")  # his turn is not open yet
     sweepers = [one for one in demo.members() if {"tellback_beat.app", "tellback_workers.app"} & {*one.cmdline()}]
     for sweeper in sweepers:
         sweeper.suspend()

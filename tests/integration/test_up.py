@@ -277,5 +277,5 @@ def test_data_and_password_survive_a_restart_and_the_tree_is_gone_between(tmp_pa
         tree = second.tree()
         second.process.send_signal(2)
         assert second.process.wait(timeout=60) == 0
-        gone(tree, timeout=0.5)
+        gone(tree)
         assert not list(tmp_path.rglob("up.json"))

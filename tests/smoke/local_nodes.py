@@ -91,7 +91,7 @@ class LocalWorker:
             self._workers.kill()
         else:
             self._workers.processes[0].send_signal(number)
-            self._workers.processes.pop(0).wait(timeout=20)
+            self._workers.processes.pop(0).wait(timeout=60)
 
     def reload(self) -> None:
         """The status is always fresh."""
