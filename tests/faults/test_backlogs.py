@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, cast
+
 import msgspec
 import pytest
+import redis
 
 from tellback import Settings, connect
 from tellback.contracts.codec import encode
@@ -15,10 +21,11 @@ from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
 from tellback.state.intake import Intake
 from tellback.state.keys import Layout, Shard, stream_of
+from tests.support.stopping_worker import APP, BATCH, standing_still, stopping_at
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 FEW = 10
 
@@ -38,54 +45,83 @@ def applied(database: Database, shard: Shard, session: str) -> int:
     return Evaluations(database, shard).counts(EvaluationId(session, "p", "e")).calls
 
 
+@contextmanager
+def order_of_writes(url: str) -> Generator[Callable[[], list[str]]]:
+    """Yield a function that returns the sessions whose evaluations were written, in that order, a session each write.
+
+    The server tells. A look from here would come whenever this process gets a core.
+    """
+    with closing(cast("Any", redis.Redis).from_url(url, decode_responses=True)) as client, client.pubsub() as heard:
+        client.config_set("notify-keyspace-events", "Kh")  # of hashes
+        heard.psubscribe("__keyspace@0__:tb:{*}:eval:*")
+
+        def written() -> list[str]:
+            sessions = list[str]()
+            while message := heard.get_message(timeout=1.0):
+                if message["type"] == "pmessage":
+                    sessions.append(message["channel"].split(":eval:")[1].partition(":")[0])
+            return sessions
+
+        try:
+            yield written
+        finally:
+            client.config_set("notify-keyspace-events", "")
+
+
+def before(order: list[str], session: str, others: Sequence[str]) -> float:
+    """Return the share of a session's writes that came before the last of others."""
+    last = max(number for number, each in enumerate(order) if each in others)
+    return order[:last].count(session) / order.count(session)
+
+
 @pytest.mark.parametrize(("count", "size"), [(50_000, 0), (3_000, 60_000)], ids=["many", "large"])
 def test_a_backlog_delays_neither_the_other_sessions_of_its_shard_nor_other_teams(
-    settings: Settings, database: Database, layout: Layout, start_workers: StartWorkers, count: int, size: int
+    settings: Settings,
+    database: Database,
+    layout: Layout,
+    start_workers: StartWorkers,
+    tmp_path: Path,
+    count: int,
+    size: int,
 ) -> None:
     """Both have all of their effect before half of the backlog is applied; then each event has had it once."""
-    with connect(settings=msgspec.structs.replace(settings, team="zoo")) as other:
+    with (
+        connect(settings=msgspec.structs.replace(settings, team="zoo")) as other,
+        order_of_writes(settings.redis_url) as written,
+    ):
         shard, elsewhere = layout.of("small"), other.context.layout.of("other")
         append(database, shard, "huge", count, size)
         append(database, shard, "small", FEW)
-        start_workers(queues="events,sweeps")
-        wait_until(lambda: applied(database, shard, "huge") > 0, "the backlog is being applied", timeout=60)
-        append(database, shard, "late", FEW)
-        for _ in range(FEW):
-            other.prompt("other", "p", evaluation="e").tool_invoked("t")
-        other.flush()
-        stream, left = stream_of(shard, Family.EVENTS), 0
-
-        def served() -> bool:
-            nonlocal left
-            left = database.command("XLEN", stream)
-            others = (applied(database, shard, "small"), applied(database, shard, "late"))
-            return (*others, applied(database, elsewhere, "other")) == (FEW, FEW, FEW)
-
-        wait_until(served, "the others have been served", timeout=60)
-        assert left > count / 2
-        wait_until(lambda: not database.command("XLEN", stream), "all of it is applied", timeout=180)
+        workers = start_workers(queues="events,sweeps", env=stopping_at(BATCH, 2, tmp_path / "stopped"), app=APP)
+        with standing_still(workers):
+            append(database, shard, "late", FEW)
+            for _ in range(FEW):
+                other.prompt("other", "p", evaluation="e").tool_invoked("t")
+            other.flush()
+        stream = stream_of(shard, Family.EVENTS)
+        wait_until(lambda: not database.command("XLEN", stream), "all of it is applied", timeout=240)
+        wait_until(lambda: applied(database, elsewhere, "other") == FEW, "the other team is served", timeout=60)
+        assert before(written(), "huge", ("small", "late", "other")) < 0.5
     found = [applied(database, shard, session) for session in ("huge", "small", "late")]
     assert (*found, applied(database, elsewhere, "other")) == (count, FEW, FEW, FEW)
 
 
 def test_a_backlog_in_all_streams_of_a_team_delays_no_other_by_more_than_slices(
-    settings: Settings, database: Database, layout: Layout, start_workers: StartWorkers
+    settings: Settings, database: Database, layout: Layout, start_workers: StartWorkers, tmp_path: Path
 ) -> None:
     """Two processes had two of its four streams for half a lease each, and then the other two."""
-    with connect(settings=msgspec.structs.replace(settings, team="zoo")) as other:
+    with (
+        connect(settings=msgspec.structs.replace(settings, team="zoo")) as other,
+        order_of_writes(settings.redis_url) as written,
+    ):
         for shard in layout.all:
             append(database, shard, "huge", 12_500)
-        start_workers(queues="events,sweeps")
-        wait_until(
-            lambda: sum(applied(database, shard, "huge") > 0 for shard in layout.all) >= 2,
-            "two processes are busy",
-            timeout=60,
-        )
-        other.prompt("other", "p", evaluation="e").tool_invoked("t")
-        other.flush()
-        elsewhere = other.context.layout.of("other")
+        workers = start_workers(queues="events,sweeps", env=stopping_at(BATCH, 4, tmp_path / "stopped"), app=APP)
+        with standing_still(workers):
+            other.prompt("other", "p", evaluation="e").tool_invoked("t")
+            other.flush()
+        intake, elsewhere = Intake(database, layout), other.context.layout.of("other")
+        wait_until(lambda: not any(intake.lengths().values()), "all of it is applied", timeout=240)
         wait_until(lambda: applied(database, elsewhere, "other") == 1, "the other team is served", timeout=60)
-        intake = Intake(database, layout)
-        assert sum(intake.lengths().values()) > 50_000 * 0.6
-        wait_until(lambda: not any(intake.lengths().values()), "all of it is applied", timeout=180)
+        assert before(written(), "huge", ("other",)) < 0.4
     assert [applied(database, shard, "huge") for shard in layout.all] == [12_500] * 4
