@@ -25,7 +25,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.faults
 
 CONFIRMED: Final[dict[str, Any]] = {"wait_replicas": 1, "wait_timeout": 4.0}  # the longest that is allowed
-HURRIED: Final = CONFIRMED | {"wait_timeout": 0.1}  # where nobody confirms
+BRIEFLY: Final = CONFIRMED | {"wait_timeout": 0.1}  # where nobody confirms
 
 
 class Replicated:
@@ -107,7 +107,7 @@ def test_what_no_replica_confirmed_stays_on_the_hosts_disk_and_is_sent_again_onc
         tb.submit(["true"], session="s")
         tb.flush()
         assert not tb.spooled
-    with connect(settings=settings_of(pair, tmp_path, HURRIED)) as tb:
+    with connect(settings=settings_of(pair, tmp_path, BRIEFLY)) as tb:
         turn = tb.turn(opened.id)
         answers, commands = turn_stream(tb, turn), tb.context.layout.of("s").key("in", "commands")
         pair.link.cut()
