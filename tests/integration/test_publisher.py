@@ -264,6 +264,20 @@ def test_a_call_that_is_interrupted_as_it_is_sent_is_sent_once(
     assert tools(database, layout) == ["one", "two"]
 
 
+def test_an_event_is_sent_within_the_delay_after_a_caller_sent_the_one_before(
+    database: Database, layout: Layout, publisher: Publisher
+) -> None:
+    """Requirement A-489: the thread finds nothing to send, and is woken by the next event all the same."""
+    with publisher._buffer_lock:  # the thread begins, and has not looked yet
+        publisher.publish(call("one"))
+        [lane] = publisher._lanes.values()
+        lane.take_all()
+        lane.emptied()
+    publisher.publish(call("two"))
+    wait_until(lambda: tools(database, layout) == ["two"], "the thread sends it")
+    publisher.close()
+
+
 def test_others_send_while_one_waits_for_its_feedback(
     database: Database, layout: Layout, lazy: Tellback, monkeypatch: pytest.MonkeyPatch
 ) -> None:

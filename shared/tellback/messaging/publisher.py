@@ -302,6 +302,7 @@ class Publisher:
             with self._buffer_lock:
                 lanes = self._lanes.values()
                 if not any(lane.due for lane in lanes):
+                    self._fresh = 0  # a caller may have sent what came since the last pass
                     self._buffer_lock.wait(timeout=RETRY_SECONDS if any(lane.needs_retry for lane in lanes) else None)
                 most = max(map(len, lanes), default=0)
                 if most < self._settings.publish_batch and not self._flush_soon and not self._closed:
