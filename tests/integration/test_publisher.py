@@ -23,7 +23,7 @@ from tellback.names import Family
 from tellback.state import list_waiter
 from tellback.state.database import Database
 from tellback.state.keys import NOTIFICATIONS, Layout, stream_of
-from tellback.state.script_calls import ScriptCall
+from tellback.state.script_calls import FirstCall, ScriptCall
 from tests.support.redis_server import RedisServer
 from tests.support.tool_calls import call, tools
 from tests.support.waiting import blocked, wait_until
@@ -160,9 +160,12 @@ def lazy(settings: Settings) -> Iterator[Tellback]:
 
 def send_now(publisher: Publisher, quick: Database) -> None:
     """Send what the session has buffered in this thread, as it asks for feedback."""
-    with publisher.sending("s1", quick) as first:
+
+    def ask(first: FirstCall | None) -> None:
         if first is not None:
             first.answered(quick.run_each([first.call])[0])
+
+    publisher.sending("s1", quick, ask)
 
 
 def test_an_event_is_sent_in_the_caller_s_thread(
@@ -234,34 +237,6 @@ def test_a_refusal_in_the_caller_s_thread_is_the_thread_s_affair(
     full.flush()
     assert tools(database, layout) == ["two"]
     full.close()
-
-
-@pytest.mark.parametrize("interrupted", ["taking", "waiting", "putting back"])
-def test_a_call_that_is_interrupted_as_it_is_sent_is_sent_once(
-    database: Database,
-    quick: Database,
-    layout: Layout,
-    slow: Publisher,
-    monkeypatch: pytest.MonkeyPatch,
-    interrupted: str,
-) -> None:
-    """Ctrl-C at any time, in a program that continues: no event is lost, and others may send."""
-
-    def interrupt(*_: object, **__: object) -> None:
-        monkeypatch.undo()
-        raise KeyboardInterrupt
-
-    slow.publish(call("one"))
-    if interrupted == "taking":
-        monkeypatch.setattr("tellback.clock.since_boot", interrupt)
-    elif interrupted == "putting back":
-        monkeypatch.setattr("tellback.messaging.lane.Lane.put_back", interrupt)
-    with pytest.raises(KeyboardInterrupt), slow.sending("s1", quick):
-        raise KeyboardInterrupt
-    assert not slow._interrupts_itself
-    slow.publish(call("two"))
-    slow.flush()
-    assert tools(database, layout) == ["one", "two"]
 
 
 def test_an_event_is_sent_within_the_delay_after_a_caller_sent_the_one_before(

@@ -31,7 +31,7 @@ from tellback.client.guidance_events import (
     check_texts,
     redact_spec,
 )
-from tellback.client.wire_values import wire_call, wire_name, wire_status, wire_text
+from tellback.client.wire_values import wire_call, wire_duration, wire_name, wire_status, wire_text
 from tellback.contracts.guidance import DeliveryMode, Feedback, ProviderSpec, ToolInvoked
 from tellback.contracts.limits import MAX_NAME_CHARS, MAX_SESSION_CHARS
 from tellback.contracts.message import new_event_id
@@ -50,7 +50,6 @@ from tellback.state.evaluations import Evaluations
 from tellback.state.script_calls import FirstCall
 from tellback.tracing import note_delivered
 
-MAX_CALL_MS: Final = 2**53  # numbers in Lua and in many JSON parsers are doubles, exact up to here
 # Used only while this process can't block on the mailbox. With this factor a backoff is about a quarter of the wait
 # before it, so feedback is taken soon after it is there; a doubled backoff would be as long as the wait before it.
 BACKOFF: Final = Backoff(first=0.001, longest=0.02, factor=1.25)
@@ -142,7 +141,7 @@ class Prompt:
             status=wire_status(status, error),
             result=found,
             error=failed,
-            duration_ms=_whole_milliseconds(duration_ms),
+            duration_ms=wire_duration(duration_ms),
             call_id=None if call_id is None else wire_text(call_id)[:MAX_NAME_CHARS],
         )
         self._publish_call(event)
@@ -184,7 +183,7 @@ class Prompt:
         seen = self._observer.observe_evidence(evidence)
         try:
             named = None if call_id is None else wire_text(call_id)[:MAX_NAME_CHARS]
-            duration = _whole_milliseconds(duration_ms)
+            duration = wire_duration(duration_ms)
             self._publish_call(build_tool_invoked(self._id, seen, evidence, duration_ms=duration, call_id=named))
         except TellbackError as error_of_ours:
             _logger.warning("observation.not_published", evaluation=self.evaluation, reason=str(error_of_ours))
@@ -254,24 +253,35 @@ class Prompt:
         given: Any = wait
         if not isinstance(given, int | float) or not given >= 0:
             raise InvalidInput(f"wait is {given!r}; use 0 or more seconds")
+        asked: list[str] = []
+        try:
+            return self._wait_for_feedback(wait, asked)
+        except BaseException:  # Ctrl-C, in a program that may continue: the next call returns what this one took
+            self._unanswered += asked
+            raise
+
+    def _wait_for_feedback(self, wait: float, asked: list[str]) -> list[Feedback]:
         end = clock.monotonic() + wait
         taken: list[Feedback] | None = None
         if wait and not self._context.breaker.is_open:
             # The call that earns the feedback may still sit in this process's batching delay.
-            with self._context.publisher.sending(self.session, self._context.quick_database) as first:
-                taken = self._take_feedback(wait, first)
+            taken = self._context.publisher.sending(
+                self.session, self._context.quick_database, lambda first: self._take_feedback(asked, wait, first)
+            )
         delays = BACKOFF.delays()
         while not taken and (left := end - clock.monotonic()) > 0:
-            taken = self._take_feedback(left)
+            taken = self._take_feedback(asked, left)
             if taken is None:  # nothing was waited for
-                taken = self._take_feedback()
+                taken = self._take_feedback(asked)
                 clock.sleep(0 if taken else max(0, min(next(delays), end - clock.monotonic())))
-        return (self._take_feedback() or []) if taken is None else taken
+        return (self._take_feedback(asked) or []) if taken is None else taken
 
-    def _take_feedback(self, wait: float = 0.0, first: FirstCall | None = None) -> list[Feedback] | None:
+    def _take_feedback(
+        self, asked: list[str], wait: float = 0.0, first: FirstCall | None = None
+    ) -> list[Feedback] | None:
         """Return and remove what comes within `wait` seconds; None if Redis is not asked, or does not answer.
 
-        `first` is sent in the same round trip, if there is a wait.
+        `first` is sent in the same round trip, if there is a wait. `asked` gets the operation, if its reply came.
         """
         if self._context.breaker.is_open or self._refused.is_open:
             return None  # an agent must not wait the whole call deadline again after each of its tool calls
@@ -279,6 +289,7 @@ class Prompt:
             operation, wait = self._unanswered.pop(), 0.0  # its reply may be there already
         except IndexError:
             operation = secrets.token_hex(12)
+        asked[:] = [operation]
         box, waiter = self._mailbox, self._context.feedback_waiter
         try:
             taken = (
@@ -287,8 +298,9 @@ class Prompt:
                 else box.take_feedback(self._id, operation)
             )
         except Unavailable as away:
-            self._unanswered.append(operation)
-            self._open_circuit(away)
+            self._unanswered.append(asked.pop())
+            self._context.breaker.trip()
+            _logger.warning("feedback.postponed", evaluation=self.evaluation, reason=str(away))
             return None
         except Exception as refusal:  # noqa: BLE001 - an access list, or not what we wrote: an agent can do nothing about it
             self._refused.trip()
@@ -296,14 +308,10 @@ class Prompt:
             _logger.warning("feedback.refused", evaluation=self.evaluation, reason=reason)
             return None
         if taken is None:
-            self._unanswered.append(operation)
+            self._unanswered.append(asked.pop())
         elif taken and (tracing := self._context.tracing) is not None:
             note_delivered(tracing, self.session, taken)
         return taken
-
-    def _open_circuit(self, away: Unavailable) -> None:
-        self._context.breaker.trip()
-        _logger.warning("feedback.postponed", evaluation=self.evaluation, reason=str(away))
 
 
 def begin_prompt(
@@ -377,12 +385,6 @@ def _checked_name(value: object, what: str, longest: int | None = None) -> str:
     except UnicodeEncodeError as error:  # half a surrogate pair
         raise InvalidInput(f"{what} is {value!r}, which is not valid Unicode: {error.reason}") from None
     return value
-
-
-def _whole_milliseconds(duration: float | None) -> int | None:
-    """Return whole milliseconds, or None for what is not a duration; it must not make a tool call fail."""
-    given: Any = duration
-    return round(given) if issubclass(type(given), int | float) and 0 <= given < MAX_CALL_MS else None
 
 
 def _seconds_left(deadline: datetime | timedelta | float | None) -> float | None:

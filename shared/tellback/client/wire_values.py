@@ -74,6 +74,12 @@ def wire_status(status: object, error: object) -> str:
     return wire_name(status, MAX_STATUS_CHARS) if type(status) is str else wire_text(status)[:MAX_STATUS_CHARS]
 
 
+def wire_duration(duration: object) -> int | None:
+    """Return whole milliseconds, or None for what is not a duration."""
+    given: Any = duration
+    return round(given) if issubclass(type(given), int | float) and 0 <= given < _MAX_MS else None
+
+
 def wire_params(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters as JSON values, redacted, then truncated to 64 KB of JSON."""
     try:
@@ -84,6 +90,7 @@ def wire_params(params: Mapping[str, Any]) -> dict[str, Any]:
 
 UNREADABLE: Final = "<a value that cannot be read>"
 
+_MAX_MS: Final = 2**53  # numbers in Lua and in many JSON parsers are doubles, exact up to here
 _FEW: Final = 16
 _SHORT_CHARS: Final = 4 << 10  # so that all names and values of few parameters stay below what is read of a call
 _NUMBERS: Final = frozenset({int, float, bool, type(None)})

@@ -67,7 +67,7 @@ class Lane:
         self._spool = spool
         self._number = 0
         self._buffer: list[SpooledEvent] = []
-        self.taken: list[SpooledEvent] = []  # by a send that has not ended
+        self.taken: list[SpooledEvent] = []  # by a send that has not ended, or was given up; sent first
         self._bytes = 0
         self._next_try = 0.0
         self._tried_since: float | None = None  # since the first attempt to send what is in memory; by `since_boot`
@@ -78,8 +78,8 @@ class Lane:
         """The error for which events were spooled last."""
 
     def __len__(self) -> int:
-        """Return the number of events in memory."""
-        return len(self._buffer)
+        """Return the number of events in memory, those of a send that has not ended included."""
+        return len(self.taken) + len(self._buffer)
 
     @property
     def spooled(self) -> bool:
@@ -99,7 +99,7 @@ class Lane:
     @property
     def due(self) -> bool:
         """True if it is time to send; after a failure a lane waits `RETRY_SECONDS`."""
-        return clock.monotonic() >= self._next_try if self.needs_retry else bool(self._buffer)
+        return clock.monotonic() >= self._next_try if self.needs_retry else bool(self)
 
     def refuse_if_full(self) -> None:
         """Return unless what is in memory found no room on disk.
@@ -130,7 +130,7 @@ class Lane:
         They wait here if the disk is full, while Redis forgets the writer's mark.
         """
         self.total.events -= len(self._buffer)
-        # What an interrupted send could not even put back goes first; the writer's mark drops what it had appended.
+        # What a send was interrupted with, or had refused, goes first; the writer's mark drops what was appended.
         events = self.taken = self.taken + self._buffer
         self._buffer = []
         self.total.bytes -= self._bytes
@@ -219,7 +219,7 @@ class Lane:
 
     def close(self) -> None:
         """Close the spool."""
-        self._spool.close(unsent=bool(self._buffer))
+        self._spool.close(unsent=bool(self))
 
 
 def encode_event(message: Message) -> bytes:

@@ -11,10 +11,9 @@ import atexit
 import os
 import sys
 import threading
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from redis import exceptions
 
@@ -47,6 +46,8 @@ from tellback.tracing import tracing_of, with_context
 _logger = get_logger("tellback.publisher")
 BUFFER_MAX: Final = 20_000  # events of a family in memory
 BUFFER_BYTES: Final = 64 << 20
+
+T = TypeVar("T")
 
 
 class Publisher:
@@ -207,31 +208,27 @@ class Publisher:
             self._flush_soon = any(map(len, self._lanes.values()))
             self._buffer_lock.notify()
 
-    @contextmanager
-    def sending(self, session: str, database: Database) -> Generator[FirstCall | None]:
-        """Yield the call that appends a session's buffered events, if any, to be sent before one of the caller's.
+    def sending(self, session: str, database: Database, ask: Callable[[FirstCall | None], T]) -> T:
+        """Call `ask` with the call that appends a session's buffered events, if any, to be sent before its own.
 
         What one call does not take, waits behind a spool or is refused is left to the publisher's thread, which needs
-        longer to wake up than Redis to take an event; so is everything while another thread sends.
+        longer to wake up than Redis to take an event; so is everything while another thread sends. No context manager:
+        Ctrl-C within `contextlib` would leave the lock held for as long as somebody keeps the traceback.
         """
         lane = self._lanes.get(self._stream_of(Family.EVENTS, session)[1])
         if not lane or self._interrupts_itself:
             if lane:
                 self.flush_soon()
-            yield None
-            return
+            return ask(None)
         lock: Any = self._send_lock  # a forked child has another
         events: list[SpooledEvent] = []
 
-        def end() -> None:  # put back what was not appended, and let others send; the second time do nothing
+        def end() -> None:  # let others send, what was not appended too; the second time do nothing
             if lock._is_owned():  # noqa: SLF001 - as above; by this call, since it interrupted no other
-                try:
-                    if lane.taken:
-                        with self._buffer_lock:
-                            lane.put_back(lane.taken)
-                        self.flush_soon()
-                finally:
-                    lock.release()
+                unsent = bool(lane.taken)
+                lock.release()
+                if unsent:
+                    self.flush_soon()
 
         try:  # from here on Ctrl-C may come at any time, and the program may continue
             if lock.acquire(blocking=False):
@@ -240,7 +237,7 @@ class Publisher:
             if not events:
                 end()
                 self.flush_soon()
-            yield direct_call(lane, events, self._bounds, database, end) if events else None
+            return ask(direct_call(lane, events, self._bounds, database, end) if events else None)
         finally:
             try:
                 end()
@@ -358,22 +355,18 @@ class Publisher:
 
     def _send_buffered(self, lanes: Sequence[Lane]) -> Unreachable | None:
         """Send the lanes' events in memory; return the error if Redis does not answer at all."""
-        waiting = self._emptied(lanes)
         outcomes = [AppendOutcome() for _ in lanes]
-        left = list(zip(lanes, waiting, outcomes, strict=True))
         try:
+            waiting = self._emptied(lanes)
             self._append(waiting, outcomes)
-            while left:
-                lane, events, outcome = left.pop(0)
+            for lane, events, outcome in zip(lanes, waiting, outcomes, strict=True):
                 if outcome.trouble is None:
                     lane.emptied()
                 else:
                     self._keep(lane, events[outcome.sent :], outcome.trouble)
         except BaseException:  # for example Ctrl-C in a caller's thread, whose program may continue
             with self._buffer_lock:
-                for lane, events, outcome in left:
-                    lane.put_back(events[outcome.sent :])
-                self._wake()
+                self._wake()  # to send again what the lanes still have as taken
             raise
         return next((outcome.trouble for outcome in outcomes if isinstance(outcome.trouble, Unreachable)), None)
 

@@ -28,13 +28,13 @@ class ListWaiter:
 
     def __init__(self, database: Database) -> None:
         self._db = database
-        self._free_slots()
-        run_in_child(self._free_slots)
+        self._forget_waits()
+        run_in_child(self._forget_waits)
         self._refused_until = -math.inf
 
-    def _free_slots(self) -> None:
+    def _forget_waits(self) -> None:
         # No semaphore: Ctrl-C within it would leave its lock held, and every later wait would hang.
-        self._slots = [None] * MAX_WAITERS
+        self._waits: set[object] = set()
 
     def run_when_filled(self, key: str, seconds: float, call: ScriptCall, first: FirstCall | None = None) -> Any:
         """Wait until the list `key` has an element, at most `seconds`; then run a decision, and return its reply.
@@ -47,11 +47,13 @@ class ListWaiter:
         Raises:
             Unavailable: Redis is away, or no reply came within the client's call deadline beyond `seconds`.
         """
-        if clock.monotonic() < self._refused_until or not self._take_slot():
-            if first is not None:
-                first.answered(self._db.run_each([first.call])[0])
-            return None
+        wait = object()
         try:
+            self._waits.add(wait)
+            if clock.monotonic() < self._refused_until or len(self._waits) > MAX_WAITERS:
+                if first is not None:
+                    first.answered(self._db.run_each([first.call])[0])
+                return None
             # unconditional: moved onto itself, the list keeps its order and lifetime, and the move wakes other waiters
             return self._db.blocking(
                 min(seconds, WAIT_SLICE), "BLMOVE", key, key, "LEFT", "LEFT", then=call, first=first
@@ -62,11 +64,4 @@ class ListWaiter:
             self._refused_until = clock.monotonic() + REFUSED_BACKOFF
             return None
         finally:
-            self._slots.append(None)
-
-    def _take_slot(self) -> bool:
-        try:
-            self._slots.pop()
-        except IndexError:
-            return False
-        return True
+            self._waits.discard(wait)
