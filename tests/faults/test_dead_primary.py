@@ -10,7 +10,8 @@ import pytest
 
 from tellback import OutgoingResponse, RoutingOutcome, Settings, Tellback, Turn, connect
 from tellback.names import Family
-from tellback.state.database import Database
+from tellback.state.cluster import ClusterConnections
+from tellback.state.database import Database, connect_to
 from tellback.state.intake import Intake
 from tellback.state.intake_lease import IntakeEntry
 from tellback.state.job_keys import ANY_POOL
@@ -139,3 +140,20 @@ def queue_one(database: Database, layout: Layout, shard: Shard) -> str:
     assert database.run(enqueueing(lease, IntakeEntry("1-1", submitted, 1), submitted, None, 10_000)) == b"ok"
     intake.release(lease)
     return submitted.command_id
+
+
+def test_who_asks_a_node_after_the_end_leaves_no_connection(cluster: RedisCluster) -> None:
+    """Requirement A-498: as the thread does that asks again beside the work, perhaps a node that is new to it."""
+    node = cluster.primaries[0]
+    with closing(Database(node.url)) as database:
+
+        def connected() -> int:
+            return len(database.command("CLIENT", "LIST").splitlines())
+
+        before = connected()
+        connections = connect_to(cluster.url, call_deadline=0.5)
+        assert isinstance(connections, ClusterConnections)
+        connections.close()
+        connections._pools.clear()
+        connections._ask_again(("127.0.0.1", node.port))
+        wait_until(lambda: connected() == before, "none stays")

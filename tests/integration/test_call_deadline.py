@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Final
 
 import pytest
@@ -14,8 +14,10 @@ from tellback import Unavailable, connect
 from tellback.settings import Settings
 from tellback.state import call_deadline
 from tellback.state.database import Database
+from tellback.state.script_calls import FirstCall
+from tellback.state.scripts import common
 from tests.support.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import blocked, wait_until
 
 DEADLINE: Final = 0.3
 
@@ -27,6 +29,7 @@ class Between:
         self.trickles = threading.Event()
         self.garbles = threading.Event()
         self.ended = threading.Event()
+        self.lag = 0.0  # seconds by which each part of what the server says is late
         self._port = port
         self._door = socket.create_server(("127.0.0.1", 0))
         threading.Thread(target=self._listen, daemon=True).start()
@@ -62,6 +65,7 @@ class Between:
                     client.sendall(b"$100000000\r\n")
                 while self.trickles.is_set() and not self.ended.wait(DEADLINE / 10):
                     client.sendall(b"x")
+                self.ended.wait(self.lag)
                 client.sendall(data)
 
 
@@ -108,6 +112,43 @@ def test_a_blocking_call_has_its_own_time_and_the_deadline(quick: Database) -> N
     """A wait that is far longer than the wait ends by itself, with nothing."""
     assert quick.blocking(3 * DEADLINE, "BLMOVE", "tb:none", "tb:none", "LEFT", "LEFT") is None
     assert quick.command("PING") == b"PONG"
+
+
+@pytest.mark.usefixtures("_emptied")
+def test_two_late_replies_of_one_round_trip_are_each_in_time(between: Between) -> None:
+    """A call, a wait and a question: the reply to the call, and those to the others, may take most of a deadline."""
+    call = common.drop_missing(index="tb:{a}:index", key="tb:{a}:none", member="nobody")
+    replies: list[object] = []
+    wait = ("BLMOVE", "tb:{a}:none", "tb:{a}:none", "LEFT", "LEFT")
+    with closing(Database(between.url, call_deadline=1.0)) as client:
+        client.run(call)
+        between.lag = 0.7
+        assert client.blocking(0.05, *wait, then=call, first=FirstCall(call, replies.append)) == 0
+    assert replies == [0]
+
+
+@pytest.mark.parametrize("deadline", [None, DEADLINE], ids=["patient", "quick"])
+def test_a_call_goes_on_while_its_client_is_closed(
+    database: Database, redis_server: RedisServer, deadline: float | None
+) -> None:
+    """Requirement A-498: it has its reply, and its connection is closed then, and so is that of a later one."""
+
+    def connected() -> int:
+        return len(database.command("CLIENT", "LIST").splitlines())
+
+    before, key = connected(), "tb:mailbox"
+    client = Database(redis_server.url, call_deadline=deadline)
+    replies: list[object] = []
+    waiting = threading.Thread(target=lambda: replies.append(client.blocking(20.0, "BLMOVE", key, key, "LEFT", "LEFT")))
+    waiting.start()
+    wait_until(lambda: blocked(database) == 1, "it waits")
+    client.close()
+    database.pipeline([("RPUSH", key, "one"), ("PEXPIRE", key, 60_000)])
+    waiting.join(10)
+    assert replies == [b"one"]
+    assert client.command("LLEN", key) == 1
+    wait_until(lambda: connected() == before, "no connection stays")
+    database.command("DEL", key)
 
 
 def test_calls_of_many_threads_are_ended_each_by_itself(between: Between, quick: Database) -> None:

@@ -16,6 +16,7 @@ from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.keys import Layout, stream_of
 from tests.support.interrupts import interrupted_at
+from tests.support.redis_server import RedisServer
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # redis-py's, before it has noted the socket
 
@@ -72,5 +73,18 @@ def test_a_flush_survives_ctrl_c_at_any_step(database: Database, layout: Layout,
         _, interrupt = interrupted_at(step, tb.flush)
         flush_elsewhere(tb)
         assert database.command("XLEN", stream) == step + 1, f"interrupted at step {step}"
+        if interrupt is None:
+            break
+
+
+@pytest.mark.parametrize("deadline", [None, 5.0], ids=["patient", "quick"])
+def test_a_handshake_survives_ctrl_c_at_any_step(redis_server: RedisServer, deadline: float | None) -> None:
+    """A connection that is half open would look sound, and lead to another database."""
+    for step in count(1):
+        client = Database(f"{redis_server.url.removesuffix('/0')}/3", call_deadline=deadline)
+        _, interrupt = interrupted_at(step, partial(client.command, "PING"))
+        for _ in range(2):
+            assert b" db=3 " in client.command("CLIENT", "INFO"), f"interrupted at step {step}"
+        client.close()
         if interrupt is None:
             break

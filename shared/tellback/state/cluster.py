@@ -96,6 +96,7 @@ class ClusterConnections:
         self._pools: dict[NodeAddress, RedisConnections] = {}
         self._primaries: dict[int, NodeAddress] = {}  # by slot; empty: to be read
         self._silent: dict[NodeAddress, float] = {}  # nodes that did not answer, and until when that counts
+        self._closed = False
         self._unlock()
         run_in_child(self._unlock)
         for address in servers.addresses:
@@ -165,7 +166,8 @@ class ClusterConnections:
             pool.drop_idle()
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, those of calls under way when these end."""
+        self._closed = True
         for pool in list(self._pools.values()):
             pool.close()
 
@@ -326,4 +328,6 @@ class ClusterConnections:
                     url = self._servers.url_of(*address)
                     pool = RedisConnections(url, call_deadline=self._seconds, shared=self._deadline)
                     self._pools[address] = pool
+                    if self._closed:
+                        pool.close()
         return pool

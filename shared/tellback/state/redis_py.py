@@ -1,4 +1,4 @@
-"""The connections to a Redis, on redis-py; the only module that relies on more of redis-py than its documents promise.
+"""The connections to a Redis, on redis-py; the module that relies on more of redis-py than its documents promise.
 
 Each use and its reason:
 
@@ -13,7 +13,7 @@ Each use and its reason:
   reading the reply, so this module keeps the idle connections of one server itself, checked as a pool checks them.
 - `Connection.send_packed_command(check_health=False)`: this module also checks whether the server still answers on an
   idle connection. redis-py's own check waits as long as for any reply, and then fails the call.
-- `redis.connection.parse_url`: the options of a URL, for Sentinel's clients too, which take no URL.
+- `redis.connection.parse_url`, in `sentinel`: the options of a URL, for Sentinel's clients too, which take no URL.
 
 `tests/contracts/test_redis_py.py` checks them, on the oldest and newest version that pyproject.toml allows, too.
 """
@@ -23,24 +23,23 @@ from __future__ import annotations
 import math
 import socket
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, cast
 
 import hiredis
 import redis
-from redis import connection as redis_connection
 from redis import exceptions
 from redis.backoff import ExponentialBackoff, NoBackoff
 from redis.retry import Retry
-from redis.sentinel import Sentinel, SentinelManagedSSLConnection
 
 from tellback import clock
 from tellback.forks import run_in_child
 from tellback.keepalive import keepalive_options
 from tellback.state.call_deadline import CallDeadline
 from tellback.state.script_calls import Arg, FirstCall
-from tellback.urls import RedisServers, check_database, servers_of
+from tellback.state.sentinel import primary_of
+from tellback.urls import check_database, servers_of
 
 Command = Sequence[Arg]
 _KEEPALIVE: Final = {"socket_keepalive": True, "socket_keepalive_options": keepalive_options()}
@@ -95,8 +94,9 @@ class RedisConnections:
             pool = self._redis.connection_pool
             pool.connection_class(**pool.connection_kwargs)  # without connecting, to raise now what a call would raise
         else:
-            self._redis = _primary_of(servers, options)
+            self._redis = primary_of(servers, options)
         self._reply_timeout = call_deadline or SOCKET_TIMEOUT
+        self._closed = False
         self._keeps_idle = not by_sentinel  # Sentinel's pool drops those to a former primary when it gets them back
         self._begin()
         run_in_child(self._begin)
@@ -172,7 +172,8 @@ class RedisConnections:
         the node that a slot of a cluster is moving to, which serves nobody else. `first` is not for a cluster.
         """
         end = clock.monotonic() + seconds
-        with self.connection(seconds) as connection:
+        # Two replies may be late, each by the call deadline.
+        with self.connection(seconds + (self._reply_timeout if first else 0)) as connection:
             try:
                 left = max(MIN_TIMEOUT, end - clock.monotonic())
                 sent: list[Command] = [(*command, f"{left:.3f}"), *then]
@@ -205,8 +206,9 @@ class RedisConnections:
                 self._idle.append(idle)
 
     def close(self) -> None:
-        """Close the connections."""
-        self._redis.close()
+        """Close the idle connections now, and those of calls under way when these end: they must not fail."""
+        self._closed = True
+        self.drop_idle()
 
     @contextmanager
     def connection(self, seconds: float = 0.0) -> Generator[Any]:
@@ -245,19 +247,24 @@ class RedisConnections:
 
     def _borrow(self) -> Any:
         """Return a connection that is ready to send a command."""
+        pool, connection = self._redis.connection_pool, None
         try:
-            connection, since = self._idle.pop()
-        except IndexError:
-            return self._redis.connection_pool.get_connection()
-        try:
+            try:
+                connection, since = self._idle.pop()
+            except IndexError:
+                return pool.get_connection()
             # `can_read` would connect too, and a handshake that the deadline ended would then start again, unwatched.
             if open_socket(connection) is None:
                 connection.connect()
             elif since <= self._doubted_until or _is_stale(connection) or self._fell_silent(connection, since):
                 connection.disconnect()
                 connection.connect()
-        except BaseException:
-            self._return(connection)
+        except BaseException:  # Ctrl-C in a handshake leaves a connection that looks sound, perhaps to another database
+            if connection is None:
+                pool.disconnect(inuse_connections=False)
+            else:
+                connection.disconnect()
+                self._return(connection)
             raise
         return connection
 
@@ -266,6 +273,8 @@ class RedisConnections:
             self._idle.append((connection, clock.monotonic()))
         else:
             self._redis.connection_pool.release(connection)
+        if self._closed:
+            self.drop_idle()
 
     def _fell_silent(self, connection: Any, since: float) -> bool:
         """Check whether the server still answers on a connection that was idle for long.
@@ -289,34 +298,6 @@ class RedisConnections:
         assert self._call_deadline is not None, "given to connections of such a client alone"
         self._call_deadline.set_connection(connection)
         connection.on_connect()
-
-
-def _primary_of(servers: RedisServers, options: Mapping[str, Any]) -> Any:
-    """Return a client whose connections go to the primary that the Sentinels name at the time of connecting.
-
-    Raises:
-        ValueError: an option of the URL is wrong.
-    """
-    given = {name: value for name, value in _options_of(servers.url_of("-", 1)).items() if name not in ("host", "port")}
-    sentinels = [_options_of(node) for node in servers.nodes]
-    timeouts = {name: options[name] for name in ("socket_timeout", "socket_connect_timeout")}
-    login = {name: value for name, value in sentinels[0].items() if name not in ("host", "port")}
-    make = cast("Any", Sentinel)  # its signature is untyped
-    manager: Any = make(
-        [(node["host"], node["port"]) for node in sentinels],
-        sentinel_kwargs={**login, **timeouts, "ssl": servers.scheme == "rediss", "retry": Retry(NoBackoff(), 0)},
-    )
-    if servers.scheme == "rediss":
-        given["connection_class"] = SentinelManagedSSLConnection
-    return manager.master_for(servers.master_name, **given, **options)
-
-
-def _options_of(url: str) -> dict[str, Any]:
-    """Return the options of a URL as arguments of a client, without the class of its connections."""
-    parse = cast("Any", redis_connection).parse_url
-    options: dict[str, Any] = parse(url)
-    options.pop("connection_class", None)
-    return options
 
 
 def open_socket(connection: Any) -> socket.socket | None:
