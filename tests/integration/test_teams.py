@@ -293,6 +293,7 @@ def test_a_team_has_its_share_of_bytes(one_shard: Settings) -> None:
             prompt.tool_invoked("search", result="x" * 5_000)
             tb.flush()
         assert 4 <= waiting(tb.context.database, tb.context.layout) <= 8
+        assert "bytes that an operator allows the team" in tb.context.publisher.refusal
 
 
 def test_limits_are_changed_one_by_one_and_shown(settings: Settings, tb: Tellback) -> None:

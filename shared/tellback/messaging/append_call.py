@@ -52,6 +52,8 @@ class Bounds(NamedTuple):
 
 
 _REFUSED: Final = {
+    b"bytes": "the stream holds its share of the bytes that an operator allows the team: start more workers, or ask "
+    "for a higher limit (tellback teams limit)",
     b"rate": "the team publishes more events than an operator allows it: publish less, or ask for a higher limit "
     "(tellback teams limit)",
     b"suspended": "the team is suspended: an operator resumes it by `tellback teams resume`",

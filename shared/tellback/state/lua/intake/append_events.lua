@@ -7,8 +7,9 @@
 --   max_bytes int
 --   first int: number of the first event
 --   *events text: JSON, numbered without a gap
--- returns: {'appended' | 'full' | 'rate' | 'suspended', entries and bytes before the call, 1 if dispatchers must be
---   notified}. All but the first append nothing: the stream is at a bound, the team is at its rate, or suspended.
+-- returns: {'appended' | 'full' | 'bytes' | 'rate' | 'suspended', entries and bytes before the call, 1 if dispatchers
+--   must be notified}. All but the first append nothing: the stream is at a bound or at its share of the bytes that the
+--   team is allowed, the team is at its rate, or it is suspended.
 -- constants: WRITER_LIFETIME, LEASE_LIFETIME, WAKEUP_LIFETIME, BUCKET_LIFETIME
 -- @include clock
 -- @include held
@@ -45,9 +46,11 @@ if allowed.err then allowed = {} end -- of another type, or no number: no limit,
 if allowed[1] then
   return refused('suspended')
 end
-local max_bytes = math.min(tonumber(arg_max_bytes), tonumber(allowed[4]) or math.huge)
-if length >= tonumber(arg_max_entries) or bytes >= max_bytes then
+if length >= tonumber(arg_max_entries) or bytes >= tonumber(arg_max_bytes) then
   return refused('full')
+end
+if bytes >= (tonumber(allowed[4]) or math.huge) then
+  return refused('bytes')
 end
 local rate, burst, tokens, now = tonumber(allowed[2]), tonumber(allowed[3]), nil, nil
 if rate and burst and rate > 0 then
