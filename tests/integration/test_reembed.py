@@ -230,6 +230,9 @@ def test_the_command_gives_a_bank_another_model(
     assert json.loads(again.stdout)["changed"] is False
     kept = run(settings, "reembed", "b", "--model", "wider", "--threshold", "0.8")
     assert "its threshold stays 0.7: set one by `tellback calibrate`" in kept.stdout
+    useless = run(settings, "reembed", "b", "--threshold", "0")
+    assert useless.exit_code == 2
+    assert "--threshold 0: use a cosine above 0 and at most 1" in useless.stderr
     missing = run(settings, "reembed", "none")
     assert (missing.exit_code, missing.stderr.count("\n")) == (1, 1)
     assert json.loads(run(settings, "b", "--json").stdout)["model"] == "wider"

@@ -194,7 +194,8 @@ def reembed(
         ),
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(min=0, max=1, help="New similarity threshold. Default: the model's.")
+        float | None,
+        typer.Option(help="New similarity threshold, above 0 and at most 1. Default: the model's."),
     ] = None,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
@@ -207,9 +208,11 @@ def reembed(
     """
     import msgspec
 
+    from tellback.cli.calibrate import check_threshold
     from tellback.settings import load
 
     with existing_team(redis_url, team) as tb:
+        check_threshold(threshold)
         try:
             from tellback.embedding.clusters import Reembedding
             from tellback.embedding.encoder import encoder_for

@@ -94,7 +94,7 @@ def calibrate(
     """
     with report_errors():
         picture = plot_path(plot)
-        _check_threshold(threshold)
+        check_threshold(threshold)
         labelled = _read_pairs(pairs, columns, delimiter, same_from)
     if bank is None:
         with report_errors():
@@ -112,7 +112,12 @@ def calibrate(
             _draw_report(found, picture)
 
 
-def _check_threshold(threshold: float | None) -> None:
+def check_threshold(threshold: float | None) -> None:
+    """Check a --threshold.
+
+    Raises:
+        InvalidInput: it is out of range: at 0 or below, nearly all queries would count as the same.
+    """
     if threshold is not None and not 0 < threshold <= 1:
         raise InvalidInput(f"--threshold {threshold:g}: use a cosine above 0 and at most 1")
 
