@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tellback import OutgoingResponse, RoutingOutcome, Settings, Tellback, Turn, connect
+from tellback.cli.teams import _state_text
 from tellback.names import Family
 from tellback.state.cluster import ClusterConnections
 from tellback.state.database import Database, connect_to
@@ -20,6 +21,7 @@ from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import FLEET, Layout, Shard
 from tellback.state.slots import slot_of
 from tellback.state.team import open_layout
+from tellback.state.teams import Teams
 from tellback.state.turns import Turns
 from tellback_workers.app import app
 from tellback_workers.runtime import Runtime
@@ -91,6 +93,20 @@ def test_fallbacks_are_sent_where_the_primary_lives(cluster: RedisCluster, setti
             return all(turn is not None and turn.state == "fallback" for turn in store.load(due))
 
         wait_until(all_answered, "each overdue turn on a living primary has its fallback", timeout=30)
+
+
+def test_teams_are_listed_with_the_shards_that_are_unknown(
+    cluster: RedisCluster, settings: Settings, dead: int
+) -> None:
+    """Their entries and turns counted as none, without a word."""
+    gone = cluster.primaries[dead]
+    with connect(settings=settings, team=team_on(cluster, cluster.primaries[1])) as tb:
+        expected = len(on_others(tb, cluster, gone, open_turns(tb, 600.0)))
+        unknown = [shard for shard in tb.context.layout.all if cluster.owner(slot_of(shard.key("due"))) is gone]
+        gone.kill()
+        [row] = Teams(tb.context.database).rows([tb.context.layout.team])
+        assert (row.open_turns, row.unknown_shards) == (expected, len(unknown))
+        assert f"{len(unknown)} shards unknown" in _state_text(row)
 
 
 def test_deliveries_come_where_the_primary_lives(cluster: RedisCluster, settings: Settings, dead: int) -> None:

@@ -16,7 +16,7 @@ from tellback.wording import count_phrase
 if TYPE_CHECKING:
     from tellback.settings import Settings
     from tellback.state.limits import TeamLimits
-    from tellback.state.teams import Teams
+    from tellback.state.teams import TeamRow, Teams
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the team.", metavar="TEAM")]
 
@@ -54,9 +54,14 @@ def list_(
     if as_json:
         show_rows(found, as_json=True, columns=(), title="Teams")
         return
-    rows = [msgspec.to_builtins(row) | {"limits": _limits_text(row.limits)} for row in found]
+    rows = [msgspec.to_builtins(row) | {"limits": _limits_text(row.limits), "state": _state_text(row)} for row in found]
     columns = ("team", "state", "waiting", "open_turns", "shards", "limits")
     show_rows(rows, as_json=False, columns=columns, title="Teams", spare=("shards",))
+
+
+def _state_text(row: TeamRow) -> str:
+    unknown = count_phrase(row.unknown_shards, "shard")
+    return f"{row.state}, {unknown} unknown" if row.unknown_shards else row.state
 
 
 def _limits_text(limits: TeamLimits) -> str:

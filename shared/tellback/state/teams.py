@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from tellback.errors import Unavailable
 from tellback.names import Family, check_team
 from tellback.state.database import Command, Database
 from tellback.state.fleet import TeamVisits, place_of
@@ -36,6 +37,8 @@ class TeamRow(msgspec.Struct, frozen=True, kw_only=True):
     """active, idle or suspended."""
     waiting: int
     open_turns: int
+    unknown_shards: int = 0
+    """Shards of a cluster whose node did not answer; their entries and turns are not counted."""
     noticed: int | None = None
     limits: TeamLimits = TeamLimits()
 
@@ -115,7 +118,7 @@ class Teams:
     def _row(self, layout: Layout, noticed: int | None, *, active: bool) -> TeamRow:
         lengths = [("XLEN", stream_of(shard, family)) for shard in layout.all for family in Family]
         turns = [("ZCARD", shard.key("due")) for shard in layout.all]
-        replies = self._db.pipeline([*lengths, *turns], raise_on_error=False)
+        replies = self._db.run_each([], [*lengths, *turns])
         limits = LimitStore(self._db, layout).read()
         state = "suspended" if limits.suspended else "active" if active or noticed else "idle"
         waiting = sum(reply for reply in replies[: len(lengths)] if isinstance(reply, int))
@@ -125,6 +128,7 @@ class Teams:
             state=state,
             waiting=waiting,
             open_turns=sum(reply for reply in replies[len(lengths) :] if isinstance(reply, int)),
+            unknown_shards=sum(isinstance(reply, Unavailable) for reply in replies[len(lengths) :]),
             noticed=noticed,
             limits=limits,
         )
