@@ -244,3 +244,8 @@ def test_a_form_without_a_rule_in_0_1_0(token: str) -> None:
 def test_what_an_agent_needs_stays(line: str) -> None:
     """These are names that only contain a telling text, marks of pages, names of sessions, results and pictures."""
     assert redact_text(line) == line
+
+
+def test_a_secret_as_the_name_of_an_argument_is_hidden() -> None:
+    """It looks like any other name, and is searched for as an exact value alone."""
+    assert Redactor({"TOKEN": "plainwords"}).value({"plainwords": 5}) == {"[redacted: secret TOKEN]": 5}

@@ -170,22 +170,27 @@ class Redactor:
         """
         copier = _Copier(self._marks_secret)
         copy = copier.copy(value)
-        if not copier.seen or self._is_clean(without_escapes("\n".join(copier.seen))):
+        nothing = not (copier.seen or copier.names)
+        if nothing or self._is_clean(without_escapes("\n".join(copier.seen)), copier.names):
             return copy  # the common case: one scan over all texts of a tool call, in place of one for each
         return self._redact_value(value, "", 0)
 
-    def _exact_values(self) -> Generator[tuple[str, str]]:
-        """Yield the name and text of each value that must not be shown."""
-        yield from self._values
-        for password in own_passwords():
-            yield from (("password", form) for form in decoded_forms(password))
+    def _exact_values(self) -> Sequence[tuple[str, str]]:
+        """Return the name and text of each value that must not be shown."""
+        own = _forms_of(own_passwords())
+        return (*self._values, *own) if self._values else own
 
-    def _is_clean(self, text: str) -> bool:
-        """Return whether nothing in `text` can be a secret; False may be a false alarm."""
-        if _added and any(rule.pattern.search(text) for rule in _added):
+    def _is_clean(self, text: str, names: Sequence[str] = ()) -> bool:
+        """Return whether nothing in `text`, and in names that no built-in rule matches, can be a secret.
+
+        False may be a false alarm.
+        """
+        whole = "\n".join((text, *names)) if names else text
+        if _added and any(rule.pattern.search(whole) for rule in _added):
             return False
-        if any(value in text for _, value in self._exact_values()):
-            return False
+        for _, value in self._exact_values():
+            if value in whole:
+                return False
         if holds_nothing(text):
             return True
         read = margins.read(text).text
@@ -221,6 +226,11 @@ class Redactor:
         if _is_sequence(value):
             return TOO_DEEP if depth >= MAX_DEPTH else [self._redact_value(item, key, depth + 1) for item in value]
         return value
+
+
+@lru_cache(maxsize=1)  # each text is searched for them
+def _forms_of(passwords: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple(("password", form) for password in passwords for form in decoded_forms(password))
 
 
 def _numbered(lines: Iterable[str], found: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
@@ -279,18 +289,30 @@ def _names_secret(key: str, scans: Callable[[], ScanSet]) -> bool:
     return bool(_added) or not _matches_nothing(margins.read(_keyed_text(key, _PROBE)).text, scans)
 
 
-class _Copier:
-    """Makes a deep copy of a value, and collects its texts in `seen`, each in the form in which it is searched."""
+@lru_cache(maxsize=4096)
+def _is_plain_name(key: str) -> bool:
+    """Return whether a key is a name that no built-in rule matches by itself, as nearly all are."""
+    return key.isidentifier() and holds_nothing(key)
 
-    __slots__ = ("_marks_secret", "seen")
+
+class _Copier:
+    """Makes a deep copy of a value, and collects its texts in `seen`, each in the form in which it is searched.
+
+    Keys that need no search by the built-in rules are in `names`.
+    """
+
+    __slots__ = ("_marks_secret", "names", "seen")
 
     def __init__(self, marks_secret: Callable[[str], bool]) -> None:
         self._marks_secret = marks_secret
         self.seen: list[str] = []
+        self.names: list[str] = []
 
     def copy(self, value: Any, key: str = "", depth: int = 0) -> Any:
         """Return the copy of the value of `key`."""
         kind: type[object] = value.__class__
+        if kind is dict and depth < MAX_DEPTH:
+            return self._copy_fields(value, depth + 1)
         if kind in _PLAIN:
             return value
         if isinstance(value, str):
@@ -306,7 +328,7 @@ class _Copier:
         copy: dict[Any, Any] = {}
         for key, value in fields.items():
             if type(key) is str:  # a fast path for nearly every key; the other branch does the same at a higher cost
-                self.seen.append(key)
+                (self.names if _is_plain_name(key) else self.seen).append(key)
                 if type(value) is str:
                     self.seen.append(_keyed_text(key, value) if key and self._marks_secret(key) else value)
                 copy[key] = value if type(value) in _FLAT else self.copy(value, key, depth)
