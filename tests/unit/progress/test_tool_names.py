@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tellback.guidance.progress.effects import Effect, only_organizes, tool_effect
+from tellback.guidance.progress.effects import Effect, named_effect, only_organizes, tool_effect
 from tests.support.dialects import MadeCall, claude_code, nudges_in, openhands
 
 NAMES: dict[Effect, str] = {
@@ -26,6 +26,17 @@ def test_a_name_says_what_a_tool_does(effect: Effect, tool: str) -> None:
 
 def test_text_that_is_sent_to_a_program_changes_something() -> None:
     assert tool_effect("write_stdin", {"session_id": 3, "chars": "y\n"}) == "write"
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"query": "ruby"}, {"query": "select 1"}, {"sql": "delete from a"}, {"action": "wait"}, {"chars": "y"}, {}],
+    ids=str,
+)
+@pytest.mark.parametrize("tool", ["search", "mcp__db__query", "run_sql", "computer", "write_stdin", "Read", "frob"])
+def test_the_effect_by_names_alone_is_that_of_every_call(tool: str, params: dict[str, str]) -> None:
+    """None is returned where a value of the arguments decides."""
+    assert named_effect(tool, params) in (None, tool_effect(tool, params))
 
 
 @pytest.mark.parametrize("tool", ["TodoWrite", "task_tracker", "update_plan", "Agent", "Task"])

@@ -9,7 +9,7 @@ databases. Any other name is read by its verb. Requirement G-90.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal
 
@@ -141,6 +141,15 @@ def tool_effect(tool: str, params: Mapping[str, Any], declared: DeclaredEffect |
     if declared is None or found in _KEPT[declared]:
         return found
     return "read" if declared == "reads" else "write"
+
+
+def named_effect(tool: str, names: Collection[str]) -> Effect | None:
+    """Return the effect of all calls with arguments of these names if no value decides it; as without a declaration."""
+    name = plain_name(tool)
+    asks = "sql" in names or ("query" in names and ("sql" in name or "query" in name))
+    if name in _SCREENS or name == "write_stdin" or (asks and name not in _TOOLS):
+        return None
+    return tool_effect(tool, {})
 
 
 def _statement_effect(name: str, params: Mapping[str, Any]) -> Effect | None:

@@ -107,6 +107,7 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     faulty: bool = False  # that answer has words for a fault, or shows a whole page
     presses: bool = False  # it works a key, a wheel or a pointer, and its result does not show what came of it
     unseen: bool = False  # the result doesn't show what the call did: a picture, a key that was pressed
+    bare: bool = False  # its arguments say nothing beside what they ask for
     form: str = ""  # of a tool's call: its name and those of its arguments
 
     @property

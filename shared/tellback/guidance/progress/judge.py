@@ -36,6 +36,7 @@ from tellback.guidance.progress.undone import edit_made_over, undone_edit
 from tellback.guidance.repeats import (
     AttemptMarks,
     asked_by,
+    asked_plainly,
     attempt_marks,
     decode_call,
     is_near_duplicate,
@@ -70,7 +71,7 @@ def judge_call(  # noqa: PLR0917 - all that a judgement depends on
     features = call_features(event, outcome, declared)
     if features.folder:
         _note_folder(trail, features)
-    text = asked_by(event.tool, event.params)
+    text = asked_plainly(event.params) if features.bare else asked_by(event.tool, event.params)
     if features.effect == "test" and features.target and not features.failed:  # whatever its options
         text = f"{event.tool} {features.target}".encode("utf-8", "replace")
 
@@ -108,16 +109,21 @@ def judge(
     if features.neutral:
         return Judgement((at,))
     _note_outcome(trail, features, at)
-    changed = _expected_changes(trail, features)
-    _note_action(trail, features, at, changes=bool(changed))
+    # Most calls change nothing and show few lines: to ask costs less than to call what finds nothing to do.
+    changed = _expected_changes(trail, features) if features.writes or features.scripts or features.runs else []
+    if changed or features.effect in _ACTIONS:
+        _note_action(trail, features, at)
     known = trail.asked.get(marks.attempt)
     repeats = _repeats(trail, features, marks, at, known, is_near)
-    features.known, seen = add_lines(trail.seen, features.lines)
-    if features.lines and features.known < 1 and not features.idles:
-        trail.heard = at
+    seen = trail.seen
+    if features.lines:
+        features.known, seen = add_lines(seen, features.lines)
+        if features.known < 1 and not features.idles:
+            trail.heard = at
     state = hash_of(marks.attempt, at if features.hides else features.news)
     found = findings(trail, features, at, repeats, known, state)
-    _note_changes(trail, features, changed, at)
+    if changed or features.sends:
+        _note_changes(trail, features, changed, at)
     trail.seen = seen
     finding = first_reportable(trail, found) if any(found) else None
     if finding is not None:
@@ -166,9 +172,8 @@ def findings(  # noqa: PLR0917 - all that a detector may look at
     )
 
 
-def _note_action(trail: ProgressTrail, features: CallFeatures, at: int, *, changes: bool) -> None:
-    if changes or features.effect in _ACTIONS:
-        trail.actions = [*trail.actions[-ACTIONS_MAX:], at]
+def _note_action(trail: ProgressTrail, features: CallFeatures, at: int) -> None:
+    trail.actions = [*trail.actions[-ACTIONS_MAX:], at]
     if features.effect in ("run", "test"):
         trail.ran = at
 
@@ -321,9 +326,6 @@ def _changed_at(trail: ProgressTrail, features: CallFeatures, known: Asked | Non
 
 def _expected_changes(trail: ProgressTrail, features: CallFeatures) -> list[str]:
     """Return the marks of the files that a call may change, with those of scripts that it runs; "" means any file."""
-    if not (features.scripts or features.writes or features.runs):  # most calls
-        features.fixes = False
-        return []
     for script, files in features.scripts:
         remember(trail.scripts, file_mark(script), [file_mark(file) for file in files], SCRIPTS_MAX)
     marks = [file_mark(path) if path else "" for path in features.writes]

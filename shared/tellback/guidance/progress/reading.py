@@ -22,7 +22,9 @@ from tellback.guidance.progress.effects import (
     INTERPRETERS,
     SHELLS,
     DeclaredEffect,
+    Effect,
     is_known,
+    named_effect,
     plain_name,
     presses,
     says_nothing,
@@ -38,7 +40,7 @@ from tellback.guidance.progress.programs import files_written_by
 from tellback.guidance.progress.shell_calls import shell_features
 from tellback.guidance.progress.substance import LINE_CHARS, last_line, line_marks
 from tellback.guidance.progress.swaps import mark_of
-from tellback.guidance.repeats import only_waits
+from tellback.guidance.repeats import may_remark, only_waits
 
 _HIDDEN: Final = "[redacted: "  # in place of a line with a secret
 _WINDOW: Final = 100  # lines that SWE-agent's `open` shows
@@ -202,35 +204,41 @@ def _read_result(features: CallFeatures, said: _Substance, *, reported: bool) ->
 
 
 def _asked(tool: str, given: Mapping[str, Any], declared: DeclaredEffect | None) -> CallFeatures:
-    name, shape = plain_name(tool), _shape_of(tool, given)
-    params = given if shape.plain == shape.given else dict(zip(shape.plain, given.values(), strict=True))
-    is_shell = "cmd" in params or "bash" in name or "shell" in name
-    if name in SHELLS or (is_shell and _text(params, _COMMANDS) is not None and not is_known(tool)):
+    shape = _shape_of(tool, given)
+    params = given if shape.plain is None else dict(zip(shape.plain, given.values(), strict=True))
+    if shape.is_program and (features := _asked_of_program(tool, shape, params)) is not None:
+        return features
+    named = shape.effect if declared is None else None
+    effect, target = named or tool_effect(tool, params, declared), _target(shape, params)
+    features = CallFeatures(tool, effect, target, _shown(tool, target, params), bare=shape.bare)
+    features.form = shape.form or _form_with_methods(tool, params)
+    if effect == "search":
+        features.sought = _text(params, shape.queries) or ""
+        return features
+    path = _text(params, _PATHS) if effect in ("write", "read") else None
+    features.answers = effect in ("write", "run", "read") and not path and "files" not in params
+    features.sends = effect == "run" and says_nothing(tool) and str(params.get("method", "")).upper() not in _ASKING
+    features.idles = effect == "wait" and only_waits(params)
+    features.fetches = "url" in params or "uri" in params or (effect == "read" and not is_known(tool))
+    if effect == "write":
+        _read_writing(features, shape.name, path or "", params)
+    elif effect == "read" and path:
+        features.views = (_view(path, params, shape.name),)
+    elif effect == "read" and is_list(spans := params.get("files")):
+        plain = [_in_plain(each) for each in spans[:4] if is_dict(each) and not each.get("span_ids")]
+        features.views = tuple(_view(_text(each, _PATHS) or "", each, shape.name) for each in plain)
+    return features
+
+
+def _asked_of_program(tool: str, shape: _Shape, params: Mapping[str, Any]) -> CallFeatures | None:
+    name = shape.name
+    if name in SHELLS or (shape.may_be_shell and _text(params, _COMMANDS) is not None):
         return shell_features(tool, _command_line(params), params)
     if name in INTERPRETERS:
         return shell_features(tool, f"python <<'EOF'\n{_text(params, _COMMANDS) or ''}\nEOF", params)
     if name in EDITORS:
         return _editor_features(tool, _text(params, _COMMANDS) or "", params, _target(shape, params))
-    effect = tool_effect(tool, params, declared)
-    path = _text(params, _PATHS) if effect in ("write", "read") else None
-    target = _target(shape, params)
-    features = CallFeatures(tool, effect, target, _shown(tool, target, params))
-    features.answers = effect in ("write", "run", "read") and not path and "files" not in params
-    features.sends = effect == "run" and says_nothing(tool) and str(params.get("method", "")).upper() not in _ASKING
-    features.form = shape.form or _form_with_methods(tool, params)
-    features.idles = effect == "wait" and only_waits(params)
-    if effect == "search":
-        features.sought = _text(params, _QUERIES) or ""
-    else:
-        features.fetches = "url" in params or "uri" in params or (effect == "read" and not is_known(tool))
-    if effect == "write":
-        _read_writing(features, name, path or "", params)
-    elif effect == "read" and path:
-        features.views = (_view(path, params, name),)
-    elif effect == "read" and is_list(spans := params.get("files")):
-        plain = [_in_plain(each) for each in spans[:4] if is_dict(each) and not each.get("span_ids")]
-        features.views = tuple(_view(_text(each, _PATHS) or "", each, name) for each in plain)
-    return features
+    return None
 
 
 def _read_writing(features: CallFeatures, name: str, path: str, params: Mapping[str, Any]) -> None:
@@ -261,16 +269,22 @@ def _form_with_methods(tool: str, params: Mapping[str, Any]) -> str:
     return " ".join([tool, *sorted(params), *values])
 
 
-class _Shape(NamedTuple):
-    """The reading of the names of a call's arguments: as given, in plain spelling, and those that may be its target.
+class _Shape(msgspec.Struct, frozen=True, gc=False):
+    """The reading of a call's tool and of the names of its arguments, whatever their values.
 
-    `form` is "" if values belong to it too.
+    `plain` has the names in plain spelling, None if they are given so, `targets` those that may be its target, and
+    `queries` those of them that ask. `effect` is None, and `form` "", if values belong to it too.
     """
 
-    given: tuple[str, ...]
-    plain: tuple[str, ...]
+    name: str
+    is_program: bool  # perhaps: a shell, an interpreter or an editor
+    may_be_shell: bool
+    effect: Effect | None
+    plain: tuple[str, ...] | None
     targets: tuple[str, ...]
+    queries: tuple[str, ...]
     form: str
+    bare: bool  # as in `CallFeatures`
 
 
 def _shape_of(tool: str, params: Mapping[str, Any]) -> _Shape:
@@ -279,10 +293,20 @@ def _shape_of(tool: str, params: Mapping[str, Any]) -> _Shape:
 
 
 def _read_shape(tool: str, *names: str) -> _Shape:
-    plain = tuple(map(_plain_spelling, names))
-    targets = sorted(_TARGETS.keys() & plain, key=_TARGETS.__getitem__)
-    form = " ".join([tool, *sorted({*plain})]) if _HAS_METHOD.isdisjoint(plain) else ""
-    return _Shape(names, plain, tuple(targets), form)
+    plain, name = tuple(map(_plain_spelling, names)), plain_name(tool)
+    targets = tuple(sorted(_TARGETS.keys() & plain, key=_TARGETS.__getitem__))
+    may_be_shell = ("cmd" in plain or "bash" in name or "shell" in name) and not is_known(tool)
+    return _Shape(
+        name=name,
+        is_program=may_be_shell or name in SHELLS or name in INTERPRETERS or name in EDITORS,
+        may_be_shell=may_be_shell,
+        effect=named_effect(tool, plain),
+        plain=None if plain == names else plain,
+        targets=targets,
+        queries=tuple(target for target in targets if target in _QUERIES),
+        form=" ".join([tool, *sorted({*plain})]) if _HAS_METHOD.isdisjoint(plain) else "",
+        bare=not may_remark(tool, names),
+    )
 
 
 def _in_plain(params: Mapping[str, Any]) -> Mapping[str, Any]:
