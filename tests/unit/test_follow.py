@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tellback.commands.follow import BURST, HEAD_BYTES, LINE_COST, MAX_PENDING, REFILL_RATE, FollowTap, OutputChunk
 from tellback.commands.truncation import MAX_LINE_BYTES, OutputLine, StreamTruncator
-from tellback.redaction import Redactor, find_secret
+from tellback.redaction import Redactor, find_secret, marker
+from tellback.redaction.private_keys import RULE as PRIVATE_KEY
 from tests.support.examples import examples
 from tests.support.secrets import secrets
 
@@ -66,9 +67,13 @@ def whole(data: bytes) -> str:
     for line in lines:
         states.append(OutputLine())
         states[-1].extend(([state for state in line.split(b"\r") if state] or [b""])[-1])
-    redacted = REDACTOR.text("\n".join(state.text() for state in states)).split("\n") if states else []
-    pairs = zip(states, redacted, strict=True)
-    return "".join(f"{state.display_text() if state.text() == text else text}\n" for state, text in pairs)
+    hidden = REDACTOR.hidden_together([state.text() for state in states])
+    in_keys = REDACTOR.hidden_lines("\n".join(state.key_text() for state in states))
+    hidden |= {number: rule for number, rule in in_keys.items() if rule == PRIVATE_KEY}
+    rules = [hidden.get(number) for number in range(len(states))]
+    return "".join(
+        f"{marker(rule) if rule else state.display_text()}\n" for state, rule in zip(states, rules, strict=True)
+    )
 
 
 def cut(data: bytes, cuts: list[int]) -> list[bytes]:
@@ -95,6 +100,9 @@ cuttings = st.lists(st.integers(0, 20_000), max_size=30)
 @example(BODY * 2 + LAST + ENDED, [3, 70, 140, 147, 150], {0, 1, 2, 3, 4})
 @example(BODY[:-1] + b"\r" + ENDED, [66, 67], {0, 1, 2})
 @example(b"Bearer \n" + BODY, [], set())  # held, as it may be a part of a key; the line above has gone out by then
+@example(b"Bearer \n" + BEGUN + BODY + ENDED + BODY, [], set())  # a name above a key names no line below it
+@example(b"b" * 4500 + ENDED, [], set())  # beyond what is searched of a line, a key's mark counts
+@example(b"- name: SHOP_TOKEN\n  type: a\n  value: a1b2C3d4E5f6g7H8\n", [20, 30], {0, 1})
 @example(b"Authorized with\nZk2mX9vB4tR8" + b"wL1nPsq7Kd3fHy6c\n", [16], {0})
 def test_a_follower_sees_each_line_as_the_record_would(data: bytes, cuts: list[int], reads: set[int]) -> None:
     """It does so whatever the chunks and the times of its looks; nothing redacted is seen for a moment."""
@@ -260,6 +268,35 @@ def test_what_stands_behind_a_gap_is_known_to_be_within_a_key(chunks: tuple[byte
     assert "MII" not in command.shown()
     assert command.shown().endswith(f"{HIDDEN}\nand prose follows\n")
     assert command.accounted() == sum(map(len, chunks)) + len(OF_A_KEY) + 18
+
+
+VALUE = "Zk2mX9vB4tR8" + "wL1nPsq7Kd3fHy6c"
+NAMED = b"Authorized with\n" + VALUE.encode() + b"\n"
+
+
+def test_a_value_is_not_seen_whose_name_was_dropped() -> None:
+    """The name was dropped unseen."""
+    command = PrintingCommand()
+    name, value = NAMED.splitlines(keepends=True)
+    command.prints(b"first\n" + b"x\n" * (MAX_PENDING // 2 - 500) + name)
+    command.prints(value + b"prose\n" * 200)
+    command.read(final=True)
+    assert command.shown().count("[redacted: ") == 1
+    assert VALUE not in command.shown()
+
+
+def test_a_value_is_not_seen_whose_name_was_passed_over() -> None:
+    """Wherever the part ends that was too much at once."""
+    for shift in range(2):
+        command = PrintingCommand()
+        for _ in range(BURST // MAX_PENDING):
+            command.prints(b"x" * MAX_PENDING)
+            command.read()
+        command.prints(b"\n" * (1 + shift) + NAMED * (2 * REFILL_RATE // len(NAMED)))
+        command.read(final=True)
+        assert any(piece.dropped for piece in command.seen)
+        assert command.shown().count("[redacted: ") > 100
+        assert VALUE not in command.shown()
 
 
 def test_the_rest_of_a_key_whose_other_lines_were_dropped_is_held() -> None:

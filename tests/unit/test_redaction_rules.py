@@ -92,8 +92,10 @@ def test_the_filter_gives_the_same_whatever_the_chunks() -> None:
     text = "\n".join(["a", *KEY, END, "b password=x", "", *KEY[1:], END, "last", "no newline"])
     whole = redact_text(text)
     assert whole.count("private-key") == 2 * len(KEY) + 1
+    coloured = "\n".join(f"\x1b[31m{line}\x1b[0m" for line in [*KEY[1:], END, "last"])
     for size in (1, 7, 64, 1000, 100_000):
         assert shown(text, size) == whole
+        assert shown(coloured, size) == redact_text(coloured)
 
 
 def test_the_filter_holds_a_bounded_part_of_a_long_line() -> None:
@@ -176,3 +178,12 @@ def test_a_value_is_hidden_with_its_name_in_the_line_before_whatever_the_chunks(
     assert redact_text(text) == hidden
     for size in (1, 5, 34, 100):
         assert shown(text, size) == hidden
+
+
+def test_a_value_is_hidden_lines_below_its_name_whatever_the_chunks() -> None:
+    """Other lines may stand between the two, and come in a chunk of their own."""
+    text = "- name: SHOP_TOKEN\n  type: a\n  value: a1b2C3d4E5f6g7H8\n"
+    whole = redact_text(text)
+    assert whole.count("[redacted") == 1
+    for size in (1, 5, 19, 30, 100):
+        assert shown(text, size) == whole

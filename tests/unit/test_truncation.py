@@ -149,6 +149,14 @@ def test_a_private_key_is_hidden_line_by_line() -> None:
         assert kept.redacted
 
 
+def test_a_private_key_in_colours_is_hidden() -> None:
+    """A diff on a terminal has one in each line; the record of it and who follows it are to see no more."""
+    lines = [b"\x1b[31m-%s\x1b[m\n" % line for line in private_key(12).splitlines()]
+    for key in (lines, [line.replace(b"IVATE", b"I\x1b[1mVATE") for line in lines], lines[1:]):
+        kept = capture(b"before\n", *key, b"after that\n")
+        assert kept.text == "\n".join(["before", *["[redacted: private-key]"] * len(key), "after that"])
+
+
 def test_a_private_key_whose_first_line_is_dropped_is_hidden() -> None:
     """The beginning of the key is in the middle that is not kept, within one chunk or on the border of two."""
     data = numbered(200) + private_key(40) + b"after that\n" * 5

@@ -13,11 +13,14 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from tellback.commands.dropped_lines import DroppedLines
 from tellback.commands.truncation import (
+    MOST_ABOVE,
     OutputLine,
     PartialLine,
     StreamPosition,
     StreamTruncator,
+    dropped_texts,
     track_private_keys,
 )
 from tellback.contracts.commands import Stream
@@ -56,8 +59,7 @@ class DisplayableLines:
         self._redactor = redactor
         self._current = PartialLine()
         self._blocks = PrivateKeyTracker()
-        # Of the lines shown so far: a name such as `password` may have its value in the next line.
-        self._names = PrivateKeyTracker()
+        self._above = PrivateKeyTracker()  # what the lines shown so far say of the next
         self._held: deque[OutputLine] = deque()  # full lines that may be a key's text, and perhaps its short last one
         self._after_gap = False  # True if dropped output may have been the beginning of the held lines
         self._quiet = 0
@@ -82,8 +84,12 @@ class DisplayableLines:
         first = chunk.find(b"\n")
         self._current.extend(chunk, 0, first)
         line = self._current.finish_line()
-        self._blocks.consume_line(line.text())
+        self._blocks.consume_line(line.key_text())
         track_private_keys(self._blocks, chunk, first + 1, cut + 1)
+        skipped = DroppedLines()
+        skipped.add_line(line.start, line.raw)
+        skipped.add_lines(chunk, first + 1, cut + 1)
+        self._read_above(dropped_texts(skipped)[-MOST_ABOVE:])
         self.dropped += line.raw + cut - first
         self.feed(chunk, cut + 1)
 
@@ -91,14 +97,15 @@ class DisplayableLines:
         """Continue at a later position of the stream, `size` bytes further on."""
         self._drop_held()
         self.dropped += self._current.raw + size - position.current.raw
-        self._current, self._blocks = position
+        self._current, self._blocks, above = position
+        self._read_above(above)
 
     def release_partial(self) -> None:
         """Note a poll without output; after a few of them show a single short line that was held."""
         # Such a line could only be the end of a key that was not seen otherwise, and then the key's END line would
         # follow at once. Held for ever, a line such as `done` would be hidden while the command runs.
         self._quiet += 1
-        alone = len(self._held) == 1 and not is_full_key_line(self._held[0].text())
+        alone = len(self._held) == 1 and not is_full_key_line(self._held[0].key_text())
         if alone and self._quiet >= _QUIET_POLLS and not self._after_gap and not self._current.may_be_key_end():
             self._release_held()
 
@@ -122,7 +129,6 @@ class DisplayableLines:
 
     def _end_line(self, line: OutputLine) -> None:
         self._quiet = 0
-        text = line.text()
         inside = self._blocks.inside
         if inside or line.names_key:
             line.in_private_key = self._blocks.consume_line(line.key_text())
@@ -132,7 +138,7 @@ class DisplayableLines:
         if line.in_private_key:
             self._release_held()
             self._ready.append(line)
-        elif is_last_key_line(text):  # also true for a full line of a key
+        elif is_last_key_line(line.key_text()):  # also true for a full line of a key
             self._hold_line(line)
         else:
             self._release_held()
@@ -140,7 +146,7 @@ class DisplayableLines:
 
     def _hold_line(self, line: OutputLine) -> None:
         # Only the last line of a key is short, so a line after a short one shows that it was no key.
-        if self._held and not is_full_key_line(self._held[-1].text()):
+        if self._held and not is_full_key_line(self._held[-1].key_text()):
             self._release_held()
         self._held.append(line)
         if len(self._held) > MAX_HELD:
@@ -151,14 +157,18 @@ class DisplayableLines:
         self._held.clear()
         self._after_gap = False
 
+    def _read_above(self, lines: Sequence[str]) -> None:
+        """Note what the last lines before a gap's end say of the next: there may stand the name of a value."""
+        self._above.recent = ""
+        self._redactor.hidden_together(lines, self._above)
+
     def _drop_held(self) -> None:
         self.dropped += sum(line.raw for line in self._held)
         self._held.clear()
         self._after_gap = True
 
     def _join_lines(self, lines: Sequence[OutputLine]) -> str:
-        searched = "\n".join("" if line.in_private_key else line.text() for line in lines)
-        hidden = self._redactor.hidden_lines(searched, self._names)
+        hidden = self._redactor.hidden_together([line.text() for line in lines], self._above)
         rules = [PRIVATE_KEY if line.in_private_key else hidden.get(number) for number, line in enumerate(lines)]
         return "".join(
             f"{marker(rule) if rule else line.display_text()}\n" for line, rule in zip(lines, rules, strict=True)

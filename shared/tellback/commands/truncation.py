@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 
 from tellback.commands.dropped_lines import DroppedLines
 from tellback.redaction import PrivateKeyTracker, Redactor, marker
-from tellback.redaction.private_keys import MARKS, is_full_key_line, is_last_key_line
+from tellback.redaction.escapes import without_escapes
+from tellback.redaction.private_keys import MARKS, is_full_key_line, is_last_key_line, marks_key
 from tellback.redaction.private_keys import RULE as PRIVATE_KEY
 
 MAX_LINE_BYTES: Final = 2_048
@@ -24,9 +25,13 @@ LOOKAHEAD_BYTES: Final = 1_024
 
 _HELD_BYTES: Final = MAX_LINE_BYTES + LOOKAHEAD_BYTES
 
+MOST_ABOVE: Final = 8  # lines that were not shown, and that are searched for what they say of the next
+
 KEY: Final = b"PRIVATE KEY"
 
 _MARKS: Final = tuple(mark.encode() for mark in MARKS)
+
+_ESCAPES: Final = (b"\x1b", b"\\", b"%")  # signs of what may stand within a mark: a colour, a space of a URL
 
 _MARK_BYTES: Final = len("BEGIN ") + 40 + len(KEY)  # of the first or last line of a key, as the rules know them
 
@@ -67,13 +72,15 @@ class OutputLine:
         return self.start.decode(errors="replace")
 
     def key_text(self) -> str:
-        """Return the part of the line that says whether a private key begins or ends in it."""
-        return self.text() + self.mark.decode(errors="replace")
+        """Return what private keys are told by: the start of the line and the mark beyond it, without escapes."""
+        return without_escapes(self.text() + self.mark.decode(errors="replace"))
 
     @property
     def names_key(self) -> bool:
         """True if the line may begin or end a private key."""
-        return bool(self.mark) or any(mark in self.start for mark in _MARKS)
+        if self.mark or any(mark in self.start for mark in _MARKS):
+            return True
+        return any(sign in self.start for sign in _ESCAPES) and marks_key(self.key_text())
 
     @property
     def is_truncated(self) -> bool:
@@ -152,6 +159,11 @@ def track_private_keys(blocks: PrivateKeyTracker, chunk: bytes, position: int, e
         position = stop + 1
 
 
+def dropped_texts(dropped: DroppedLines) -> list[str]:
+    """Return the lines that are held, as far as they are searched."""
+    return [state[:_HELD_BYTES].decode(errors="replace") for state in dropped.states()]
+
+
 def _without_partial_character(data: bytes) -> bytes:
     """Return at most `MAX_LINE_BYTES` of `data`, not ending within a UTF-8 character."""
     end = MAX_LINE_BYTES
@@ -177,10 +189,11 @@ class CapturedOutput:
 
 
 class StreamPosition(NamedTuple):
-    """The position of a stream: its current line so far, and whether that is within a private key."""
+    """The position of a stream: its current line so far, whether that is within a private key, and the lines above."""
 
     current: PartialLine
     blocks: PrivateKeyTracker
+    above: list[str]
 
 
 class StreamTruncator:
@@ -226,7 +239,8 @@ class StreamTruncator:
     def position(self) -> StreamPosition:
         """Return the current position, which later output does not change."""
         self._read_rest()
-        return StreamPosition(self._current.copy(), self._blocks.copy())
+        above = [line.text() for line in (*self._head, *self._tail)[-MOST_ABOVE:]]
+        return StreamPosition(self._current.copy(), self._blocks.copy(), above)
 
     def finish(self) -> CapturedOutput:
         """Return what is kept, after the last byte; a last line without a newline counts as a line."""
@@ -235,34 +249,29 @@ class StreamTruncator:
             self._end_line()
         lines: list[str] = []
         cut = redacted = False
-        before = ""
         kept = (*self._head, *self._tail)
-        together = self._find_together([line.text() for line in kept])
+        hidden = self._find_hidden([line.text() for line in kept])
         for number, line in enumerate(kept):
-            if self._dropped.count and number == HEAD_LINES:
-                before = self._before_tail.text()
-            text, line_cut, line_redacted = self._render_line(line, before, together.get(number))
-            shown = line.text()
-            before = shown if shown.strip() else f"{before}\n{shown}"  # a blank line may stand before a value
-            lines.append(text)
-            cut |= line_cut
-            redacted |= line_redacted
+            rule = PRIVATE_KEY if line.in_private_key else hidden.get(number)
+            lines.append(marker(rule) if rule else line.display_text())
+            cut |= rule is None and line.is_truncated
+            redacted |= rule is not None
         if self._dropped.count:
             lines.insert(HEAD_LINES, f"...truncated {self._dropped.count} lines...")
         return CapturedOutput("\n".join(lines), cut or self._dropped.count > 0, redacted, self._size)
 
-    def _find_together(self, kept: list[str]) -> dict[int, str]:
-        """Return the rules of kept lines that others give away: a table's head, also if that was dropped."""
+    def _find_hidden(self, kept: list[str]) -> dict[int, str]:
+        """Return the rules of kept lines, by themselves and by others that may have been dropped: a table's head."""
         if not self._dropped.count:
             return self._redactor.hidden_together(kept)
-        dropped = [state[:_HELD_BYTES].decode(errors="replace") for state in self._dropped.states()]
-        head = kept[:HEAD_LINES] if self._dropped.complete else []
-        shift = len(head) + len(dropped) - HEAD_LINES  # of the lines of the tail
-        hidden = self._redactor.hidden_together([*head, *dropped, *kept[HEAD_LINES:]])
-        found = {number - shift: rule for number, rule in hidden.items() if number - shift >= HEAD_LINES}
-        if self._dropped.complete:
-            return found | {number: rule for number, rule in hidden.items() if number < HEAD_LINES}
-        return self._redactor.hidden_together(kept) | found  # a table of the head may reach into the tail
+        dropped = dropped_texts(self._dropped) or [self._before_tail.text()]
+        above = PrivateKeyTracker()
+        hidden = self._redactor.hidden_together(kept[:HEAD_LINES], above)
+        if not self._dropped.complete:
+            above.recent = ""  # a table of the head may reach into the tail, but no name stands above a line there
+        shift = len(dropped) - HEAD_LINES
+        below = self._redactor.hidden_together([*dropped, *kept[HEAD_LINES:]], above)
+        return hidden | {number - shift: rule for number, rule in below.items() if number - shift >= HEAD_LINES}
 
     def _find_tail(self, chunk: bytes) -> int:
         """Return where the lines begin that may belong to the tail; 0 if no whole line of `chunk` is before them."""
@@ -315,14 +324,7 @@ class StreamTruncator:
             return
         before = self._tail if self._dropped.count else [*self._head, *self._tail]
         for number, earlier in enumerate(reversed(before)):
-            text = earlier.text()
+            text = earlier.key_text()
             if not (is_full_key_line(text) or (number == 0 and is_last_key_line(text))):
                 return
             earlier.in_private_key = True
-
-    def _render_line(self, line: OutputLine, before: str, found: str | None) -> tuple[str, bool, bool]:
-        """Return a line's text, and whether it was truncated and redacted; `found` is a rule that matches already."""
-        rule = PRIVATE_KEY if line.in_private_key else found or self._redactor.rule_of(line.text(), before)
-        if rule:
-            return marker(rule), False, True
-        return line.display_text(), line.is_truncated, False

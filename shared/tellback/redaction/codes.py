@@ -58,11 +58,11 @@ class CodeList(NamedTuple):
 
 
 def code_lines(
-    lines: Sequence[str], heads: Container[int], codes: CodeList | None
+    lines: Sequence[str], heads: Container[int], codes: CodeList | None, begin: int = 0
 ) -> tuple[list[int], CodeList | None]:
-    """Return the numbers of the lines with codes, and the list that goes on after the last line."""
+    """Return the numbers of the lines from `begin` on with codes, and the list that goes on after the last line."""
     found: list[int] = []
-    for number, line in enumerate(lines):
+    for number, line in enumerate(lines[begin:], begin):
         if number in heads:
             codes = CodeList()
         elif codes is not None and _LINE.fullmatch(line):

@@ -101,15 +101,15 @@ def head_places(folded: str, within: Located, begin: int = 0) -> list[int]:
 
 
 def value_lines(
-    lines: Sequence[str], heads: Sequence[int], table: Table | None, names_secret: Callable[[str], bool]
+    lines: Sequence[str], heads: Sequence[int], table: Table | None, names_secret: Callable[[str], bool], begin: int = 0
 ) -> tuple[list[int], Table | None]:
     """Return the numbers of the lines that hold such a value, and the table that the last line belongs to.
 
-    `heads` are the numbers of the lines that may be heads, in order; `table` is that of the line before the first.
+    `heads` are the numbers of the lines that may be heads, in order; `table` is that of the line before `begin`.
     """
     found: list[int] = []
     at = frozenset(heads)
-    number = 0
+    number = begin
     while number < len(lines):
         line = lines[number]
         cells = None if table is None else _cells_of(table, line)

@@ -11,6 +11,7 @@ cell of a table, of which only the rows would lose it.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -74,6 +75,10 @@ class Readable(NamedTuple):
         if self.holders is None:
             return list(numbered)
         return [(self.holders[number], rule) for number, rule in numbered]
+
+    def first_of(self, number: int) -> int:
+        """Return the first line of the text that this line of the given one holds."""
+        return number if self.holders is None else bisect_left(self.holders, number)
 
 
 def read(text: str) -> Readable:

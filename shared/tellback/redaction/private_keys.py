@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tellback.lazy_pattern import lazy_pattern
+from tellback.redaction.escapes import without_escapes
 
 if TYPE_CHECKING:
     from tellback.redaction.codes import CodeList
@@ -74,15 +75,15 @@ _LAST: Final = lazy_pattern(rf"""[\s>|"'+-]{{0,40}}+[0-9A-Za-z+/]{{2,100}}+{_RES
 class PrivateKeyTracker:
     """Tracks private keys through the lines of one stream."""
 
-    __slots__ = ("_counted", "_lines", "_margin", "_width", "codes", "named", "table", "within")
+    __slots__ = ("_counted", "_lines", "_margin", "_width", "codes", "recent", "table", "within")
 
     def __init__(self) -> None:
         self._lines = 0
         self._margin = ""  # before the key's first line, as `docker logs`, journald and `grep -n` put one before each
         self._counted = 0  # lines that a PuTTY file says are the key
         self._width = 0  # of the lines of wrapped base64; -1 before the first of them
-        self.named = ""
-        """The last lines, from the first that may name a value below it."""
+        self.recent = ""
+        """The last lines, which may name a value in the next."""
         self.table: Table | None = None
         """The table with a column of secrets that the last line belongs to."""
         self.codes: CodeList | None = None
@@ -214,11 +215,10 @@ def key_start_before(lines: Sequence[str], end: int) -> int:
     if end < len(lines) and _BEGIN.search(lines[end]):
         return end  # all of the key is in this line
     start = end
-    while (
-        start > 0
-        and end - start < MAX_LINES
-        and (is_full_key_line(lines[start - 1]) or (start == end and is_last_key_line(lines[start - 1])))
-    ):
+    while start > 0 and end - start < MAX_LINES:
+        line = without_escapes(lines[start - 1])
+        if not (is_full_key_line(line) or (start == end and is_last_key_line(line))):
+            break
         start -= 1
     return start
 

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Any, Final, TypeGuard
 
 from tellback.own_passwords import own_passwords
-from tellback.redaction import codes, columns, kubernetes, lone_tokens, margins
+from tellback.redaction import codes, columns, kubernetes, margins
 from tellback.redaction.escapes import decoded_forms, without_escapes
 from tellback.redaction.private_keys import RULE as PRIVATE_KEY
 from tellback.redaction.private_keys import PrivateKeyTracker, key_start_before, marks_key
@@ -27,10 +27,8 @@ TOO_DEEP: Final = "[redacted: nested too deeply to check]"
 # uses the same keys again and again, so the answer is cached.
 _PROBE: Final = "x1Y2z3a4B5c6d7e8f9"
 _NEWLINE: Final = "\n"
-_LONGEST_NAMING: Final = 200  # characters
-_MOST_NAMING: Final = 4  # lines above a value that may name it
-_NAMING: Final = ("name", "pass", "key", "_pw", "seed", "$ ", *lone_tokens.PLAIN, *lone_tokens.PARTS)
-_NAMING_ENDS: Final = (":", ">", "|", "-", "+", "[", "reset.", "phrase", "passwords")
+# Characters of a stream that are searched again with its next text: half of them are above a value, where rules look.
+_RECENT: Final = 1_600
 _SHORTEST: Final = 5  # characters of the shortest text that any rule of ours matches
 _HEADS: Final = (columns.HEAD, codes.HEAD)  # say where to look, and hide nothing by themselves
 _PLAIN: Final = frozenset({int, float, bool, type(None)})
@@ -70,21 +68,11 @@ class Redactor:
             if len(line) >= MIN_VALUE_CHARS
         ]
 
-    def rule_of(self, line: str, before: str = "") -> str | None:
-        """Return the first rule that matches this line, also by a name in the line `before` it; None if clean."""
+    def rule_of(self, line: str) -> str | None:
+        """Return the first rule that matches this line; None if clean."""
         line = without_escapes(line)
         found = () if self._is_clean(line) else (*self._find_given(line), *self._find_matches(margins.read(line).text))
-        rule = next((rule for _, rule in found if rule not in _HEADS), None)
-        return rule or self._hidden_by_name(_naming_lines(before), line).get(0)
-
-    def _hidden_by_name(self, named: str, text: str) -> dict[int, str]:
-        """Return the rules of the first two lines of `text` that the lines before it, if any, make a secret."""
-        if not named:
-            return {}
-        before = named.count(_NEWLINE) + 1
-        first = "\n".join(text.split(_NEWLINE, 2)[:2])
-        hidden = self._find_hidden_lines(f"{named}\n{first}", None)
-        return {number - before: rule for number, rule in hidden.items() if number >= before}
+        return next((rule for _, rule in found if rule not in _HEADS), None)
 
     def text(self, text: str) -> str:
         """Return `text` with a marker in place of each matching line and each line of a private key."""
@@ -99,31 +87,26 @@ class Redactor:
         """Return the rule of each line of `text` that must not be shown, by its number from 0.
 
         For a stream that comes in several texts, pass each with the same `blocks`. It carries what a text began and the
-        next may go on with: a private key, a table with a column of secrets, a list of recovery codes, or a name whose
-        value stands in the line below. Without it the text is all there is.
+        next may go on with: a private key, a table with a column of secrets, a list of recovery codes, and the last
+        lines, in which a name may stand whose value comes below. Without it the text is all there is.
         """
-        if blocks is None:
-            return self._find_hidden_lines(text, None)
-        before = blocks.named
-        blocks.named = _naming_lines(text if text.strip() else f"{before}\n{text}")
-        hidden = self._find_hidden_lines(text, blocks)
-        return self._hidden_by_name(before, text) | hidden
-
-    def _find_hidden_lines(self, text: str, blocks: PrivateKeyTracker | None) -> dict[int, str]:
         text, blocks = without_escapes(text), blocks or PrivateKeyTracker()
         hidden = self._hidden_but_for_keys(text, blocks)
         if blocks.inside or marks_key(searchable(text)):
             hidden |= dict.fromkeys(_key_lines(text.split(_NEWLINE), blocks), PRIVATE_KEY)
         return hidden
 
-    def hidden_together(self, lines: Sequence[str]) -> dict[int, str]:
+    def hidden_together(self, lines: Sequence[str], blocks: PrivateKeyTracker | None = None) -> dict[int, str]:
         """Return the rules of lines of one output, as `hidden_lines` does but for private keys.
 
-        For lines that are searched one by one otherwise, which shows no name in a line above.
+        For a record and its followers, which track those in more of a line than is searched.
         """
-        return self._hidden_but_for_keys(without_escapes(_NEWLINE.join(lines)), PrivateKeyTracker())
+        return self._hidden_but_for_keys(without_escapes(_NEWLINE.join(lines)), blocks or PrivateKeyTracker())
 
     def _hidden_but_for_keys(self, text: str, blocks: PrivateKeyTracker) -> dict[int, str]:
+        begin = blocks.recent.count(_NEWLINE)
+        text = blocks.recent + text
+        blocks.recent = _last_lines(text)
         read = margins.read(text)
         given, found = list(self._find_given(text)), list(self._find_matches(read.text))
         secrets = kubernetes.may_hold(read.text)
@@ -136,26 +119,35 @@ class Redactor:
         held = read.held(numbered)
         first_last = reversed([*_numbered(lines, given), *held])
         hidden = {number: rule for number, rule in first_last if rule not in _HEADS}
-        hidden |= self._hidden_below(lines, held, blocks, secrets=secrets)
+        hidden |= self._hidden_below(lines, held, blocks, begin, secrets=secrets)
         other = [each for each, (number, _) in zip(numbered, held, strict=True) if searched[each[0]] != lines[number]]
         if other or goes_on or (secrets and searched is not lines):
             within = blocks.within = blocks.within or PrivateKeyTracker()
-            hidden = dict(read.held(self._hidden_below(searched, other, within, secrets=secrets).items())) | hidden
-        return hidden
+            below = self._hidden_below(searched, other, within, read.first_of(begin), secrets=secrets)
+            hidden = dict(read.held(below.items())) | hidden
+        return {number - begin: rule for number, rule in hidden.items() if number >= begin} if begin else hidden
 
     def _hidden_below(
-        self, lines: Sequence[str], found: Iterable[tuple[int, str]], blocks: PrivateKeyTracker, *, secrets: bool
+        self,
+        lines: Sequence[str],
+        found: Iterable[tuple[int, str]],
+        blocks: PrivateKeyTracker,
+        begin: int,
+        *,
+        secrets: bool,
     ) -> dict[int, str]:
-        """Return the rules of lines that others name: of a Secret of Kubernetes, a table, a list of codes."""
+        """Return the rules of lines from `begin` on that others name: of a Secret, a table, a list of codes."""
         heads = {head: sorted({number for number, rule in found if rule == head}) for head in _HEADS}
         hidden: dict[int, str] = {}
         if secrets:
             hidden |= dict.fromkeys(kubernetes.value_lines(lines), kubernetes.RULE)
         if heads[columns.HEAD] or blocks.table is not None:
-            rows, blocks.table = columns.value_lines(lines, heads[columns.HEAD], blocks.table, self._marks_secret)
+            new = [number for number in heads[columns.HEAD] if number >= begin]
+            rows, blocks.table = columns.value_lines(lines, new, blocks.table, self._marks_secret, begin)
             hidden |= dict.fromkeys(rows, columns.RULE)
         if heads[codes.HEAD] or blocks.codes is not None:
-            listed, blocks.codes = codes.code_lines(lines, frozenset(heads[codes.HEAD]), blocks.codes)
+            first = min([begin, *heads[codes.HEAD]])  # that of a head may be seen by the line below only
+            listed, blocks.codes = codes.code_lines(lines, frozenset(heads[codes.HEAD]), blocks.codes, first)
             hidden |= dict.fromkeys(listed, codes.RULE)
         return hidden
 
@@ -239,23 +231,10 @@ def _numbered(lines: Iterable[str], found: Sequence[tuple[int, str]]) -> list[tu
     return [(bisect_right(starts, place) - 1, rule) for place, rule in found]
 
 
-def _naming_lines(text: str) -> str:
-    """Return the last lines of a text from the first on that may name a value below it; "" if none does.
-
-    So do pairs in a Kubernetes manifest, blocks of YAML and XML, sentences ("Your password is:"), and commands.
-    """
-    last = text.rsplit(_NEWLINE, _MOST_NAMING)[-_MOST_NAMING:]
-    for number, line in enumerate(last):
-        if _names_below(line):
-            return _NEWLINE.join(last[number:])
-    return ""
-
-
-def _names_below(line: str) -> bool:
-    if len(line) > _LONGEST_NAMING:
-        return False
-    folded = line.rstrip().lower()
-    return folded.endswith(_NAMING_ENDS) or any(word in folded for word in _NAMING)
+def _last_lines(text: str) -> str:
+    """Return the last lines of a text, each with its end; of a long first one only its end."""
+    recent = f"{text[-_RECENT:]}\n"
+    return recent[recent.find(_NEWLINE, 0, _RECENT // 2) + 1 :] if len(text) > _RECENT else recent
 
 
 def _scans_within(text: str) -> Callable[[], ScanSet]:
