@@ -112,6 +112,54 @@ def test_a_commit_or_an_id_beside_the_name_of_a_service_stays(text: str) -> None
     assert redact_text(text) == text
 
 
+COMMIT = "9fceb02d0ae598e95dc9" + "70b74767f19372d61af8"
+CONTAINER = "4f1b2b0b822c"
+
+
+@pytest.mark.parametrize("prompt", ["$ ", "", "+ ", "root@web:/# "])
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        ("git log --format=%H -- src/auth/token.py", COMMIT),
+        ("git log -2 --format=%H -- src/auth/token.py", f"{COMMIT}\n{COMMIT[::-1]}"),
+        ("git -C /srv/token rev-parse HEAD", COMMIT),
+        ("git rev-list main token", f"{COMMIT}\n{COMMIT[::-1]}"),
+        ("git hash-object password.py", COMMIT),
+        ("git merge-base main token-refresh", COMMIT),
+        ("docker ps -q --filter name=token-service", f"{CONTAINER}\n{CONTAINER[::-1]}"),
+        ("docker inspect -f '{{.Id}}' token-service", f"sha256:{HEXADECIMAL}"),
+        ("docker run -d --rm -e TOKEN acme/secrets", HEXADECIMAL),
+        ("podman network create secrets", HEXADECIMAL),
+        ("docker secret create db_password ./password.txt", "q8z1n5x0v3k7r2m9p4w6t8y1b"),
+        ("sha1sum token.py | cut -d' ' -f1", COMMIT),
+        ("npm view jsonwebtoken dist.shasum", COMMIT),
+    ],
+)
+def test_an_id_stays_below_the_command_that_prints_it(prompt: str, command: str, printed: str) -> None:
+    """Its arguments may speak of a secret (A-469)."""
+    text = f"{prompt}{command}\n{printed}\n"
+    assert redact_text(text) == text
+    assert redact_text(json.dumps({"output": text})) == json.dumps({"output": text})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"$ git show HEAD:api.token\n{COMMIT}",
+        f"$ git config github.token\n{COMMIT}",
+        f"$ git log -1 --format=%B -- api.token\n{MIXED}",
+        f"$ docker run acme/vault print token\n{HEXADECIMAL}",
+        f"$ docker exec web cat /run/secrets/token\n{HEXADECIMAL}",
+        f"$ docker inspect -f '{{{{.Config.Env}}}}' web # token\n{HEXADECIMAL}",
+        f"$ openssl rand 32 | sha256sum | head -c 64 # token\n{HEXADECIMAL}",
+        f"$ git rev-parse HEAD; cat api.token\n{MIXED}",
+    ],
+)
+def test_what_else_such_commands_print_is_hidden(text: str) -> None:
+    """A file of a commit, a setting, what a program prints in its container (A-469)."""
+    assert redact_text(text).split("\n")[1:] == ["[redacted: secret-assignment]"]
+
+
 @pytest.mark.parametrize("password", ["k7Rt2mQx", "Zk2m#X9vB4", "tR8w-L1nPsq7Kd3f"])
 @pytest.mark.parametrize(
     "text",

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
 from tellback.redaction.phrases import may_be_password
+from tellback.redaction.printed_ids import prints_ids
 from tellback.redaction.substrings import Located, findable_if_rare, next_match
 from tellback.redaction.values import seems_random
 
@@ -156,7 +157,7 @@ def _table_of(line: str, names_secret: Callable[[str], bool]) -> Table | None:
     """Return the table that a line is the head of, if a column of it can hold secrets."""
     if "┬" in line:  # of ClickHouse, with names in the frame
         line = _FRAME.sub("│", line)
-    if len(line) > LONGEST:
+    if len(line) > LONGEST or prints_ids(line):
         return None
     for sign, of_names in _HEAD_LINES.items():
         if not (_may_divide(sign, line) and of_names.fullmatch(line)):

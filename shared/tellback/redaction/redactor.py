@@ -15,6 +15,7 @@ from typing import Any, Final, TypeGuard
 from tellback.own_passwords import own_passwords
 from tellback.redaction import codes, columns, kubernetes, margins
 from tellback.redaction.escapes import decoded_forms, without_escapes
+from tellback.redaction.printed_ids import is_printed_id
 from tellback.redaction.private_keys import RULE as PRIVATE_KEY
 from tellback.redaction.private_keys import PrivateKeyTracker, key_start_before, marks_key
 from tellback.redaction.rules import Rule, ScanSet, all_scans, holds_nothing, scans_for_text
@@ -115,7 +116,11 @@ class Redactor:
             return {}
         lines = text.split(_NEWLINE)
         searched = lines if read.text == text else read.text.split(_NEWLINE)
-        numbered = _numbered(searched, found)
+        numbered = [
+            (number, rule)
+            for number, rule in _numbered(searched, found)
+            if not (number and is_printed_id(searched[number], searched[number - 1]))
+        ]
         held = read.held(numbered)
         first_last = reversed([*_numbered(lines, given), *held])
         hidden = {number: rule for number, rule in first_last if rule not in _HEADS}
