@@ -112,6 +112,22 @@ def test_a_commit_or_an_id_beside_the_name_of_a_service_stays(text: str) -> None
     assert redact_text(text) == text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"token request id: req_{MIXED}",
+        f"the secret was rotated, job id: {MIXED}",
+        "ERC20 token address: 0x" + HEXADECIMAL[:40],
+        "token 0x" + HEXADECIMAL[:40] + " deployed",
+        "public key " + "WJ0NpEJ6djmMOG" + "xbG3Kx",
+        "no item with partition key " + "WJ0NpEJ6djmMOG" + "xbG3Kx",
+    ],
+)
+def test_ids_addresses_and_public_keys_stay_in_sentences(text: str) -> None:
+    """They stand where a secret might (A-469)."""
+    assert redact_text(text) == text
+
+
 COMMIT = "9fceb02d0ae598e95dc9" + "70b74767f19372d61af8"
 CONTAINER = "4f1b2b0b822c"
 

@@ -111,7 +111,7 @@ _KEY_IN_SENTENCE: Final = _LONG_IN_SENTENCE.replace(
 _STATES: Final = r"[ ](?:(?:is|to)(?:[ ]{0,2}:)?|[-–])"
 STATED: Final = (
     r"(?:[ \t][\w\[\]@.'\"()%/-]{1,30}+){0,8}?"
-    rf"(?::(?<!key:)|=|{_STATES}|[ \t](?:[:=]|{_STATES}|[ \t](?:[:=]|{_STATES})))"
+    rf"(?::(?<!key:)(?<![ _-]id:)|=|{_STATES}|[ \t](?:[:=]|{_STATES}|[ \t](?:[:=]|{_STATES})))"
     rf"[ \t]{{1,8}}+[\"'`]?{NO_VALUE}{PATH}(?![0-9.:]{{1,30}}+\b)"
 )
 _STATED_END: Final = r"[\"'`]?[.;]?[ \t\r]{0,4}$"

@@ -219,7 +219,7 @@ _RANDOM: Final = (
 )
 # Up to four words may stand between, if what follows is neither hexadecimal, as ids are, nor named by another word.
 _FAR: Final = (
-    r"(?:[^\w\n=:]{1,6}+[\w.-]{1,19}+(?![\w.+/=-])){0,4}+[^\w\n/@#.-]{1,6}+(?=[\w+/~-]{20})"
+    r"(?:[^\w\n=:]{1,6}+[\w.-]{1,19}+(?![\w.+/=-])){0,4}+(?<![ _-]id)[^\w\n/@#.-]{1,6}+(?=[\w+/~-]{20})"
     rf"(?![0-9a-f-]{{20,200}}+(?!\w)){NO_VALUE}{PATH}(?=(?:[^\s0-9]{{0,16}}+[0-9]{{1,8}}+){{3}})"
     rf"{DOUBT}[\w+/~-]{{20,200}}+={{0,2}}(?![\w(\[.:@=])"
 )

@@ -19,6 +19,7 @@ from tellback.redaction.values import (
     PATH,
     PHRASE,
     AnchoredRule,
+    preceded_by,
 )
 
 _LINE: Final = r"[ \t]{0,4}+\r?\n[ \t]{0,20}+"
@@ -167,13 +168,20 @@ RULES: Final = (
         r"(?=word[\"'])",
     ),
 )
+_OF_NO_ROUTER: Final = preceded_by(
+    (
+        f"{of} key "
+        for of in ("public", "partition", "primary", "foreign", "sort", "routing", "object", "cache", "host")
+    ),
+    unless=True,
+)
 NEAR_DIGITS: Final = (
     # Configurations of routers and of servers for RADIUS.
     *(
         AnchoredRule(
             "password",
             word,
-            rf"[ ](?:[0-9][ ])?[\"']?(?=\S{{8}}){MIXED_WORD}{NO_VALUE}{PATH}(?![0-9a-f-]{{8,64}}+(?!\w))"
+            rf"[ ]{_OF_NO_ROUTER}(?:[0-9][ ])?[\"']?(?=\S{{8}}){MIXED_WORD}{NO_VALUE}{PATH}(?![0-9a-f-]{{8,64}}+(?!\w))"
             rf"{DOUBT}[\w!@#%^&*+~?=.-]{{8,40}}+"
             r"(?=[\"']?[ \t\r]{0,4}(?:$|#[ ]|[ ](?:address|r[ow])\b))",
         )
