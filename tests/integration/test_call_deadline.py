@@ -19,7 +19,7 @@ from tellback.state.scripts import common
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import blocked, wait_until
 
-DEADLINE: Final = 0.3
+DEADLINE: Final = 0.8  # a call that is answered takes less, also on a busy machine
 
 
 class Between:
@@ -109,8 +109,8 @@ def test_a_handshake_that_trickles_in_is_given_up(between: Between, quick: Datab
 
 
 def test_a_blocking_call_has_its_own_time_and_the_deadline(quick: Database) -> None:
-    """A wait that is far longer than the wait ends by itself, with nothing."""
-    assert quick.blocking(3 * DEADLINE, "BLMOVE", "tb:none", "tb:none", "LEFT", "LEFT") is None
+    """A wait that is longer than the deadline ends by itself, with nothing."""
+    assert quick.blocking(1.5 * DEADLINE, "BLMOVE", "tb:none", "tb:none", "LEFT", "LEFT") is None
     assert quick.command("PING") == b"PONG"
 
 

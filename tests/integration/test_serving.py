@@ -85,7 +85,7 @@ def test_an_idle_transport_notes_its_polls_at_times_only(tb: Tellback, monkeypat
 
     def has_ready(_store: Outbox, channel: str) -> bool:
         polls.append(channel)
-        if len(polls) == 20:
+        if len(polls) == 8:
             stop.set()
         return False
 
@@ -96,7 +96,7 @@ def test_an_idle_transport_notes_its_polls_at_times_only(tb: Tellback, monkeypat
     monkeypatch.setattr(Outbox, "note_polled", note_polled)
     monkeypatch.setattr(Outbox, "has_ready", has_ready)
     serve(tb, "chat", PrintTransport(), stop=stop)
-    assert (len(polls), notes) == (20, ["chat"])
+    assert (len(polls), notes) == (8, ["chat"])
 
 
 def test_what_one_thread_cannot_go_on_from_ends_the_process(settings: Settings) -> None:
