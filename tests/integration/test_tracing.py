@@ -86,7 +86,7 @@ def test_one_trace_leads_from_a_tool_call_to_its_feedback(settings: Settings, re
         "gen_ai.tool.call.id": "c1",
         "gen_ai.conversation.id": "s1",
     }
-    assert 250_000_000 <= call.end - call.start < 5_000_000_000
+    assert 250_000_000 <= call.end - call.start < 60_000_000_000
     assert published.attributes["messaging.destination.name"] == "events"
     assert published.attributes["tellback.event.type"] == "ToolInvoked"
     assert applied.attributes["messaging.message.id"] == published.attributes["messaging.message.id"]
