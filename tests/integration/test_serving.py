@@ -11,6 +11,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
@@ -21,6 +22,7 @@ from tellback.errors import ConfigurationError
 from tellback.settings import Settings
 from tellback.state.outbox import Outbox
 from tellback.transports import PrintTransport, WebhookTransport, serve, verify
+from tellback.transports.__main__ import main
 from tests.support.deliveries import answered, first, round_of
 from tests.support.http_server import http_server, reply, silent
 from tests.support.redis_server import RedisServer
@@ -174,12 +176,17 @@ def _lease(tb: Tellback) -> tuple[str, str]:
     ids=["no secret", "no token", "plain http", "a short lease", "no threads"],
 )
 def test_what_cannot_work_is_said_at_once(
-    tb: Tellback, settings: Settings, arguments: tuple[str, ...], environ: dict[str, str], said: str
-) -> None:
+    tb: Tellback, settings: Settings, arguments: tuple[str, ...], environ: dict[str, str], said: str,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     del tb
-    with process(settings, *arguments, **environ) as running:
-        _, err = running.communicate(timeout=30)
-    assert running.returncode == 2
+    for name, value in {"TELLBACK_REDIS_URL": settings.redis_url, **environ}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(signal, "signal", mock.Mock())  # the handlers of the test's process stay
+    with pytest.raises(SystemExit) as ended_with:
+        sys.exit(main([*arguments, "--channel", "chat"]))
+    err = capsys.readouterr().err
+    assert ended_with.value.code == 2
     assert said in err
     assert SECRET not in err
 
