@@ -10,8 +10,8 @@ import json
 
 import pytest
 
+from tellback.guidance.next_steps import LACKING_STEP, MISSING_PAGES_STEP, MUTE_STEP
 from tellback.guidance.progress.substance import is_absent
-from tellback.guidance.stuck_feedback import LACKING_STEP, MISSING_PAGES_STEP, MUTE_STEP
 from tests.support.dialects import MadeCall, claude_code, mini_swe_agent, nudges_in
 from tests.support.stretches import claude_edit
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tellback.guidance.stuck_feedback import MISCALLED_STEP, RAN_OUT_STEP, TEXTS
+from tellback.guidance.next_steps import MISCALLED_STEP, RAN_OUT_STEP
+from tellback.guidance.stuck_feedback import TEXTS
 from tests.support.dialects import MadeCall, nudges_in
 
 

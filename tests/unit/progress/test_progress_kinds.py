@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tellback import FeedbackProviderConfig, InvalidInput, StuckFeedback, recommended_providers
 from tellback.contracts.guidance import Outcome, OutcomeCode
+from tellback.guidance.next_steps import FAILING_CALL_STEP, LACKING_STEP, REFUSED_EDIT_STEP
 from tellback.guidance.progress.trail import StuckFinding
-from tellback.guidance.stuck_feedback import FAILING_CALL_STEP, KINDS, LACKING_STEP, REFUSED_EDIT_STEP, TEXTS
+from tellback.guidance.stuck_feedback import KINDS, TEXTS
 from tellback.testing import Call, Changed, Fire, Step, context, run_all
 
 

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from tellback.guidance.stuck_feedback import SERVICE_STEP, TEXTS
+from tellback.guidance.next_steps import SERVICE_STEP
+from tellback.guidance.stuck_feedback import TEXTS
 from tests.support.dialects import MadeCall, claude_code, codex_exec, mini_swe_agent, nudges_in
 
 COUNT_UP = range(5)

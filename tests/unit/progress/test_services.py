@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tellback.guidance.stuck_feedback import FAILING_CALL_STEP, LIMITED_STEP, SERVICE_STEP
+from tellback.guidance.next_steps import FAILING_CALL_STEP, LIMITED_STEP, SERVICE_STEP
 from tests.support.dialects import MadeCall, claude_code, nudges_in
 from tests.support.stretches import claude_edit
 
@@ -155,7 +155,6 @@ def test_the_end_of_a_log_that_grows_is_no_repeat() -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("terraform plan", "Error: Error acquiring the state lock"),
         ("helm upgrade web ./chart", 'Error: UPGRADE FAILED: another operation is in progress for "web"'),
         ("kubectl apply -f web.yaml", 'error: unable to recognize "web.yaml": no matches for kind "Web"'),
     ],

@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tellback.guidance.progress.programs import effect_of
-from tellback.guidance.shell import simple_commands
-from tellback.guidance.stuck_feedback import (
+from tellback.guidance.next_steps import (
     CHECKED_STEP,
     GIT_STEP,
     GUESSED_STEP,
@@ -17,6 +15,8 @@ from tellback.guidance.stuck_feedback import (
     TAKEN_STEP,
     UNREADABLE_STEP,
 )
+from tellback.guidance.progress.programs import effect_of
+from tellback.guidance.shell import simple_commands
 from tests.support.dialects import (
     MadeCall,
     Shell,

@@ -233,7 +233,7 @@ def _asked(tool: str, given: Mapping[str, Any], declared: DeclaredEffect | None)
 def _asked_of_program(tool: str, shape: _Shape, params: Mapping[str, Any]) -> CallFeatures | None:
     name = shape.name
     if name in SHELLS or (shape.may_be_shell and _text(params, _COMMANDS) is not None):
-        return shell_features(tool, _command_line(params), params)
+        return shell_features(tool, command_line(params), params)
     if name in INTERPRETERS:
         return shell_features(tool, f"python <<'EOF'\n{_text(params, _COMMANDS) or ''}\nEOF", params)
     if name in EDITORS:
@@ -328,7 +328,8 @@ def _text(params: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
     return None
 
 
-def _command_line(params: Mapping[str, Any]) -> str:
+def command_line(params: Mapping[str, Any]) -> str:
+    """Return the command line that a call of a shell runs, "" for any other."""
     command = next((params[name] for name in _COMMANDS if name in params), "")
     if is_list(command):  # Codex: ["bash", "-lc", "..."]
         parts = [str(part) for part in command]

@@ -1,0 +1,101 @@
+"""The one next step fits the failure, whichever program's tool met it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tellback.guidance.next_steps import (
+    GIT_STEP,
+    GUESSED_STEP,
+    LACKING_STEP,
+    LIMITED_STEP,
+    MISCALLED_STEP,
+    REFUSED_EDIT_STEP,
+    REFUSED_STEP,
+    ROOM_STEP,
+    SERVICE_STEP,
+    TAKEN_STEP,
+    UNREADABLE_STEP,
+)
+from tellback.guidance.stuck_feedback import TEXTS
+from tests.support.dialects import MadeCall, Shell, claude_code, codex_json, mini_swe_agent, nudges_in, openhands
+
+CODE_STEP = TEXTS["same_failure"][1]
+OUT_OF_MEMORY = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+UNRESOLVED = "npm error code ERESOLVE\nnpm error ERESOLVE unable to resolve dependency tree"
+FAILED_OPEN = "    open('x.csv')\nFileNotFoundError: [Errno 2] No such file or directory: 'x.csv'"
+
+# The command, what varies in it, what it says, and the step.
+FAILURES = [
+    ("cat nope.txt", "   ", "cat: nope.txt: No such file or directory", GUESSED_STEP),
+    ("make check", "   ", "make: *** No rule to make target 'check'.  Stop.", GUESSED_STEP),
+    ("npm run lint", "   ", 'npm error Missing script: "lint"', GUESSED_STEP),
+    ("git checkout feature/x", "   ", "error: pathspec 'feature/x' did not match any file(s)", GUESSED_STEP),
+    ("git", ("status", "diff", "log"), "fatal: not a git repository (or any parent up to /): .git", GUESSED_STEP),
+    ("kubectl get pod api", ("", "-oyaml", "-owide"), 'Error from server (NotFound): "api" not found', GUESSED_STEP),
+    ("kubectl get --foo", ("po", "svc", "ing"), "error: unknown flag: --foo", GUESSED_STEP),
+    ("pip install foo", ("", "-U", "-v"), "ERROR: No matching distribution found for foo", GUESSED_STEP),
+    ("node a.js", "abc", "Error: Cannot find module 'express'\nRequire stack:\n- /r/a.js", LACKING_STEP),
+    ("curl localhost:9/", "abc", "curl: (7) Failed to connect to localhost: Couldn't connect to server", LACKING_STEP),
+    ("curl https://in.example/", "abc", "curl: (60) SSL certificate problem: self-signed certificate", LACKING_STEP),
+    ("node a.js", "abc", "Error: Missing environment variable DATABASE_URL\n    at env (/r/env.js:3:9)", LACKING_STEP),
+    ("git push", ("", "-q", "-v"), "fatal: Authentication failed for 'https://git.example/a.git/'", "`https://git.example"),
+    ("npm publish", ("", "-a", "-b"), "npm error code ENEEDAUTH\nnpm error need auth", "the address and the account"),
+    ("aws s3 ls", ("", "s3://a", "s3://b"), "Unable to locate credentials.", "`s3://b`"),
+    ("./run.sh", "   ", "bash: ./run.sh: Permission denied", "`./run.sh`"),
+    ("sudo apt-get install", "abc", "sudo: a terminal is required to read the password", "the address and the account"),
+    ("gh api repos/", "abc", "gh: API rate limit exceeded for user ID 1. (HTTP 403)", LIMITED_STEP),
+    ("curl -sf https://api.x/", "abc", "curl: (22) The requested URL returned error: 429", LIMITED_STEP),
+    ("cp big /data/", "abc", "cp: error writing '/data/big': No space left on device", ROOM_STEP),
+    ("python train.py", "abc", OUT_OF_MEMORY, ROOM_STEP),
+    ("git merge", ("main", "-v main", "-q main"), "CONFLICT (content): Merge conflict in a.py", GIT_STEP),
+    ("git add", "abc", "fatal: Unable to create '/r/.git/index.lock': File exists.", TAKEN_STEP),
+    ("terraform plan", ("", "-a", "-b"), "│ Error: Error acquiring the state lock", TAKEN_STEP),
+    ("apt-get install", "abc", "E: Could not get lock /var/lib/dpkg/lock. It is held by process 1412", TAKEN_STEP),
+    ("kubectl apply -f a.yaml", "   ", "error: error parsing a.yaml: error converting YAML to JSON", UNREADABLE_STEP),
+    ("npm install", ("", "-D", "react"), UNRESOLVED, SERVICE_STEP),
+    ("python a.py", "abc", f"Traceback (most recent call last):\n{FAILED_OPEN}", CODE_STEP),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shell", [claude_code, codex_json, mini_swe_agent, openhands])
+@pytest.mark.parametrize(("line", "varied", "said", "step"), FAILURES, ids=[each[2][:50] for each in FAILURES])
+def test_the_step_after_a_failed_command_fits_its_error(
+    line: str, varied: str | tuple[str, ...], said: str, step: str, shell: Shell
+) -> None:
+    """G-287: in particular, nobody is sent to read code for a file that is not there."""
+    expected = step if step.endswith(".") else REFUSED_STEP.partition("{")[0] + step
+    (given,) = steps_after([shell(f"{line} {each}".strip(), said, 1) for each in varied])
+    assert given.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("tool", "said", "step"),
+    [
+        ("Edit", "File has been modified since read, either by the user or by a linter.", REFUSED_EDIT_STEP),
+        ("Read", "File content (31000 tokens) exceeds maximum allowed tokens (25000).", ROOM_STEP),
+        ("mcp__db__query", "canceling statement due to statement timeout", ROOM_STEP),
+        ("mcp__db__query", "cannot execute DELETE in a read-only transaction", REFUSED_STEP.partition("{")[0]),
+        ("mcp__gh__create_issue", "MCP error -32602: Invalid arguments for tool create_issue: title", MISCALLED_STEP),
+        ("mcp__linear__list", "MCP error -32000: Connection closed", LACKING_STEP),
+        ("mcp__browser__browser_navigate", "Error: page.goto: net::ERR_CONNECTION_REFUSED", LACKING_STEP),
+        ("mcp__browser__browser_navigate", "Error: Browser is already in use, use --isolated", TAKEN_STEP),
+    ],
+)
+def test_the_step_after_a_failed_call_fits_its_error(tool: str, said: str, step: str) -> None:
+    """G-287."""
+    asked = {"Edit": ("old_string", "new_string"), "Read": ("file_path",)}.get(tool, ("q",))
+    calls: list[MadeCall] = [
+        (
+            tool,
+            {"file_path": "/r/a.py", **{name: f"{name} {n}" for name in asked}},
+            f"<tool_use_error>{said}</tool_use_error>",
+        )
+        for n in range(3)
+    ]
+    (given,) = steps_after(calls)
+    assert given.startswith(step)
+
+
+def steps_after(calls: list[MadeCall]) -> list[str]:
+    return [step for _, feedback in nudges_in(calls) for step in feedback.suggestions]
