@@ -99,3 +99,39 @@ def test_the_step_after_a_failed_call_fits_its_error(tool: str, said: str, step:
 
 def steps_after(calls: list[MadeCall]) -> list[str]:
     return [step for _, feedback in nudges_in(calls) for step in feedback.suggestions]
+
+
+def test_a_file_that_is_not_there_is_so_for_every_program_that_is_given_its_name() -> None:
+    """G-288."""
+    calls = [
+        claude_code("cat conf/app.yaml", "cat: conf/app.yaml: No such file or directory", 1),
+        claude_code("ls -l ./conf", "app.yml"),
+        claude_code("head -50 ./conf/app.yaml", "head: ./conf/app.yaml: No such file or directory", 1),
+        claude_code("sed -n 1,20p conf/app.yaml", "sed: can't read conf/app.yaml: No such file or directory", 2),
+    ]
+    assert [(call, each.suggestions) for call, each in nudges_in(calls)] == [(4, (GUESSED_STEP,))]
+    others = [claude_code(f"cat {name}.txt", f"cat: {name}.txt: No such file or directory", 1) for name in "abcd"]
+    assert nudges_in(others[:3]) == []
+
+
+def test_a_search_with_an_unknown_option_is_the_same_failure_for_any_word() -> None:
+    """G-288."""
+    said = "error: unexpected argument '--foo' found\n\nUsage: rg [OPTIONS] PATTERN [PATH ...]"
+    calls = [claude_code(f"rg --foo {word}", said, 2) for word in ("cart", "order", "price")]
+    assert steps_after(calls) == [GUESSED_STEP]
+
+
+def test_another_spelling_of_a_word_that_nothing_was_found_for_is_another_search() -> None:
+    """G-289: code may have any of them; six searches in vain are reported as such."""
+    spellings = ("RateLimiter", "rate_limiter", "RateLimit", "rate_limit", "Rate_Limiters", "rate_limits")
+    calls: list[MadeCall] = [("Grep", {"pattern": word, "path": "src"}, "No matches found") for word in spellings]
+    ((call, feedback),) = nudges_in(calls)
+    assert (call, feedback.suggestions) == (6, (TEXTS["empty_searches"][1],))
+
+
+def test_a_patch_that_does_not_fit_is_quoted_by_its_error_and_not_by_the_file() -> None:
+    """G-290."""
+    said = "patching file src/a.py\nHunk #1 FAILED at 10.\n1 out of 1 hunk FAILED -- saving rejects to src/a.py.rej"
+    ((_, feedback),) = nudges_in([claude_code(f"patch -p1 < fix{n}.patch", said, 1) for n in range(3)])
+    assert feedback.observations[0].value == "Hunk #1 FAILED at 10."
+    assert feedback.suggestions == (REFUSED_EDIT_STEP,)

@@ -162,13 +162,16 @@ def _is_own(trail: ProgressTrail, features: CallFeatures) -> bool:
     return written or any(file_mark(path) == file_mark(features.misuse) for path, _ in features.contents)
 
 
+_RETRIED: Final = frozenset({"run", "test", "install", "read", "search"})
+
+
 def _retries(trail: ProgressTrail, features: CallFeatures, key: str, at: int, worked: int) -> list[int]:
     """Return the calls for one purpose that failed alike after call `worked`, and record this one.
 
     A call that shows more of the failure than those before it, such as a longer traceback, replaces the newest one. So
     does one that shows anything new after an edit that fixes nothing, such as one that prints.
     """
-    if not features.cites and (not features.purpose or features.effect not in ("run", "test", "install", "read")):
+    if not features.cites and (not features.purpose or features.effect not in _RETRIED):
         return []
     known = trail.failures.get(key, ())
     calls = [index for index in known if index > worked and actions_since(trail, index) <= ATTEMPT][-11:]

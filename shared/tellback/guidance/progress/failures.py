@@ -54,7 +54,8 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
     """Read the error of a failed call, how it is known again, and what a run counted of it."""
     if features.tests is None and features.effect == "test":
         features.findings = count_findings(text, whole=len(text) < substance.HEAD_CHARS + substance.TAIL_CHARS)
-    tried = runs or features.effect == "wait" or (features.fetches and bool(features.programs))
+    acts = features.fetches or (features.effect == "write" and not substance.labelled_error(text))
+    tried = runs or features.effect == "wait" or (acts and bool(features.programs))
     error = failure_line(text)[:_ERROR_CHARS] if tried else ""
     if features.tests is not None or error.startswith("ImportError while loading"):  # what is missing stands below
         error = substance.last_exception(text) or error

@@ -39,6 +39,10 @@ _REFUSED: Final = re.compile(
     r"|failed to verify certificate|certificate verify failed|\b(?:has|is) expired",
     re.IGNORECASE,
 )
+# A file that is not there is so for every program that is given its name.
+_NO_FILE: Final = re.compile(
+    r"(?:\./)?([\w@+~/-][\w@+~./-]*)['\"\u2019]?(?: for reading)?: (?:\[Errno 2\] )?No such file or directory"
+)
 # The machine itself lets nothing through, whichever program asks.
 _CUT_OFF: Final = re.compile(
     r"Could not resolve host|name resolution|server misbehaving|network (?:is unreachable|access)|sandbox policy"
@@ -120,6 +124,8 @@ def _key_of_surroundings(features: CallFeatures) -> str:
     elif _NO_RIGHT.search(features.error):
         where = _OWNED.search(features.error) or _OWNED.search(features.shown)
         key = f"right {where.group() if where else features.purpose or features.tool}"
+    elif found := _NO_FILE.search(features.error):
+        key = f"no {found[1]}"
     elif ran_out_of_time(features):
         key = "time"
     return key

@@ -233,7 +233,8 @@ def _repeats(  # noqa: PLR0917 - all that a repeat depends on
     if known is not None and known.news == features.news:
         since = _changed_at(trail, features, known)
         indexes = [index for index in known.indexes if index > since]
-    if not indexes and features.effect in _NEARLY and not features.absent:  # `/order` is not `/orders`
+    # `/order` is not `/orders`, and a search that found nothing for a word may find its other spelling.
+    if not indexes and features.effect in _NEARLY and not (features.absent or features.empty):
         indexes = _near_repeats(trail, features, marks, known, is_near)
     if indexes and features.effect in ("read", "search") and at - indexes[-1] > FORGOTTEN:
         indexes = []
