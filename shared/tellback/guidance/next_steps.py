@@ -8,7 +8,7 @@ from tellback.contracts.guidance import ToolCall
 from tellback.guidance.observations.texts import timeout_in
 from tellback.guidance.progress.detectors import NOTHING_SHOWN
 from tellback.guidance.progress.effects import SHELLS, plain_name, works_on_code
-from tellback.guidance.progress.faults import MUTE
+from tellback.guidance.progress.faults import CUT_OFF, MUTE
 from tellback.guidance.progress.fruitless import MISSING
 from tellback.guidance.progress.programs import effect_of
 from tellback.guidance.progress.reading import command_line
@@ -101,12 +101,12 @@ _REFUSED_EDIT: Final = lazy_pattern(
     r"|NoMatch|patch failed|[Mm]ultiple occurrences|[Mm]odified since read"
 )
 _LACKING: Final = lazy_pattern(
-    r"No module named|command not found|not recognized as|Cannot find (?:module|package) '[^./]|Read-only file system"
-    r"|[Cc]ould(?: not|n't) (?:resolve host|connect)|[Cc]annot connect|[Nn]etwork is unreachable|[Cc]onnection refused"
+    r"No module named|command not found|not recognized as|Cannot find (?:module|package) '[^./]"
+    r"|[Cc]ould(?: not|n't) connect|[Cc]annot connect|[Cc]onnection refused"
     r"|(?:[Oo]peration|[Cc]onnection|[Rr]equest|[Rr]ead) timed out|[Dd]eadline exceeded|[Cc]onnection closed"
     r"|\bE(?:TIMEDOUT|CONNREFUSED|NOTFOUND|AI_AGAIN|NETUNREACH|HOSTUNREACH)\b|\bERR_(?:CONNECTION|NAME|INTERNET)_"
     r"|was refused - did you|[Cc]ertificate (?:problem|verify)|verify certificate|environment variable|\$DISPLAY"
-    r"|API key|: not found$|server misbehaving|no such host|name resolution|Executable doesn't exist|[Kk]ernel died"
+    r"|API key|: not found$|no such host|Executable doesn't exist|[Kk]ernel died"
     r"|externally-managed"
 )
 _UNREADABLE: Final = lazy_pattern(
@@ -133,6 +133,7 @@ _FITTING: Final = (
     (_TAKEN, TAKEN_STEP),
     (_GIT, GIT_STEP),
     (_REFUSED_EDIT, REFUSED_EDIT_STEP),
+    (CUT_OFF, LACKING_STEP),
     (_LACKING, LACKING_STEP),
     (_UNREADABLE, UNREADABLE_STEP),
     (_NAMELESS, GUESSED_STEP),

@@ -15,16 +15,6 @@ from tellback.guidance.progress.features import DISTINCT_CHARS, CallFeatures
 from tellback.guidance.progress.substance import fault_pattern
 from tellback.guidance.progress.trail import mark
 
-# Errors of the surroundings rather than of the code that is worked on: as long as they stand, nothing can be tried.
-BLOCKS: Final = re.compile(
-    r"Import ?Error|Module ?Not ?Found|No module named|command not found|cannot import name|can't resolve"
-    r"|No such file or directory|not found in|No replacement|not unique|multiple occurrences"
-    r"|(?:permission|access) ?denied|unauthori[sz]ed|not (?:authorized|permitted)|(?:password|terminal) is required"
-    r"|\b(?:has|is) expired|no space left|read-only file system|sandbox policy"
-    r"|Could not resolve host|name resolution|server misbehaving|network (?:is unreachable|access)|connection refused"
-    r"|address already in use|EADDRINUSE|port is already allocated",
-    re.IGNORECASE,
-)
 # A path for which a right is missing: another program, or an attempt to get that right, does not get around it.
 _NO_RIGHT: Final = re.compile(
     r"permission denied|operation not permitted|(?:password|terminal) is required", re.IGNORECASE
@@ -44,9 +34,18 @@ _NO_FILE: Final = re.compile(
     r"(?:\./)?([\w@+~/-][\w@+~./-]*)['\"\u2019]?(?: for reading)?: (?:\[Errno 2\] )?No such file or directory"
 )
 # The machine itself lets nothing through, whichever program asks.
-_CUT_OFF: Final = re.compile(
+CUT_OFF: Final = re.compile(
     r"Could not resolve host|name resolution|server misbehaving|network (?:is unreachable|access)|sandbox policy"
     r"|no space left|read-only file system",
+    re.IGNORECASE,
+)
+# Errors of the surroundings rather than of the code that is worked on: as long as they stand, nothing can be tried.
+BLOCKS: Final = re.compile(
+    r"Import ?Error|Module ?Not ?Found|No module named|command not found|cannot import name|can't resolve"
+    r"|No such file or directory|not found in|No replacement|not unique|multiple occurrences"
+    r"|(?:permission|access) ?denied|unauthori[sz]ed|not (?:authorized|permitted)|\b(?:has|is) expired"
+    r"|connection refused|address already in use|EADDRINUSE|port is already allocated"
+    rf"|{CUT_OFF.pattern}|{_NO_RIGHT.pattern}",
     re.IGNORECASE,
 )
 
@@ -74,7 +73,7 @@ def shows_fault(features: CallFeatures) -> bool:
 
 def is_refused(features: CallFeatures) -> bool:
     """Check whether the other side refused a call as such, or was not there."""
-    return features.tests is None and any(each.search(features.error) for each in (_CUT_OFF, _REFUSED, _NO_RIGHT))
+    return features.tests is None and any(each.search(features.error) for each in (CUT_OFF, _REFUSED, _NO_RIGHT))
 
 
 def ran_out_of_time(features: CallFeatures) -> bool:
@@ -117,7 +116,7 @@ def error_key(features: CallFeatures) -> str:
 def _key_of_surroundings(features: CallFeatures) -> str:
     """Return what the surroundings refuse, which is the same whichever call meets it; "" for any other error."""
     key = ""
-    if found := _CUT_OFF.search(features.error):
+    if found := CUT_OFF.search(features.error):
         key = found.group().casefold()
     elif found := _REFUSED.search(features.error):
         key = f"{found.group().casefold()} {features.error.partition(' ')[0]}"  # a program, or another word
