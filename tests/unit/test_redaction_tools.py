@@ -142,3 +142,48 @@ def test_a_value_of_this_form_is_hidden(text: str) -> None:
 )
 def test_a_label_a_time_or_an_id_beside_a_name_stays(text: str) -> None:
     assert redact_text(f"before\n{text}\nafter") == f"before\n{text}\nafter"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '@pulumi.type_token("aws:ec2/amiCopy2:AmiCopy2")',
+        "$messages['nocurpassword'] = 'กรุณาป้อนรหัสผ่าน';",
+        '"password": "Has\\u0142o",',
+        "$labels['password'] = 'Geslo';",
+        'if update_password == "always" or not have:',
+        "logon.password = &pinfo;",
+        "oldpass = *password;",
+        "form.append($('<input>').attr({name: '_token', value: this.env.request_token}));",
+        'authorizationapi "k8s.io/api/authorization/v1beta1"',
+        "pkcs7->privateKeySz = sizeof_client_key_der_2048;",
+        "return strtoupper($config->get('password_charset', 'UTF-8'));",
+        '(Arg) && is64BitInt(v.Type) && !(pass.name == "decompose builtin") =>',
+        "shop.test/scaleway/scaleway-sdk-go v1.0.0 h1:" + "Aaz4T7dZp7cB2cv7D/tG" + "tRdSMh48sRaDYr7Jh0HV4qQ=",
+        "shop.test/go-logr/stdr v1.2.2 h1:" + "hSWxHoqTgW2S2qGc0LT" + "AI563KZ5YKYRhT3MFKZMbjag=",
+        'initial-key 257 3 8 "' + "AwEAAbcskaratFgvgvXl0bNq4I43ZBzd9jYnoP" + "qsIcA0ahqXlUTUa",
+        (
+            "#define d2i_ECPrivateKey                shop_d2i_ECPrivateKey\n"
+            "#define i2d_ECPrivateKey                shop_i2d_ECPrivateKey"
+        ),
+    ],
+)
+def test_a_reference_or_a_word_of_a_page_is_no_value(text: str) -> None:
+    """Each stands for a class of false ones among lines of packages and sources that were judged (A-463)."""
+    assert redact_text(f"before\n{text}\nafter") == f"before\n{text}\nafter"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password = *hunter2!;",
+        'password: "geslo-4711"',
+        "password = '東京東京2024'",
+        "id=" + "LTAI563KZ5YK" + "YRhT3MFKZMbj",
+        "?id%3D" + "LTAI563KZ5YK" + "YRhT3MFKZMbj",
+        '{name: "DB_PASSWORD", value: data-7f3a}',
+        'type_token_secret: "Zk2mX9vB4tR8' + 'wL1nPsq7"',
+    ],
+)
+def test_a_value_that_resembles_those_is_hidden(text: str) -> None:
+    assert redact_text(text) != text

@@ -117,7 +117,7 @@ ISSUERS: Final = (
 # Names that contain these are not secrets: marks of pages, retries, locks and sessions, which an agent needs to go on.
 _MARKS: Final = (
     *("next", "client", "page", "continuation", "sync", "forward", "backward", "sequence", "starting", "resume"),
-    *("idempotency", "lock", "change", "clientrequest", "client_request", "client-request", "lifecycleaction"),
+    *("idempotency", "lock", "change", "clientrequest", "client_request", "client-request", "lifecycleaction", "type"),
 )
 _UNLIKE_MARKS: Final = ("unlock", "exchange")  # secrets whose names end as those of locks and changes do
 
@@ -137,7 +137,8 @@ UNLESS: Final = {
     "_pat": "(?![a-rt-z])",  # `class Vision_PatchEmbed(Vision2_PatchEmbed)`
 }
 _END: Final = r"""(?=[\\"'`]|[ \t]{0,40}+(?:[,;#&|<})\]]|$)|[ \t])"""
-_QUOTED: Final = r"""(?<=["'`])[^"'`\s\\]{4,200}+\\?["'`]"""
+# No word of a translated page, in letters in which nobody types passwords.
+_QUOTED: Final = r"""(?<=["'`])(?![^\x00-\u058f][^"'`\s\\!-@_~]{3,60}+[!.?]?["'`])[^"'`\s\\]{4,200}+\\?["'`]"""
 # The text of an element of XML, if it is no word of a translated page.
 _IN_ELEMENT: Final = r"(?<=\w>)(?=[^\s<>]{0,60}?[0-9!@#%^&*?+~._-][^\s<>])[^\s<>]{6,200}+</"
 # A pass phrase has spaces, so it must end the item. One that speaks of passwords is a label.

@@ -157,7 +157,7 @@ def _table_of(line: str, names_secret: Callable[[str], bool]) -> Table | None:
     """Return the table that a line is the head of, if a column of it can hold secrets."""
     if "┬" in line:  # of ClickHouse, with names in the frame
         line = _FRAME.sub("│", line)
-    if len(line) > LONGEST or prints_ids(line):
+    if len(line) > LONGEST or line.startswith("#define ") or prints_ids(line):
         return None
     for sign, of_names in _HEAD_LINES.items():
         if not (_may_divide(sign, line) and of_names.fullmatch(line)):

@@ -46,7 +46,8 @@ _PAIR_VALUE: Final = (
 )
 _PAIR_REST: Final = (
     rf"{_PAIR_VALUE}[\\\"']{{0,2}}+{_BETWEEN}"
-    rf"(?:[\\\"']{{1,2}}+|(?![a-z_.]{{1,60}}+[,)]))"  # `value=new_spend,` passes a variable
+    # `value=new_spend,` and `value: data.token}` pass a variable.
+    rf"(?:[\\\"']{{1,2}}+|(?![a-z_.]{{1,60}}+[,)]|(?:this|self|data)\.[a-z_.]{{1,60}}+\}}))"
     rf"{NO_VALUE}{PATH}(?![0-9.]{{1,20}}+\b)[^\s\"'<>{{}}]{{4}}"
 )
 _PAIR: Final = rf"{_PAIR_NAME}(?=[\w.-]{{0,60}}?{_NAMES})(?=[\w.-]{{1,80}}+{_NO_VALUE_OF}){_PAIR_REST}{AT_END}"

@@ -52,9 +52,11 @@ def places(text: str, folded: str, within: Located) -> Generator[int]:
 def _only_one(text: str, first: int, last: int) -> Generator[int]:
     words = text[first:last].encode("latin-1", "replace").translate(_TABLE).split()
     found = [word for word in words if _SHORTEST <= len(word) <= _LONGEST and not (word.islower() or word.isalpha())]
-    if not found or len(found) > _MOST or "arn:" in text[first:last]:
+    line = text[first:last]
+    if not found or len(found) > _MOST or "arn:" in line:
         return
-    places = [text.find(word.decode().rstrip("."), first, last) for word in found if _may_be(word.decode().rstrip("."))]
+    candidates = [word for word in (word.decode().rstrip(".") for word in found) if _may_be(word)]
+    places = [first + line.find(word) for word in candidates if f"{word}(" not in line]  # a call
     random = [place for place in places if seems_random(text, place)]
     if len(random) == 1 and not _follows_id(text, first, random[0]):
         yield random[0]

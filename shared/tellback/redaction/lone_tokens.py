@@ -60,7 +60,7 @@ _OTHERWISE: Final = (
     *("fingerprint", "md5", "digest", "checksum", "commit", "checked out", "integrity", "etag", "hash", "certificat"),
     *("sha1", "sha256", "sha384", "sha512", "sha-", "x509", "enc[", "cache", "ssh-", "ecdsa-", "sealed", "encrypted"),
     *("ciphertext", ".pem", "did:", "docker run", "docker create", "secretsmanager", "public key", "public-key"),
-    *("publickey", "public_key", "publishable", "websocket"),
+    *("publickey", "public_key", "publishable", "websocket", "dnskey", "key 257 "),
 )
 _MARK: Final = lazy_pattern(
     r"(?:next|page|client|continuation|sync|csrf|idempotency|lock|start(?:ing)?|resume|forward|backward|sequence|change"

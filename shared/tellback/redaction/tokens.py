@@ -303,7 +303,7 @@ ANYWHERE: Final = (
     ("facebook-token", r"(?<![\w+/]EAA)[0-9A-Za-z]{80}", "EAA"),
     ("easypost-key", "[0-9A-Za-z]{50}", "EZAK EZTK"),
     ("gitlab-token", r"[\w-]{18}", "GR1348941"),
-    ("alibaba-key", "[0-9A-Za-z]{16}", "LTAI"),
+    ("alibaba-key", r"(?:(?<![0-9A-Za-z+/]LTAI)|(?<=%[0-9A-F][0-9A-F]LTAI))[0-9A-Za-z]{16}", "LTAI"),
     ("twilio-key", "[0-9a-fA-F]{32}(?![0-9a-fA-F])", "SK"),
     ("twilio-key", "(?<![0-9A-Za-z]AC)[0-9a-f]{32}(?![0-9a-f])", "AC"),
     ("instagram-token", r"[\w-]{60}", "IGQV IGQW IGAA"),

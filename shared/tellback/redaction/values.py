@@ -57,6 +57,7 @@ _NOT_THE_VALUE: Final = (
     *("holder", "validator", "validators", "mismatch", "last_used", "lastused", "changed", "_at", "expiresat"),
     *("createdat", "updatedat", "changedat", "passwordkey", "encoder", "encryption", "accessor", "request", "success"),
     *("passwordmgr", "wd.h", ".hpp", ".cuh"),  # headers, in angle brackets as elements of XML have
+    *("keysz", "charset", "_period", " h1"),  # the last is a digest's in go.sum
     *(".go", ".py", ".js", ".ts", ".rs", ".rb", ".sh", ".md"),  # `MD5 (token.go) = …`
 )
 # `:` `=` and `=>` in all their forms: `?=`, `+=`, `:=`, `::=` of make, `??=` of scripts, `.=` of PHP, `:**` of
@@ -139,7 +140,7 @@ MIXED_WORD: Final = r"(?=[^\s\"'0-9]{0,60}+[0-9])(?=[^\s\"'a-z]{0,60}+[a-z])"  #
 # Four words or more, as pass phrases have them: names of classes and of files have fewer.
 PHRASE: Final = r"(?=(?:[a-z]{3,10}+-){3,7}[a-z]{3,10}+(?![\w./(-]))"
 GIVEN: Final = r"[\"']?(?!\$|<|%|-)[^\s\"'<>|;]{4,100}+[\"']?"  # a value where only a password can stand
-PATH: Final = r"(?!\.{1,2}/|~/|/[a-z_.-]{1,20}/|[a-z]:\\|https?:|file:)"
+PATH: Final = r"(?!\.{1,2}/|~/|/[a-z_.-]{1,20}/|[a-z]:\\|https?:|file:|[a-z0-9-]{1,40}+\.(?:io|com|org)/)"
 LETTERS: Final = r"[a-z]{8,100}+(?![\w(.:=\[])"  # without a digit: follows DOUBT, since only its capitals decide
 # Only generated values have both: punctuation that neither names nor paths use, and a digit.
 SIGNS: Final = r"(?=[\w+/.~=%:$-]{0,30}+[!@#^*&])(?=[^\s\"'`0-9]{0,40}+[0-9])"
@@ -202,10 +203,18 @@ _NO_VALUES: Final = (
     *("replace_me", "replaceme", "change_me", "changeme", "utf8string", "value_specified_in_no_log_parameter"),
     *("settings", "getpass", "input", "token", "value", "values", "secrets", "vars", "password", "passwort", "passwd"),
 )
+# In quotes: settings, and the word for a password on a translated page, also with the letters that JSON escapes (a
+# backslash at the start belongs to the quote).
+_NO_QUOTED: Final = (
+    *("enable", "disable", "always", "geslo", "heslo", "parol", "parola", "parole", "passwuert", "wachtwoord"),
+    *("kennwort", "senha", "salasana", "adgangskode", "lozinka", "passord", "has\\u0142o", "u015eifre"),
+    *("salas\\u00f5na", "l\\u00f6senord", "jelsz\\u00f3", "slapta\\u017eodis"),
+)
 NO_VALUE: Final = (
-    r"(?!(?=[$<~^v0-9{%*x.\[!?])(?:\^t[a-z]|!(?:vault|ref|sub|getatt|secret|env|env_var)\b|\?[a-z_ ]{0,60}\}"
+    r"(?!(?=[$<~^v0-9{%*&x.\[!?])(?:[*&][a-z_]{1,40}+(?:(?:->|\.)[a-z_]{1,40}+)?;"  # a pointer of C
+    r"|\^t[a-z]|!(?:vault|ref|sub|getatt|secret|env|env_var)\b|\?[a-z_ ]{0,60}\}"
     r"|0x[0-9a-f]{1,16}\b|0x[0-9a-f]{40}\b|~?\$[\w({]|[<{\[]|[~^v]?[0-9]{1,5}\.[0-9]{1,5}(?:\.[0-9]|[\"'])|%[(\w]|\*{3}|x{4}|\.{3}))(?!op://)"
-    rf"(?!{trie(_NO_VALUES)}\b(?![!@#%^&*+?~-]))"
+    rf"(?!{trie(_NO_VALUES)}\b(?![!@#%^&*+?~-])|{trie(_NO_QUOTED)}[\"'`])"
 )
 NOT_NAMED: Final = preceded_by(_NOT_THE_VALUE, unless=True)
 # The rest of a name. It rarely continues; checking its end costs more than all other checks.
