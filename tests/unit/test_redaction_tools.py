@@ -152,6 +152,8 @@ def test_a_label_a_time_or_an_id_beside_a_name_stays(text: str) -> None:
         '"password": "Has\\u0142o",',
         "$labels['password'] = 'Geslo';",
         'if update_password == "always" or not have:',
+        'msgid "Enter your login and password below:"',
+        'msgid "Login using password only."',
         "logon.password = &pinfo;",
         "oldpass = *password;",
         "form.append($('<input>').attr({name: '_token', value: this.env.request_token}));",
@@ -177,6 +179,7 @@ def test_a_reference_or_a_word_of_a_page_is_no_value(text: str) -> None:
     "text",
     [
         "password = *hunter2!;",
+        "machine shop.test login ann password hunter2",
         'password: "geslo-4711"',
         "password = '東京東京2024'",
         "id=" + "LTAI563KZ5YK" + "YRhT3MFKZMbj",

@@ -356,7 +356,11 @@ RULES: Final = (
         for net in ("tcp", "unix")
     ),
     # A variable and its value with only a space between them.
-    AnchoredRule("password", "login", r"[ \t]{1,8}+\S{1,100}+[ \t]{1,8}+password[ \t]{1,8}+\S{3}"),
+    AnchoredRule(  # no sentence ("Enter your login and password below")
+        "password",
+        "login",
+        r"[ \t]{1,8}+(?!(?:and|or|using|with|by|via)[ \t])\S{1,100}+[ \t]{1,8}+password[ \t]{1,8}+\S{3}",
+    ),
     *(AnchoredRule("secret-assignment", word, _VARIABLE) for word in ("env", "setx", "arg", "config", "set -gx")),
 )
 
