@@ -20,7 +20,8 @@ _LONGEST: Final = 20
 _MOST: Final = 8  # words with a digit; a line of more is a table of such
 _NAMES: Final = ("pass", "pw")
 _REST: Final = lazy_pattern(r"w(?<=passw)|phrase|code|(?<![a-z]pass)(?<![a-z]pw)(?:d(?<=pwd))?(?![a-z])")
-_DIGIT: Final = lazy_pattern("[0-9]")
+# A digit within a word: times and counts have none, and prose has no other.
+_DIGIT: Final = lazy_pattern(r"[0-9](?:(?=[!@#%^*+_.A-Za-z-])|(?<=[!@#%^*+_.A-Za-z-].))")
 _WITHIN: Final = b"!@#%^*+_.-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _TABLE: Final = bytes(byte if byte in _WITHIN else ord(" ") for byte in range(256))
 _OF_ALL: Final = lazy_pattern("(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])")
