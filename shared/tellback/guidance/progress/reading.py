@@ -322,8 +322,7 @@ _known_shape: Final = lru_cache(maxsize=1024)(_read_shape)  # a fleet's tools ha
 
 def _text(params: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
     for name in names:
-        value = params.get(name)
-        if isinstance(value, str):
+        if isinstance(value := params.get(name), str):
             return value
     return None
 
