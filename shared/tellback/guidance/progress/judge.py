@@ -233,8 +233,9 @@ def _repeats(  # noqa: PLR0917 - all that a repeat depends on
     if known is not None and known.news == features.news:
         since = _changed_at(trail, features, known)
         indexes = [index for index in known.indexes if index > since]
-    # `/order` is not `/orders`, and a search that found nothing for a word may find its other spelling.
-    if not indexes and features.effect in _NEARLY and not (features.absent or features.empty):
+    # `/order` is not `/orders`, and a search that found nothing for a word, not a sentence, may find another spelling.
+    is_word = features.empty and " " not in features.sought
+    if not indexes and features.effect in _NEARLY and not (features.absent or is_word):
         indexes = _near_repeats(trail, features, marks, known, is_near)
     if indexes and features.effect in ("read", "search") and at - indexes[-1] > FORGOTTEN:
         indexes = []
