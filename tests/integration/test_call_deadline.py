@@ -5,12 +5,12 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import Final
 
 import pytest
 
-from tellback import Unavailable, connect
+from tellback import Unavailable, clock, connect
 from tellback.settings import Settings
 from tellback.state import call_deadline
 from tellback.state.database import Database
@@ -29,7 +29,6 @@ class Between:
         self.trickles = threading.Event()
         self.garbles = threading.Event()
         self.ended = threading.Event()
-        self.lag = 0.0  # seconds by which each part of what the server says is late
         self._port = port
         self._door = socket.create_server(("127.0.0.1", 0))
         threading.Thread(target=self._listen, daemon=True).start()
@@ -65,7 +64,6 @@ class Between:
                     client.sendall(b"$100000000\r\n")
                 while self.trickles.is_set() and not self.ended.wait(DEADLINE / 10):
                     client.sendall(b"x")
-                self.ended.wait(self.lag)
                 client.sendall(data)
 
 
@@ -114,16 +112,20 @@ def test_a_blocking_call_has_its_own_time_and_the_deadline(quick: Database) -> N
     assert quick.command("PING") == b"PONG"
 
 
-@pytest.mark.usefixtures("_emptied")
-def test_two_late_replies_of_one_round_trip_are_each_in_time(between: Between) -> None:
-    """A call, a wait and a question: the reply to the call, and those to the others, may take most of a deadline."""
+def test_a_wait_after_a_first_call_ends_in_one_deadline(quick: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requirement A-499: by the clock its time is over once the first reply is there; the server would wait on."""
     call = common.drop_missing(index="tb:{a}:index", key="tb:{a}:none", member="nobody")
+    quick.run(call)
+
+    def answered(reply: object) -> None:
+        replies.append(reply)
+        later = clock.monotonic() + 5.0 + 1.5 * DEADLINE
+        monkeypatch.setattr(clock, "monotonic", lambda: later)
+
     replies: list[object] = []
     wait = ("BLMOVE", "tb:{a}:none", "tb:{a}:none", "LEFT", "LEFT")
-    with closing(Database(between.url, call_deadline=1.0)) as client:
-        client.run(call)
-        between.lag = 0.7
-        assert client.blocking(0.05, *wait, then=call, first=FirstCall(call, replies.append)) == 0
+    with pytest.raises(Unavailable):
+        quick.blocking(5.0, *wait, then=call, first=FirstCall(call, answered))
     assert replies == [0]
 
 

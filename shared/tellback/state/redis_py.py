@@ -172,8 +172,7 @@ class RedisConnections:
         the node that a slot of a cluster is moving to, which serves nobody else. `first` is not for a cluster.
         """
         end = clock.monotonic() + seconds
-        # Two replies may be late, each by the call deadline.
-        with self.connection(seconds + (self._reply_timeout if first else 0)) as connection:
+        with self.connection(seconds) as connection:
             try:
                 left = max(MIN_TIMEOUT, end - clock.monotonic())
                 sent: list[Command] = [(*command, f"{left:.3f}"), *then]
