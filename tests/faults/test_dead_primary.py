@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -173,3 +174,19 @@ def test_who_asks_a_node_after_the_end_leaves_no_connection(cluster: RedisCluste
         connections._pools.clear()
         connections._ask_again(("127.0.0.1", node.port))
         wait_until(lambda: connected() == before, "none stays")
+
+
+def test_a_silent_node_stays_one_where_no_thread_can_ask_it_again(
+    cluster: RedisCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RuntimeError reached who asked which shards answer."""
+
+    def none(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with closing(connect_to(cluster.url, call_deadline=5.0)) as connections:
+        assert isinstance(connections, ClusterConnections)
+        connections.each_primary()
+        connections._silent = dict.fromkeys(connections._pools, 0.0)
+        monkeypatch.setattr(threading.Thread, "start", none)
+        assert not connections.answers(0)

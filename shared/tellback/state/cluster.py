@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import chain
 from typing import Any, Final, cast
 
@@ -185,7 +185,9 @@ class ClusterConnections:
         if not self._is_silent(address):
             self._note_silent(address)  # so that no other caller begins a second thread
             # Not by this caller: a node that hangs held up each process for five seconds, again and again.
-            threading.Thread(target=self._ask_again, args=(address,), name="tellback-ask-again", daemon=True).start()
+            asking = threading.Thread(target=self._ask_again, args=(address,), name="tellback-ask-again", daemon=True)
+            with suppress(RuntimeError):  # the system gives no more; it is asked after the next silence
+                asking.start()
         return False
 
     def _ask_again(self, address: NodeAddress) -> None:
