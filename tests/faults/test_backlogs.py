@@ -28,6 +28,9 @@ from tests.support.workers import StartWorkers
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 FEW = 10
+# Who stands still longer than its lease loses it, and what it had in hand is then written one by one. The marker of one
+# that lingers would live as long.
+PATIENT = {"TELLBACK_CONSUMER_LEASE": "120", "TELLBACK_LINGER": "0"}
 
 
 def append(database: Database, shard: Shard, session: str, count: int, size: int = 0) -> None:
@@ -92,7 +95,8 @@ def test_a_backlog_delays_neither_the_other_sessions_of_its_shard_nor_other_team
         shard, elsewhere = layout.of("small"), other.context.layout.of("other")
         append(database, shard, "huge", count, size)
         append(database, shard, "small", FEW)
-        workers = start_workers(queues="events,sweeps", env=stopping_at(BATCH, 2, tmp_path / "stopped"), app=APP)
+        env = {**PATIENT, **stopping_at(BATCH, 2, tmp_path / "stopped")}
+        workers = start_workers(queues="events,sweeps", env=env, app=APP)
         with standing_still(workers):
             append(database, shard, "late", FEW)
             for _ in range(FEW):
@@ -116,7 +120,8 @@ def test_a_backlog_in_all_streams_of_a_team_delays_no_other_by_more_than_slices(
     ):
         for shard in layout.all:
             append(database, shard, "huge", 12_500)
-        workers = start_workers(queues="events,sweeps", env=stopping_at(BATCH, 4, tmp_path / "stopped"), app=APP)
+        env = {**PATIENT, **stopping_at(BATCH, 4, tmp_path / "stopped")}
+        workers = start_workers(queues="events,sweeps", env=env, app=APP)
         with standing_still(workers):
             other.prompt("other", "p", evaluation="e").tool_invoked("t")
             other.flush()

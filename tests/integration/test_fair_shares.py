@@ -28,6 +28,7 @@ from tests.support.intake_entries import read_new
 
 FAMILY = Family.EVENTS
 BATCH = 4
+HALF = 30.0  # seconds, of a lease
 FLOOD = [f"a{n}" for n in range(60)]
 
 pytestmark = pytest.mark.usefixtures("flood")
@@ -160,6 +161,27 @@ def test_other_sessions_overtake_a_backlog_that_is_applied_in_slices(
     assert slices >= len(FLOOD) / BATCH
     assert recorder.batches.index(["b0"]) == 8, "when all was looked at, two batches for each that was applied"
     assert len(recorder.applied) == len({*recorder.applied}) == len(FLOOD) + 1
+
+
+def test_other_sessions_overtake_on_a_host_that_takes_half_a_lease_for_a_batch_and_as_long_between_slices(
+    database: Database, shard: Shard, intake: Intake, dead: DeadLetters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a host never looked ahead, and another that took turns with ten others began to look again each time."""
+
+    class SlowFairRecorder(FairRecorder):
+        def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
+            super().apply(lease, entries)
+            later(monkeypatch, HALF)
+
+    monkeypatch.setattr(fair_shares, "PEEK_ENTRIES", 2 * BATCH)
+    monkeypatch.setattr(fair_shares, "AHEAD", 2)
+    append(database, shard, ["b0"])
+    recorder = SlowFairRecorder(database)
+    consumer = Consumer(intake, dead, recorder, lease_seconds=2 * HALF, batch=BATCH)
+    while consumer.consume(shard, FAMILY, most=0.0):
+        later(monkeypatch, HALF)
+    assert recorder.batches.index(["b0"]) == 8, "as on any host"
+    assert [tool for tool in recorder.applied if tool[0] == "a"] == FLOOD
 
 
 def test_what_is_kept_of_streams_is_bounded_in_number_and_time(

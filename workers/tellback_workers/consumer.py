@@ -206,7 +206,10 @@ class Consumer:
             held.pop(lease, None)
 
     def _apply_overtaking(self, shares: FairShares, lease: Lease, applied: Sequence[RawEntry], end: float) -> None:
-        if clock.monotonic() < end and (early := shares.overtaking(applied)):
+        if clock.monotonic() >= end:  # where each batch takes as long, no session would ever overtake
+            self._intake.renew(lease, self._lease_seconds)
+            end = clock.monotonic() + self._lease_seconds / 2
+        if early := shares.overtaking(applied):
             self.apply(lease, early, end)
 
     def apply(self, lease: Lease, raws: Sequence[RawEntry], end: float) -> None:
