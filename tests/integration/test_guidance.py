@@ -123,8 +123,8 @@ def test_a_worker_that_dies_between_evaluation_and_commit_changes_no_count(
 
 BAD = {
     providers.Raises(): "raised RuntimeError: broken on purpose",
-    providers.Hangs(): "did not return within 0.2 s",
-    providers.Stubborn(): "did not return within 0.2 s",
+    providers.Hangs(): "did not return within 0.5 s",
+    providers.Stubborn(): "did not return within 0.5 s",
     providers.Nonsense(): "returned dict, not Feedback",
     providers.Exits(): "raised SystemExit: 3",
 }
@@ -133,7 +133,9 @@ BAD = {
 def test_a_custom_provider_runs_on_the_worker_and_a_bad_one_costs_its_own_feedback_only(
     tb: Tellback, start_workers: StartWorkers
 ) -> None:
-    env = {"TELLBACK_PROVIDERS": providers.SETTING, "TELLBACK_PROVIDER_TIMEOUT": "0.2"}
+    env = {"TELLBACK_PROVIDERS": providers.SETTING, "TELLBACK_PROVIDER_TIMEOUT": "0.5"}
+    # Of the lease those that hang use up no time of the others. The marker of one that lingers would live as long.
+    env |= {"TELLBACK_CONSUMER_LEASE": "120", "TELLBACK_LINGER": "0"}
     start_workers(1, queues="events", env=env)
     prompts = {
         reason_of: tb.prompt("s1", type(reason_of).__name__, feedback_providers=[every(1, reason_of), reminder(2)])
