@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import random
 import textwrap
+import tracemalloc
 from collections.abc import Callable, Iterator
 from urllib.parse import quote, quote_plus
 
@@ -249,3 +250,14 @@ def test_what_an_agent_needs_stays(line: str) -> None:
 def test_a_secret_as_the_name_of_an_argument_is_hidden() -> None:
     """It looks like any other name, and is searched for as an exact value alone."""
     assert Redactor({"TOKEN": "plainwords"}).value({"plainwords": 5}) == {"[redacted: secret TOKEN]": 5}
+
+
+def test_long_names_of_arguments_do_not_stay_in_memory() -> None:
+    redact_value({"path": "a.py", "limit": 1})
+    tracemalloc.start()
+    for n in range(300):
+        value = {f"text_{n}{'x' * 10_000}": "ab", f"count_{n}{'x' * 10_000}": 1}
+        assert redact_value(value) == value
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 1_000_000

@@ -27,6 +27,7 @@ TOO_DEEP: Final = "[redacted: nested too deeply to check]"
 # A mapping's key is searched together with its text only if it would give away this probe. Few keys do, and a host
 # uses the same keys again and again, so the answer is cached.
 _PROBE: Final = "x1Y2z3a4B5c6d7e8f9"
+_KEY_CHARS: Final = 200  # of the end of a key that are searched with each text under it: caches keep no more in memory
 _NEWLINE: Final = "\n"
 # Characters of a stream that are searched again with its next text: half of them are above a value, where rules look.
 _RECENT: Final = 1_600
@@ -218,7 +219,8 @@ class Redactor:
             if depth >= MAX_DEPTH:
                 return TOO_DEEP
             return {
-                self._redact_value(k, "", depth + 1): self._redact_value(v, str(k), depth + 1) for k, v in value.items()
+                self._redact_value(k, "", depth + 1): self._redact_value(v, str(k)[-_KEY_CHARS:], depth + 1)
+                for k, v in value.items()
             }
         if _is_sequence(value):
             return TOO_DEEP if depth >= MAX_DEPTH else [self._redact_value(item, key, depth + 1) for item in value]
@@ -312,12 +314,13 @@ class _Copier:
         copy: dict[Any, Any] = {}
         for key, value in fields.items():
             if type(key) is str:  # a fast path for nearly every key; the other branch does the same at a higher cost
-                (self.names if _is_plain_name(key) else self.seen).append(key)
+                name = key[-_KEY_CHARS:]
+                (self.names if name is key and _is_plain_name(key) else self.seen).append(key)
                 if type(value) is str:
-                    self.seen.append(_keyed_text(key, value) if key and self._marks_secret(key) else value)
-                copy[key] = value if type(value) in _FLAT else self.copy(value, key, depth)
+                    self.seen.append(_keyed_text(name, value) if name and self._marks_secret(name) else value)
+                copy[key] = value if type(value) in _FLAT else self.copy(value, name, depth)
             else:
-                copy[self.copy(key, "", depth)] = self.copy(value, str(key), depth)
+                copy[self.copy(key, "", depth)] = self.copy(value, str(key)[-_KEY_CHARS:], depth)
         return copy
 
 
