@@ -20,7 +20,7 @@ import msgspec
 
 from tellback.contracts.guidance import ToolCall
 from tellback.errors import InvalidInput
-from tellback.guidance.progress.effects import SHELLS, plain_name, tool_effect
+from tellback.guidance.progress.effects import SHELLS, named_effect, plain_name, tool_effect
 
 _DEPTH: Final = 32  # arguments from a model may be nested deeper than Python can recurse
 
@@ -70,7 +70,7 @@ def may_remark(tool: str, names: Sequence[str]) -> bool:
     """Check whether arguments of these names may have something that `asked_by` leaves out, whatever their values."""
     if plain_name(tool) in SHELLS or not _REMARKS.isdisjoint(map(str.lower, names)):
         return True
-    return not _LENGTHS.isdisjoint(names) and tool_effect(tool, {}) == "wait"
+    return not _LENGTHS.isdisjoint(names) and named_effect(tool, names) in (None, "wait")
 
 
 def asked_by(tool: str, params: Mapping[str, Any]) -> bytes:

@@ -135,3 +135,9 @@ def test_no_output_at_all_is_no_fault_of_a_script() -> None:
     """G-268: whatever words a program has for it."""
     silent: MadeCall = ("bash", {"command": "python build.py"}, SILENT)
     assert not spoken(woven([claude_edit(n) for n in range(5)], [silent] * 5))
+
+
+def test_waits_at_a_screen_are_the_same_however_long_they_are() -> None:
+    """G-293: what the tool does depends on a value, so its name alone does not show that it waits."""
+    waits: list[MadeCall] = [("computer", {"action": "wait", "duration": n}, "") for n in range(6)]
+    assert [call for call, _ in nudges_in(waits)] == [6]
