@@ -61,13 +61,20 @@ GUESSED_STEP: Final = (
     "try another."
 )
 
+# What the code itself got wrong: words such as `Forbidden` or `RateLimiter` in it are the code's, and nobody's refusal.
+_OF_CODE: Final = lazy_pattern(
+    r"\bAssertion(?:Failed)?Error\b|^(?:E +)?assert |^assertion |\b(?:Attribute|Name|Type|Reference)Error: "
+    r"|\bNoMethodError\b|cannot import name|\b[Ee]xpected\b.{0,100}?\b(?:got|but was|to (?:be|equal|include|have))\b"
+    r"|\bgot\b.{0,100}?\bwant(?:ed)?\b"
+)
 # Somebody does not let the agent in: neither other code nor another try changes that.
 _REFUSED: Final = lazy_pattern(
     r"[Pp]ermission ?[Dd]enied|[Aa]ccess ?[Dd]enied|[Uu]nauthori[sz]ed|not authorized|[Oo]peration not permitted|EACCES"
     r"|[Ff]orbidden|not allowed to|(?:password|terminal) is required|[Ii]nsufficient permissions|read-only transaction"
-    r"|(?:status(?: code)?|error|HTTP\S*)[ :=]{1,2}40[13]\b|\b40[13] (?:[A-Z][a-z]+)"
-    r"|[Aa]uthentication [Ff]ailed|(?:[Bb]ad|[Ii]nvalid|[Ll]ocate) [Cc]redentials|\b(?:NEEDAUTH|ENEEDAUTH)\b|auth login"
-    r"|could not read (?:Username|Password|from remote repository)|ExpiredToken|\btoken\b.{0,60}\bexpired"
+    r"|(?:status(?: code)?|error|HTTP\S{0,20})[ :=]{1,2}40[13]\b|\b40[13] (?:[A-Z][a-z]+)|\bE40[13]\b"
+    r"|[Aa]uthentication (?:[Ff]ailed|[Rr]equired)|[Mm]ust be (?:root|privileged)|missing_scope"
+    r"|(?:[Bb]ad|[Ii]nvalid|[Ll]ocate) [Cc]redentials|\b(?:NEEDAUTH|ENEEDAUTH)\b|auth login"
+    r"|[Cc]ould not read (?:Username|Password|from remote repository)|ExpiredToken|\btoken\b.{0,60}\bexpired"
 )
 # A tool could not use the arguments of its call. Of a shell's, a program that it ran says this of its own.
 _MISCALLED: Final = lazy_pattern(
@@ -75,11 +82,11 @@ _MISCALLED: Final = lazy_pattern(
     r"|\bparameter `?\w{1,60}`? (?:is missing|type is expected)|[Ii]nvalid arguments for tool"
 )
 _WHAT: Final = lazy_pattern(
-    r"\w{2,10}://[\w.:/@?&=%~#+-]{1,120}|(?<![\w.<])(?:~|\.{1,2})?(?:/[\w.@+-]{1,60}){1,8}|\b[\w.-]+@[\w.-]+"
+    r"\w{2,10}://[\w.:/@?&=%~#+-]{1,120}|(?<![\w.<])(?:~|\.{1,2})?(?:/[\w.@+-]{1,60}){1,8}|(?<![\w.-])\w[\w.-]{0,60}@[\w.-]+"
 )
 _LIMITED: Final = lazy_pattern(
     r"[Rr]ate ?[Ll]imit|[Tt]oo ?[Mm]any ?[Rr]equests|[Qq]uota|[Tt]hrottl|[Oo]verloaded"
-    r"|(?:status(?: code)?|error|HTTP\S*)[ :=]{1,2}429\b"
+    r"|(?:status(?: code)?|error|HTTP\S{0,20})[ :=]{1,2}429\b"
 )
 _ROOM: Final = lazy_pattern(
     r"No space left|ENOSPC|[Dd]isk quota|[Oo]ut ?[Oo]f ?[Mm]emory|OOMKilled|\bheap (?:space|limit|out)\b|MemoryError"
@@ -92,7 +99,8 @@ _TAKEN: Final = lazy_pattern(
 )
 _GIT: Final = lazy_pattern(
     r"would be overwritten by|[Pp]rotected branch|\[(?:remote )?rejected\]|hook declined|failed to push|hook id"
-    r"|CONFLICT \(|[Mm]erge conflict|unmerged files|unresolved conflict|Author identity unknown"
+    r"|CONFLICT \(|[Mm]erge conflict|unmerged files|unresolved conflict|(?:unstaged|uncommitted) changes"
+    r"|Author identity unknown"
 )
 _REFUSED_EDIT: Final = lazy_pattern(
     r"\bold_?[sS]tr(?:ing)?\b|String to replace|No replacement|replace_all|SEARCH block|Failed to find expected lines"
@@ -106,11 +114,13 @@ _LACKING: Final = lazy_pattern(
     r"|(?:[Oo]peration|[Cc]onnection|[Rr]equest|[Rr]ead) timed out|[Dd]eadline exceeded|[Cc]onnection closed"
     r"|\bE(?:TIMEDOUT|CONNREFUSED|NOTFOUND|AI_AGAIN|NETUNREACH|HOSTUNREACH)\b|\bERR_(?:CONNECTION|NAME|INTERNET)_"
     r"|was refused - did you|[Cc]ertificate (?:problem|verify)|verify certificate|environment variable|\$DISPLAY"
-    r"|API key|: not found$|no such host|Executable doesn't exist|[Kk]ernel died"
-    r"|externally-managed"
+    r"|\b[A-Z]\w{2,40} is not set\b|linker `\w{1,40}` not found|No virtual environment|cannot load such file -- [^./]"
+    r"|[Cc]onnection to \S.{0,120} failed|API key|sh: (?:line )?(?:\d+: )?\S+: not found$|no such host"
+    r"|Executable doesn't exist|[Kk]ernel died|externally-managed"
 )
 _UNREADABLE: Final = lazy_pattern(
     r"[Ss]yntax ?[Ee]rror|unexpected EOF|unexpected end of (?:file|input)|parse error|error parsing|converting YAML"
+    r"|\bunterminated\b|missing separator"
 )
 # A file, a target or an option that is named and is not there; of code that opens a file, the code is to be read.
 _NAMELESS: Final = lazy_pattern(
@@ -118,7 +128,10 @@ _NAMELESS: Final = lazy_pattern(
     r"|[Nn]o rule to make|[Nn]o makefile|[Mm]issing script|pathspec '|\(NotFound\)|[Nn]ot a git repository"
     r"|[Nn]o matching distribution|[Nn]o matching version|[Uu]nable to locate package|file or directory not found"
     r"|[Uu]nknown (?:flag|option|command)\b|[Uu]nexpected argument|[Uu]nrecogni[sz]ed (?:option|argument)"
-    r"|(?:[Ii]nvalid|[Ii]llegal) option|ENOENT$|package\.json"
+    r"|(?:[Ii]nvalid|[Ii]llegal) option|ENOENT$|unknown revision"
+    # What a build is made from: it is another folder's.
+    r"|[Cc]ould(?: not|n't) (?:find|locate|read) (?:an? )?[`'\"]?(?:\w+\.\w|Gemfile)|[Nn]o package\.json"
+    r"|[Cc]annot find main module|root manifest not found|does not (?:appear to )?contain (?:a project|CMakeLists)"
 )
 # Of a compiler or a linter, which names a place and often a rule.
 _CHECKED: Final = lazy_pattern(r"\w[:(]\d+(?:[:,]\d+)?\)?: |\berror(?:\[E\d+\]| TS\d+| CS\d+)|too many arguments")
@@ -156,6 +169,8 @@ def next_step(found: StuckFinding, call: ToolCall | None, general: str) -> str:
         general = FAILING_CALL_STEP
     elif found.kind == "same_failure" and call is not None and not _has_code(call):
         general = SERVICE_STEP
+    if (call is None or _has_code(call)) and _is_of_code(found.detail):
+        return general
     own = _about_the_call(found, call)
     fitting = (*_FITTING, *_FITTING_KIND.get(found.kind, ()))
     return own or next((step for pattern, step in fitting if pattern.search(found.detail)), general)
@@ -172,6 +187,11 @@ def _about_the_call(found: StuckFinding, call: ToolCall | None) -> str:
         return RAN_OUT_STEP
     miscalled = call is not None and plain_name(call.tool) not in SHELLS and _MISCALLED.search(found.detail)
     return MISCALLED_STEP if miscalled else ""
+
+
+def _is_of_code(error: str) -> bool:
+    """Check whether an error is what the code itself got wrong, and not how it was called or written."""
+    return _OF_CODE.search(error) is not None and not (_MISCALLED.search(error) or _UNREADABLE.search(error))
 
 
 def _has_code(call: ToolCall) -> bool:

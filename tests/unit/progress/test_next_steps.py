@@ -23,6 +23,7 @@ from tests.support.dialects import MadeCall, Shell, claude_code, codex_json, min
 CODE_STEP = TEXTS["same_failure"][1]
 OUT_OF_MEMORY = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
 UNRESOLVED = "npm error code ERESOLVE\nnpm error ERESOLVE unable to resolve dependency tree"
+RAISED = "Traceback (most recent call last):\n"
 FAILED_OPEN = "    open('x.csv')\nFileNotFoundError: [Errno 2] No such file or directory: 'x.csv'"
 
 # The command, what varies in it, what it says, and the step.
@@ -54,7 +55,23 @@ FAILURES = [
     ("apt-get install", "abc", "E: Could not get lock /var/lib/dpkg/lock. It is held by process 1412", TAKEN_STEP),
     ("kubectl apply -f a.yaml", "   ", "error: error parsing a.yaml: error converting YAML to JSON", UNREADABLE_STEP),
     ("npm install", ("", "-D", "react"), UNRESOLVED, SERVICE_STEP),
-    ("python a.py", "abc", f"Traceback (most recent call last):\n{FAILED_OPEN}", CODE_STEP),
+    ("cargo build", "   ", "error: could not find `Cargo.toml` in `/r` or any parent directory", GUESSED_STEP),
+    ("npx eslint", "abc", "ESLint couldn't find an eslint.config.(js|mjs|cjs) file.", GUESSED_STEP),
+    ("go test ./", "abc", "go: cannot find main module, but found .git/config in /r", GUESSED_STEP),
+    ("git show", "abc", "fatal: ambiguous argument 'v1': unknown revision or path", GUESSED_STEP),
+    ("npm ci", "abc", "npm error `npm ci` can only install what package.json and its lock agree on.", SERVICE_STEP),
+    ("./gradlew test", "abc", "ERROR: JAVA_HOME is not set and no 'java' command could be found.", LACKING_STEP),
+    ("psql -c", "abc", 'psql: connection to server at "/s" failed: No such file or directory', LACKING_STEP),
+    ("bundle exec rspec", "abc", "LoadError: cannot load such file -- pg", LACKING_STEP),
+    ("redis-cli get", "abc", "(error) NOAUTH Authentication required.", "the address and the account"),
+    ("git pull", "abc", "fatal: Could not read from remote repository.", "the address and the account"),
+    ("git rebase", "abc", "error: cannot rebase: You have unstaged changes.", GIT_STEP),
+    ("sed -i", "abc", "sed: -e expression #1, char 20: unterminated `s' command", UNREADABLE_STEP),
+    ("pytest -q", "abc", "E   AssertionError: assert 403 Forbidden == 200", CODE_STEP),
+    ("npm run check", "   ", 'Error: expected 200 "OK", got 403 "Forbidden"', CODE_STEP),
+    ("python b.py", "abc", f"{RAISED}AttributeError: 'RateLimiter' object has no attribute 'ask'", CODE_STEP),
+    ("python c.py", "abc", f"{RAISED}ImportError: cannot import name 'ThrottledError' from 'app'", CODE_STEP),
+    ("python a.py", "abc", f"{RAISED}{FAILED_OPEN}", CODE_STEP),
 ]  # fmt: skip
 
 
@@ -63,7 +80,7 @@ FAILURES = [
 def test_the_step_after_a_failed_command_fits_its_error(
     line: str, varied: str | tuple[str, ...], said: str, step: str, shell: Shell
 ) -> None:
-    """G-287: in particular, nobody is sent to read code for a file that is not there."""
+    """G-287, G-294: nobody is sent to read code for a file that is not there, or to ask for a right that code tests."""
     expected = step if step.endswith(".") else REFUSED_STEP.partition("{")[0] + step
     (given,) = steps_after([shell(f"{line} {each}".strip(), said, 1) for each in varied])
     assert given.startswith(expected)
@@ -77,6 +94,7 @@ def test_the_step_after_a_failed_command_fits_its_error(
         ("mcp__db__query", "canceling statement due to statement timeout", ROOM_STEP),
         ("mcp__db__query", "cannot execute DELETE in a read-only transaction", REFUSED_STEP.partition("{")[0]),
         ("mcp__gh__create_issue", "MCP error -32602: Invalid arguments for tool create_issue: title", MISCALLED_STEP),
+        ("mcp__jira__create", "Error: {'priority': 'Priority is required.'}", SERVICE_STEP),
         ("mcp__linear__list", "MCP error -32000: Connection closed", LACKING_STEP),
         ("mcp__browser__browser_navigate", "Error: page.goto: net::ERR_CONNECTION_REFUSED", LACKING_STEP),
         ("mcp__browser__browser_navigate", "Error: Browser is already in use, use --isolated", TAKEN_STEP),

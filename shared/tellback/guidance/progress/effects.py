@@ -220,7 +220,8 @@ def works_on_code(tool: str) -> bool:
     if "web" in name or "browser" in name or name in _AGENTS.split():
         return False
     shell = "bash" in name or "shell" in name or name in SHELLS
-    return shell or name in EDITORS or name in INTERPRETERS or name in _TOOLS or bool(_FILES.search(name))
+    own = name in _TOOLS and "__" not in tool  # `create` of a server is its own
+    return shell or own or name in EDITORS or name in INTERPRETERS or bool(_FILES.search(name))
 
 
 def is_known(tool: str) -> bool:

@@ -31,7 +31,8 @@ _REFUSED: Final = re.compile(
 )
 # A file that is not there is so for every program that is given its name.
 _NO_FILE: Final = re.compile(
-    r"(?:\./)?([\w@+~/-][\w@+~./-]*)['\"\u2019]?(?: for reading)?: (?:\[Errno 2\] )?No such file or directory"
+    r"(?<![\w@+~/-])(?:\./)?([\w@+~/-][\w@+~./-]{0,200}+)['\"\u2019]?(?: for reading)?: "
+    r"(?:\[Errno 2\] )?No such file or directory"
 )
 # The machine itself lets nothing through, whichever program asks.
 CUT_OFF: Final = re.compile(
