@@ -132,7 +132,7 @@ COMMIT = "9fceb02d0ae598e95dc9" + "70b74767f19372d61af8"
 CONTAINER = "4f1b2b0b822c"
 
 
-@pytest.mark.parametrize("prompt", ["$ ", "", "+ ", "root@web:/# "])
+@pytest.mark.parametrize("prompt", ["$ ", "", "++ ", "root@web:/# ", "[ann@web src]$ ", "PS C:\\src> "])
 @pytest.mark.parametrize(
     ("command", "printed"),
     [
@@ -145,6 +145,8 @@ CONTAINER = "4f1b2b0b822c"
         ("docker ps -q --filter name=token-service", f"{CONTAINER}\n{CONTAINER[::-1]}"),
         ("docker inspect -f '{{.Id}}' token-service", f"sha256:{HEXADECIMAL}"),
         ("docker run -d --rm -e TOKEN acme/secrets", HEXADECIMAL),
+        ("docker run --rm -it -e TOKEN -p 80:80 --network=secrets -d acme/secrets", HEXADECIMAL),
+        ("cd /srv/token && git rev-parse HEAD 2>/dev/null | head -1", COMMIT),
         ("podman network create secrets", HEXADECIMAL),
         ("docker secret create db_password ./password.txt", "q8z1n5x0v3k7r2m9p4w6t8y1b"),
         ("sha1sum token.py | cut -d' ' -f1", COMMIT),
@@ -169,11 +171,35 @@ def test_an_id_stays_below_the_command_that_prints_it(prompt: str, command: str,
         f"$ docker inspect -f '{{{{.Config.Env}}}}' web # token\n{HEXADECIMAL}",
         f"$ openssl rand 32 | sha256sum | head -c 64 # token\n{HEXADECIMAL}",
         f"$ git rev-parse HEAD; cat api.token\n{MIXED}",
+        *(
+            f"$ {command}\n{HEXADECIMAL}"
+            for command in (
+                "cat $(git rev-parse --show-toplevel)/api.token",
+                "cd $(git rev-parse --show-toplevel) && cat api.token",
+                "cat api.token; git rev-parse HEAD",
+                "git log -1 --format=%H && gh auth token",
+                "git log -1 --format=%b # the token",
+                "docker exec $(docker ps -q) cat /run/secrets/token",
+                "docker create app && cat api.token",
+                "docker inspect web | jq -r .id.token",
+                "docker run --rm alpine sh -c 'echo $TOKEN | base64 -d'",
+                "docker run --rm acme/vault print -d token",
+                "openssl rand 32 |sha256sum | head -c 64 # token",
+                "sha256sum <(openssl rand 32) | cut -c-64 # token",
+            )
+        ),
+        f"The token (its sha256sum is in the file):\n{HEXADECIMAL}",
     ],
 )
 def test_what_else_such_commands_print_is_hidden(text: str) -> None:
     """A file of a commit, a setting, what a program prints in its container (A-469)."""
     assert redact_text(text).split("\n")[1:] == ["[redacted: secret-assignment]"]
+
+
+@pytest.mark.parametrize("column", ["sha256sum", "git log"])
+def test_a_column_may_have_the_name_of_such_a_command(column: str) -> None:
+    text = f"name,password,{column}\nann,{MIXED},{HEXADECIMAL}"
+    assert redact_text(text).split("\n")[1] == "[redacted: named-column]"
 
 
 @pytest.mark.parametrize("password", ["k7Rt2mQx", "Zk2m#X9vB4", "tR8w-L1nPsq7Kd3f"])

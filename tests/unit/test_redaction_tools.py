@@ -180,6 +180,10 @@ def test_a_reference_or_a_word_of_a_page_is_no_value(text: str) -> None:
     [
         "password = *hunter2!;",
         "machine shop.test login ann password hunter2",
+        "login with password 48151623",
+        'password = "*abc;48151623"',
+        "routing key k7Rt2mQx+4",
+        "primary key Zk2mX9vB4tR8" + "wL1nPsq7",
         'password: "geslo-4711"',
         "password = '東京東京2024'",
         "id=" + "LTAI563KZ5YK" + "YRhT3MFKZMbj",

@@ -359,7 +359,8 @@ RULES: Final = (
     AnchoredRule(  # no sentence ("Enter your login and password below")
         "password",
         "login",
-        r"[ \t]{1,8}+(?!(?:and|or|using|with|by|via)[ \t])\S{1,100}+[ \t]{1,8}+password[ \t]{1,8}+\S{3}",
+        r"[ \t]{1,8}+(?!(?:and|or|using|with|by|via)[ \t]{1,8}+password[ \t]{1,8}+(?!\S{0,40}?[0-9])\S)"
+        r"\S{1,100}+[ \t]{1,8}+password[ \t]{1,8}+\S{3}",
     ),
     *(AnchoredRule("secret-assignment", word, _VARIABLE) for word in ("env", "setx", "arg", "config", "set -gx")),
 )

@@ -211,7 +211,7 @@ _NO_QUOTED: Final = (
     *("salas\\u00f5na", "l\\u00f6senord", "jelsz\\u00f3", "slapta\\u017eodis"),
 )
 NO_VALUE: Final = (
-    r"(?!(?=[$<~^v0-9{%*&x.\[!?])(?:[*&][a-z_]{1,40}+(?:(?:->|\.)[a-z_]{1,40}+)?;"  # a pointer of C
+    r"(?!(?=[$<~^v0-9{%*&x.\[!?])(?:[*&][a-z_]{1,40}+(?:(?:->|\.)[a-z_]{1,40}+)?;(?!\S)"  # a pointer of C
     r"|\^t[a-z]|!(?:vault|ref|sub|getatt|secret|env|env_var)\b|\?[a-z_ ]{0,60}\}"
     r"|0x[0-9a-f]{1,16}\b|0x[0-9a-f]{40}\b|~?\$[\w({]|[<{\[]|[~^v]?[0-9]{1,5}\.[0-9]{1,5}(?:\.[0-9]|[\"'])|%[(\w]|\*{3}|x{4}|\.{3}))(?!op://)"
     rf"(?!{trie(_NO_VALUES)}\b(?![!@#%^&*+?~-])|{trie(_NO_QUOTED)}[\"'`])"
