@@ -75,7 +75,7 @@ _LAST: Final = lazy_pattern(rf"""[\s>|"'+-]{{0,40}}+[0-9A-Za-z+/]{{2,100}}+{_RES
 class PrivateKeyTracker:
     """Tracks private keys through the lines of one stream."""
 
-    __slots__ = ("_counted", "_lines", "_margin", "_width", "codes", "recent", "table", "within")
+    __slots__ = ("_counted", "_lines", "_margin", "_width", "codes", "empty", "recent", "table", "within")
 
     def __init__(self) -> None:
         self._lines = 0
@@ -84,6 +84,8 @@ class PrivateKeyTracker:
         self._width = 0  # of the lines of wrapped base64; -1 before the first of them
         self.recent = ""
         """The last lines, which may name a value in the next."""
+        self.empty = 0
+        """How many of the last characters belong to texts in which no rule can match."""
         self.table: Table | None = None
         """The table with a column of secrets that the last line belongs to."""
         self.codes: CodeList | None = None

@@ -106,13 +106,18 @@ class Redactor:
         return self._hidden_but_for_keys(without_escapes(_NEWLINE.join(lines)), blocks or PrivateKeyTracker())
 
     def _hidden_but_for_keys(self, text: str, blocks: PrivateKeyTracker) -> dict[int, str]:
+        goes_on = blocks.continues or (blocks.within is not None and blocks.within.continues)
+        nothing = holds_nothing(text, _RECENT // 4)  # in a longer one this takes as long as to search all
+        needed = not nothing or _added or goes_on or blocks.empty < len(blocks.recent) or any(self._find_given(text))
+        blocks.empty = blocks.empty + len(text) + 1 if nothing else 0
         begin = blocks.recent.count(_NEWLINE)
         text = blocks.recent + text
         blocks.recent = _last_lines(text)
+        if not needed:
+            return {}
         read = margins.read(text)
         given, found = list(self._find_given(text)), list(self._find_matches(read.text))
         secrets = kubernetes.may_hold(read.text)
-        goes_on = blocks.continues or (blocks.within is not None and blocks.within.continues)
         if not (given or found or secrets or goes_on):
             return {}
         lines = text.split(_NEWLINE)

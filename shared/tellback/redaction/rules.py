@@ -376,10 +376,10 @@ def has_anchor(folded: str) -> bool:
     return False
 
 
-def holds_nothing(text: str) -> bool:
+def holds_nothing(text: str, most: int = _FEW) -> bool:
     """Return True for a short text in which no rule can match: most are told at a third of the cost of a search."""
     # Margins matter not: a line without its beginning has no longer run, and no anchor that it had not before.
-    plain = len(text) <= _FEW and text.isascii() and "\\" not in text
+    plain = len(text) <= most and text.isascii() and "\\" not in text
     return plain and not has_run(text) and not has_anchor(text.lower())
 
 
