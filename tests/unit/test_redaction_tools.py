@@ -181,6 +181,8 @@ def test_a_reference_or_a_word_of_a_page_is_no_value(text: str) -> None:
         "password = *hunter2!;",
         "machine shop.test login ann password hunter2",
         "login with password 48151623",
+        "Has\u0142o: gdqDNb!b2(x1",
+        "PROTOTYPE_TOKEN=heslo" + "1300",
         'password = "*abc;48151623"',
         "routing key k7Rt2mQx+4",
         "primary key Zk2mX9vB4tR8" + "wL1nPsq7",

@@ -117,7 +117,7 @@ ISSUERS: Final = (
 # Names that contain these are not secrets: marks of pages, retries, locks and sessions, which an agent needs to go on.
 _MARKS: Final = (
     *("next", "client", "page", "continuation", "sync", "forward", "backward", "sequence", "starting", "resume"),
-    *("idempotency", "lock", "change", "clientrequest", "client_request", "client-request", "lifecycleaction", "type"),
+    *("idempotency", "lock", "change", "clientrequest", "client_request", "client-request", "lifecycleaction"),
 )
 _UNLIKE_MARKS: Final = ("unlock", "exchange")  # secrets whose names end as those of locks and changes do
 
@@ -127,7 +127,7 @@ def _tokens_of(*names: str) -> list[str]:
 
 
 _NO_MARK: Final = (
-    f"(?:{preceded_by(('publickeytoken', *_tokens_of(*_MARKS)), unless=True)}"
+    f"(?:{preceded_by(('publickeytoken', 'pulumi.type_token', *_tokens_of(*_MARKS)), unless=True)}"
     f"|{preceded_by(_tokens_of(*_UNLIKE_MARKS))})"
 )
 # `tokenizer: cl100k_base`; `arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db-AbCdEf`, a name.

@@ -57,10 +57,14 @@ def _only_one(text: str, first: int, last: int) -> Generator[int]:
     if not found or len(found) > _MOST or "arn:" in line:
         return
     candidates = [word for word in (word.decode().rstrip(".") for word in found) if _may_be(word)]
-    places = [first + line.find(word) for word in candidates if f"{word}(" not in line]  # a call
+    places = [first + line.find(word) for word in candidates if not _is_called(word, line)]
     random = [place for place in places if seems_random(text, place)]
     if len(random) == 1 and not _follows_id(text, first, random[0]):
         yield random[0]
+
+
+def _is_called(word: str, line: str) -> bool:
+    return f"{word}(" in line and word.replace(".", "_").isidentifier()
 
 
 def _follows_id(text: str, first: int, start: int) -> bool:
