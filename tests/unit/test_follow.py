@@ -81,6 +81,8 @@ def cut(data: bytes, cuts: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(borders)]
 
 
+# No name here ends a line above a short value: the whole text hides some of those for a long value further below, which
+# a stream has not got yet.
 texts: st.SearchStrategy[bytes] = st.deferred(
     lambda: st.lists(st.sampled_from(
         [
