@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import cast
@@ -11,12 +12,14 @@ from typing import cast
 import msgspec
 import pytest
 
-from tellback import Feedback, Prompt, Settings, Tellback, connect
+from tellback import Feedback, Prompt, Settings, Tellback, Unavailable, connect
 from tellback.names import Family
+from tellback.state import call_deadline
 from tellback.state.database import Database
 from tellback.state.keys import Layout, stream_of
 from tests.support.interrupts import interrupted_at
 from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # redis-py's, before it has noted the socket
 
@@ -88,3 +91,22 @@ def test_a_handshake_survives_ctrl_c_at_any_step(redis_server: RedisServer, dead
         client.close()
         if interrupt is None:
             break
+
+
+def test_nobody_watches_a_call_that_ctrl_c_ended_as_it_began(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requirement A-488: its thread would look 50 times a second for ever."""
+    monkeypatch.setattr(call_deadline, "IDLE_SECONDS", call_deadline.CHECK_SECONDS)
+    client = Database(redis_server.url, call_deadline=0.5)
+    for step in count(1):
+        with suppress(Unavailable):  # late, on a busy machine
+            _, interrupt = interrupted_at(step, partial(client.command, "PING"))
+            if interrupt is None:
+                break
+    client.close()
+
+    def watches() -> bool:
+        return any(thread.name == "tellback-call-deadline" for thread in threading.enumerate())
+
+    wait_until(lambda: not watches(), "nobody watches where nobody calls")

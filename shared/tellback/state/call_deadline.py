@@ -19,7 +19,7 @@ from tellback.forks import run_in_child
 
 CHECK_SECONDS: Final = 0.02  # seconds between two checks; a call may overrun by as much
 
-IDLE_SECONDS: Final = 2.0  # seconds without a call after which the thread ends
+IDLE_SECONDS: Final = 2.0  # seconds without a call that somebody waits for, after which the thread ends
 
 
 class BoundedCall:
@@ -93,9 +93,14 @@ class CallDeadline:
             self._watch()
 
     def _shut(self, call: BoundedCall) -> None:
-        """Shut the call's socket; the thread that reads from it finds it closed."""
+        """Shut the call's socket; the thread that reads from it finds it closed.
+
+        A call that has none for long was given up: Ctrl-C came as it began, and nobody ends it.
+        """
         with self._lock:
             line = self._open_socket(call.connection)
+            if line is None and call.end < clock.monotonic() - IDLE_SECONDS:
+                self._calls.pop(call, None)
             if line is not None and self._calls.pop(call, False):
                 with suppress(OSError):
                     # Bypasses TLS, whose shutdown would talk to the server.
