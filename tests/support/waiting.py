@@ -35,9 +35,10 @@ def answers(database: Database) -> bool:
 
 
 def blocked(database: Database) -> int:
-    """Count the clients that wait at the server now.
+    """Count the clients that wait at the server, or at the nodes of a cluster, now.
 
     A client's last command does not tell: it is the same while its connection is idle.
     """
-    clients: bytes = database.command("INFO", "clients")
-    return int(clients.partition(b"blocked_clients:")[2].split()[0])
+    servers = database._connections.each_primary()
+    clients: list[bytes] = [server.run(("INFO", "clients")) for server in servers]
+    return sum(int(each.partition(b"blocked_clients:")[2].split()[0]) for each in clients)
