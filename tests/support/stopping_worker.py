@@ -26,7 +26,7 @@ from tests.support.workers import Workers
 APP = "tests.support.stopping_worker"
 STOP_AT = "TELLBACK_TEST_STOP_AT"
 BATCH = "tellback_workers.consumer:Consumer._decoded"
-"""What a consumer calls once for each batch, before it applies it."""
+"""The function that a consumer calls once for each batch, before it applies it."""
 
 _MAIN = os.getpid()  # that of the worker: pool processes are forked from it
 

@@ -85,7 +85,7 @@ class PrivateKeyTracker:
         self.recent = ""
         """The last lines, which may name a value in the next."""
         self.empty = 0
-        """How many of the last characters belong to texts in which no rule can match."""
+        """The number of last characters that belong to texts in which no rule can match."""
         self.table: Table | None = None
         """The table with a column of secrets that the last line belongs to."""
         self.codes: CodeList | None = None
