@@ -306,12 +306,12 @@ def test_the_default_files_are_the_users_and_the_projects(tmp_path: Path, monkey
     [
         (["--shared", "--absolute"], "path of your machine"),
         (["--shared", "--user"], "use one of them"),
-        (["--shared", "--redis-url=redis://:hunter2hunter2@h/0"], "TELLBACK_REDIS_URL"),
+        (["--redis-url=redis://:hunter2hunter2@h/0"], "TELLBACK_REDIS_URL"),
         (["--shared", "--config={outside}"], "outside this project"),
         (["--program=unheard"], "claude, codex"),
     ],
 )
-def test_what_others_could_not_use_does_not_get_into_a_shared_file(
+def test_what_others_could_not_use_or_should_not_see_gets_into_no_file(
     arguments: list[str], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project, outside = tmp_path / "project", tmp_path / "hooks.toml"
@@ -339,6 +339,7 @@ def test_who_lacks_tellback_reads_so_once_a_session_and_works_on(tmp_path: Path)
 
 def test_a_policy_is_checked_and_brings_the_event_that_it_speaks_of(tmp_path: Path) -> None:
     path, policy = tmp_path / "settings.json", tmp_path / "policy.toml"
+    assert f"can't read {policy}: No such file" in run("install", "--settings", path, "--policy", policy).stderr
     policy.write_text("[deny_repeated_failures]\nafter = 1\n")
     done = run("install", "--settings", path, "--policy", policy)
     assert (done.returncode, path.exists()) == (2, False)

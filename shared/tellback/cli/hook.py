@@ -152,7 +152,7 @@ def install(
         files = {"config": config, "policy": policy}
         named = {key: _named_path(file, inside=inside, shared=shared) for key, file in files.items()}
         arguments = _hook_arguments(prompt=name, **named, wait=wait, team=team, **{"redis-url": redis_url})
-        _check_options(arguments, shared=shared)
+        _check_options(arguments)
         called = _program_path() if absolute else PROGRAM
         # With --print an empty file: nothing but the hooks is in what is printed.
         path = Path(os.devnull) if print_only else path
@@ -292,7 +292,7 @@ def _check_policy(policy: Path | None) -> None:
         read_denial_policy(str(policy))
 
 
-def _check_options(arguments: list[str], *, shared: bool) -> None:
+def _check_options(arguments: list[str]) -> None:
     """Check the options as the hooks do, since hooks fail silently."""
     from tellback.hook.options import read_options
     from tellback.state.database import Database
@@ -300,8 +300,10 @@ def _check_options(arguments: list[str], *, shared: bool) -> None:
 
     options = read_options(arguments, {"TELLBACK_DATA_DIR": os.devnull})
     Database(options.redis_url).close()
-    if shared and Address(options.redis_url).password:
-        raise ConfigurationError("--redis-url has a password, and others share this file: set TELLBACK_REDIS_URL")
+    if Address(options.redis_url).password:
+        raise ConfigurationError(
+            "--redis-url has a password, which the file and `ps` would show: set TELLBACK_REDIS_URL"
+        )
 
 
 def _hook_arguments(**given: object) -> list[str]:

@@ -16,11 +16,10 @@ from typing import Any, Final, NamedTuple, cast
 
 from tellback.errors import ConfigurationError
 from tellback.hook.event import HookEvent, published_arguments
-from tellback.hook.options import HookOptions
+from tellback.hook.options import HookOptions, read_toml
 from tellback.hook.reading import AgentView, view_of_agent
 from tellback.quoting import QUOTE
 from tellback.sanitize import inert_line
-from tellback.small_files import read_file
 from tellback.truncation import truncate_chars
 
 TABLE: Final = "deny_repeated_failures"
@@ -43,12 +42,7 @@ def read_denial_policy(path: str) -> DenialPolicy | None:
     Raises:
         ConfigurationError: the file cannot be read or is invalid; the text names file, table and field.
     """
-    import tomllib
-
-    try:
-        found = tomllib.loads(read_file(path).decode())
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{path}: {error}") from None
+    found = read_toml(path)
     if unknown := sorted(set(found) - {TABLE}):
         raise ConfigurationError(f"{path}: unknown table or field {unknown[0]!r}; the only table is [{TABLE}]")
     table = found.get(TABLE)

@@ -235,13 +235,23 @@ def read_config(path: str) -> HookConfig:
     """
     if not path:
         return _parse_config("the default", DEFAULT)
+    return _parse_config(path, read_toml(path))
+
+
+def read_toml(path: str) -> dict[str, Any]:
+    """Return what the TOML file at `path` holds.
+
+    Raises:
+        ConfigurationError: it cannot be read, or is no TOML; the message names it.
+    """
     import tomllib
 
     try:
-        found = tomllib.loads(read_file(path).decode())
-    except (OSError, ValueError, RecursionError) as error:
+        return tomllib.loads(read_file(path).decode())
+    except OSError as error:
+        raise ConfigurationError(f"can't read {path}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path}: {error}") from None
-    return _parse_config(path, found)
 
 
 def _parse_config(path: str, found: dict[str, Any]) -> HookConfig:
