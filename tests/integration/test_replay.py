@@ -333,6 +333,7 @@ def test_a_replay_has_a_team_of_its_own_and_is_undone(
         left = {key.decode().split(":")[2] for key in database.command("KEYS", "tb:{replay.*")}
         assert left <= KEPT
         assert invoke(settings, "--undo", "--own").output == "nothing to delete in team replay\n"
+        assert json.loads(invoke(settings, "--undo", "--own", "--json").output) == {"team": "replay", "deleted": 0}
         with connect(settings=msgspec.structs.replace(settings, team="replay")) as own:
             assert active_sessions(own.context) == []
     assert [row.session for row in active_sessions(tb.context)] == ["live"]

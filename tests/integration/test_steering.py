@@ -7,6 +7,7 @@ import signal
 import subprocess
 from typing import Any
 
+import msgspec
 import pytest
 
 from tellback import CommandRecord, InvalidInput, NotFound, Settings, Tellback
@@ -60,13 +61,28 @@ def test_unfinished_commands_are_listed_wherever_they_are(
         ("second", "queued"),
         (waiting.command_id, "submitted"),
     ]
-    assert (found[0]["host"], found[0]["worker"], found[0]["command"]) == ("alpha", "w@alpha", "make -j4")
+    assert (found[0]["host"], found[0]["worker"], found[0]["command"]) == ("alpha", "w@alpha", ["make", "-j4"])
+    assert "submitted" not in found[0], "the message itself"
     assert all(row["since"] > 1_700_000_000_000 for row in found)
     assert [row["command_id"] for row in rows(settings, "ps", "--session", "elsewhere")] == [waiting.command_id]
+    assert [row["command"] for row in rows(settings, "cancel", waiting.command_id)] == [["true"]]
     table = printed(settings, "records", session)
     assert "running" in table
     assert "alpha" in table
     assert "queued" in table
+    whole = printed(settings, "records")
+    assert "first" in whole
+    assert "second" not in whole, "thousands may be queued in a team"
+
+
+def test_all_superseded_records_are_shown_on_request(
+    tb: Tellback, settings: Settings, jobs: Jobs, queue: CommandQueue, session: str
+) -> None:
+    late = msgspec.json.encode(failed(jobs, queue, session))
+    key = tb.context.layout.of(session).key("superseded", session)
+    tb.context.database.pipeline([("RPUSH", key, late, late), ("EXPIRE", key, 60)])
+    assert len(rows(settings, "records", session, "--superseded", "--last", "1")) == 1
+    assert len(rows(settings, "records", session, "--superseded", "--last", "1", "--all")) == 2
 
 
 def test_a_command_is_cancelled_by_its_id_and_the_log_says_by_whom(

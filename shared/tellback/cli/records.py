@@ -92,7 +92,8 @@ def records(
             return
         session = require_session(session, OR_FILE)
         if superseded:
-            _show_records(store.superseded(session)[-last:], as_json=as_json, title=f"Commands of {session}")
+            late = store.superseded(session)
+            _show_records(late if all_ else late[-last:], as_json=as_json, title=f"Commands of {session}")
             return
         kept, gone = store.all(session)
         following = stop_on_interrupt(store.follow(session, len(kept) + gone, poll_ticks())) if follow else iter(())
@@ -152,7 +153,13 @@ def _show_team(tb: Tellback, store: Records, last: int | None, *, failed: bool, 
     dated = (pair for each, its in zip(active, found, strict=True) for pair in _dated(its, each.at))
     newest = sorted(dated, key=lambda pair: pair[0])
     shown = [record for _, record in newest]
-    _show_records(shown if last is None else shown[-last:], as_json=as_json, title=f"Commands {title}", sessions=True)
+    _show_records(
+        shown if last is None else shown[-last:],
+        as_json=as_json,
+        title=f"Commands {title}",
+        unfinished=[] if as_json else _unfinished_rows(tb, None),
+        sessions=True,
+    )
 
 
 def _dated(found: Iterable[CommandRecord], active_ms: int) -> Iterator[tuple[int, CommandRecord]]:
@@ -166,12 +173,12 @@ def _dated(found: Iterable[CommandRecord], active_ms: int) -> Iterator[tuple[int
         yield at or active_ms, record
 
 
-def _unfinished_rows(tb: Tellback, session: str) -> list[dict[str, Any]]:
-    from tellback.cli.steering import job_row
-    from tellback.state.job_listing import JobListing
+def _unfinished_rows(tb: Tellback, session: str | None) -> list[dict[str, Any]]:
+    """Return what a session runs and has queued, or, since a team may have thousands queued, what all of them run."""
+    from tellback.cli.steering import job_listing, job_row
 
-    now, jobs = tb.context.database.now_ms(), JobListing(tb.context.database, tb.context.layout).unfinished(session)
-    rows = [job_row(job, now) for job in jobs]
+    now, listing = tb.context.database.now_ms(), job_listing(tb)
+    rows = [job_row(job, now) for job in (listing.running() if session is None else listing.unfinished(session))]
     return [{**row, "exit": row["state"], "took": row["for"], "started_at": row["since"]} for row in rows]
 
 

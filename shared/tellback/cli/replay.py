@@ -99,7 +99,7 @@ def replay(
         if undo == (file is not None):
             raise InvalidInput("name a file to play, or --undo to delete what replays left in their team")
     if undo or file is None:
-        _undo(redis_url, team)
+        _undo(redis_url, team, as_json=as_json)
         return
     if kill_hosts is not None:
         with report_errors():
@@ -116,11 +116,14 @@ def replay(
     _play_file(file, timeout, as_json=as_json, redis_url=redis_url, team=team)
 
 
-def _undo(redis_url: str | None, team: str | None) -> None:
+def _undo(redis_url: str | None, team: str | None, *, as_json: bool) -> None:
     from tellback.replay.own_team import undo
 
     with existing_team(redis_url, team or REPLAY_TEAM) as tb:
         deleted = undo(tb.context.database, tb.context.layout)
+        if as_json:
+            print_json({"team": tb.context.layout.team, "deleted": deleted})
+            return
         did = f"deleted {count_phrase(deleted, 'key')} of" if deleted else "nothing to delete in"
         echo(f"{did} team {tb.context.layout.team}")
 

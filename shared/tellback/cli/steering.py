@@ -23,6 +23,8 @@ from tellback.sanitize import terminal_line
 from tellback.wording import duration_phrase
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tellback.client.connection import Tellback
     from tellback.state.job_listing import JobListing, ListedJob
 
@@ -46,14 +48,24 @@ def ps(
 ) -> None:
     """List commands that have no record yet: running, queued, or submitted and not yet seen by a worker."""
     with listed_team(redis_url, team) as tb:
-        now, found = tb.context.database.now_ms(), job_listing(tb).unfinished(session)
-        rows = [job_row(job, now) for job in found]
+        rows = _job_rows(tb, job_listing(tb).unfinished(session), as_json=as_json)
         columns = ("command_id", "state", "for", "session", "host", "command", "note")
         show_rows(rows, as_json=as_json, columns=columns, spare=("note", "host"), title="Unfinished commands")
 
 
+def _job_rows(tb: Tellback, jobs: Sequence[ListedJob], *, as_json: bool) -> list[dict[str, Any]]:
+    """Return commands for a table, or whole, with their argv, for JSON."""
+    import msgspec
+
+    if not as_json:
+        now = tb.context.database.now_ms()
+        return [job_row(job, now) for job in jobs]
+    whole: list[dict[str, Any]] = msgspec.to_builtins(jobs)
+    return [{name: value for name, value in job.items() if name != "submitted"} for job in whole]
+
+
 def job_row(job: ListedJob, now: int) -> dict[str, Any]:
-    """Return one command as a row; `for` is how long it has been in its state."""
+    """Return one command as a row of a table; `for` is how long it has been in its state."""
     import shlex
 
     return {
@@ -62,10 +74,7 @@ def job_row(job: ListedJob, now: int) -> dict[str, Any]:
         "for": "" if job.since is None else duration_phrase(max(0, now - job.since) / 1000),
         "since": job.since,
         "session": job.session,
-        "attempt": job.attempt,
         "host": job.host,
-        "worker": job.worker,
-        "timeout": job.timeout,
         "command": terminal_line(shlex.join(job.command)),
         "note": terminal_line(job.note or ""),
     }
@@ -89,10 +98,10 @@ def cancel(
             raise InvalidInput("name one command, or --session for all of a session's")
         listing = job_listing(tb)
         found = listing.unfinished(session) if command_id is None else [listing.find(command_id)]
-        now = tb.context.database.now_ms()
-        rows = [job_row(job, now) for job in found if Job(job.submitted, tb.context).cancel(reason=why, by=by)]
-        if not rows:  # it ended between our look and the cancellation
+        cancelled = [job for job in found if Job(job.submitted, tb.context).cancel(reason=why, by=by)]
+        if not cancelled:  # it ended between our look and the cancellation
             raise NotFound(f"nothing to cancel: no unfinished command{f' of session {session}' if session else ''}")
+        rows = _job_rows(tb, cancelled, as_json=as_json)
     show_rows(rows, as_json=as_json, columns=("command_id", "state", "session", "command"), title="Cancelled")
 
 

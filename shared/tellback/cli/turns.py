@@ -79,6 +79,8 @@ def turns(
         else:
             found = store.open_now(limit) if open_ or overdue else store.newest(MAX_LISTED if late else limit)
         rows = [_turn_row(turn, now) for turn in found]
+        for row in rows:
+            del row["text"]  # which a listing does not read
         if overdue:
             rows = [row for row in rows if row["overdue"] is not None]
         if late:
