@@ -257,6 +257,14 @@ def test_the_command_line_lists_and_tries(
     assert (nobody.exit_code, "no receiver is configured" in nobody.output) == (2, True)
 
 
+def test_before_its_first_event_the_default_team_has_no_alerts(settings: Settings) -> None:
+    """The other listings show it as empty too; a team that somebody names has to exist."""
+    fresh = CliRunner().invoke(app, ["alerts", "--redis-url", settings.redis_url])
+    assert (fresh.exit_code, fresh.output) == (0, "Alerts: none\n")
+    named = CliRunner().invoke(app, ["alerts", "--team", "acme", "--redis-url", settings.redis_url])
+    assert (named.exit_code, "there is no team acme" in named.stderr) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("given", "named"),
     [

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tellback.cli.common import OPERATE, JsonOption, TeamOption, UrlOption, echo, report_errors, show_rows, stop_event
+from tellback.cli.common import (
+    OPERATE,
+    JsonOption,
+    TeamOption,
+    UrlOption,
+    echo,
+    is_named,
+    report_errors,
+    show_rows,
+    stop_event,
+)
 from tellback.errors import ConfigurationError, InvalidInput, NotFound
 from tellback.wording import count_phrase
 
@@ -52,11 +62,13 @@ def alerts(
             return
         teams = (served.team,) if team else served.served_teams or (served.team,)
         # `--send` is a service: it may start before its team's first event, so it creates the team as a host does.
+        required = is_named(team) or bool(served.served_teams)
         clients: list[Tellback] = []
         missing: list[NotFound] = []
         for each in teams:
             try:
-                clients.append(open_clients.enter_context(connect_for_command(redis_url, team=each, create=send)))
+                opened = connect_for_command(redis_url, team=each, create=send, required=required)
+                clients.append(open_clients.enter_context(opened))
             except NotFound as error:  # it must not hide the alerts of the others
                 missing.append(error)
         if missing and not clients:
