@@ -40,6 +40,15 @@ def test_a_required_command_must_have_run() -> None:
     assert verdict == Verdict(passed=False, reasons=["required and never run: pytest -q 'a b'"])
 
 
+def test_a_reason_names_a_long_command_by_its_beginning() -> None:
+    """An agent that submits whole scripts still reads a short verdict."""
+    script = ["python", "-c", "print(1)\n" * 5_000]
+    verdict = evaluate_gate([record("a", 1, *script)], require=[[*script, "-v"]])
+    assert [len(reason) < 300 for reason in verdict.reasons] == [True, True]
+    assert [reason.count("python -c 'print(1)") for reason in verdict.reasons] == [1, 1]
+    assert verdict.reasons[1].endswith("[a]")
+
+
 def test_a_required_command_is_compared_as_records_show_it() -> None:
     """Redaction does not make a command that ran look absent."""
     ran = record("a", 0, "mysql", "[redacted: password]")

@@ -15,9 +15,11 @@ from typing import Final
 from tellback.commands.start_errors import MISTYPED
 from tellback.contracts.commands import CommandRecord, Verdict
 from tellback.redaction import Redactor
+from tellback.truncation import truncate_chars
 from tellback.wording import be, count_phrase
 
 _CommandKey = tuple[tuple[str, ...], str | None]  # argv and directory; None stands for any directory
+MAX_COMMAND_CHARS: Final = 200  # of a command in a reason; agents submit whole scripts as one argument
 _ANY: Final[_CommandKey] = ((), None)  # a key for every command, since no argv is empty
 
 
@@ -175,7 +177,9 @@ def evaluate_gate(
         refusals.append(f"{count_phrase(evicted, 'older record')} {be(evicted)} gone: nobody knows what was said there")
     ran = {tuple(record.command) for record in records if not is_mistyped(record)}
     refusals += [
-        f"required and never run: {shlex.join(argv)}" for argv in map(list, require) if _recorded_argv(argv) not in ran
+        f"required and never run: {_command_text(argv)}"
+        for argv in map(list, require)
+        if _recorded_argv(argv) not in ran
     ]
     by = resolutions(records)
     later = _last_successes(records)
@@ -191,6 +195,10 @@ def evaluate_gate(
             refusals.append(_refusal_reason(record, success if place > index else None, others.get(record.command_id)))
     passed_over += [f"passed over: {place} is not a record; its writer may have been killed" for place in unreadable]
     return Verdict(not refusals, refusals + passed_over)
+
+
+def _command_text(argv: Sequence[str]) -> str:
+    return truncate_chars(shlex.join(argv), MAX_COMMAND_CHARS)
 
 
 def _recorded_argv(argv: Sequence[str]) -> tuple[str, ...]:
@@ -210,13 +218,13 @@ def _last_successes(records: Sequence[CommandRecord]) -> dict[tuple[tuple[str, .
 
 def _refusal_reason(record: CommandRecord, unlinked: str | None, other: CommandRecord | None) -> str:
     what = f"exited with {record.exit_code}" if record.may_advance else f"has no exit code ({record.error})"
-    text = f"{shlex.join(record.command)} {what}, and no linked retry has succeeded [{record.command_id}]"
+    text = f"{_command_text(record.command)} {what}, and no linked retry has succeeded [{record.command_id}]"
     if is_mistyped(record):
         return f"{text}; nothing was started, so any success that is linked to it by its parent clears it"
     if unlinked:
         return f"{text}; [{unlinked}] succeeded later, but is not linked to it by its parent"
     if other is not None and other.command != record.command:
-        return f"{text}; [{other.command_id}] is linked and succeeded, but ran {shlex.join(other.command)}"
+        return f"{text}; [{other.command_id}] is linked and succeeded, but ran {_command_text(other.command)}"
     if other is not None:
         return f"{text}; [{other.command_id}] is linked and succeeded, but ran in {other.cwd or 'another directory'}"
     return text
@@ -230,4 +238,4 @@ def _resolved_reason(record: CommandRecord, by: str) -> str:
 
 def _passed_over(record: CommandRecord) -> str:
     how = f"exit {record.exit_code}" if record.may_advance else "null exit"
-    return f"passed over: {shlex.join(record.command)} ({how}) [{record.command_id}]"
+    return f"passed over: {_command_text(record.command)} ({how}) [{record.command_id}]"
