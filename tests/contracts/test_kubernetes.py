@@ -6,6 +6,7 @@ KEDA publishes no schema in a package, so its ScaledObjects are decoded into typ
 from __future__ import annotations
 
 import shlex
+import textwrap
 from pathlib import Path
 from typing import Any, Literal
 
@@ -128,6 +129,15 @@ def test_probes_ask_what_the_other_deployments_ask() -> None:
         assert liveness["periodSeconds"] * liveness["failureThreshold"] == 300, name  # as docker-compose.yml
     assert container(deployments()["beat"])["readinessProbe"]["exec"]["command"][-1] == "beat"
     assert container(deployments()["flower"])["livenessProbe"]["httpGet"]["path"] == "/healthcheck"
+
+
+def test_the_page_makes_the_secrets_in_the_namespace_of_the_pods() -> None:
+    """Elsewhere no pod finds them."""
+    page = (FOLDER.parents[1] / "docs" / "operations" / "kubernetes.md").read_text()
+    overlay = yaml.safe_load(textwrap.dedent(page.partition("```yaml\n")[2].partition("```")[0]))
+    made = [line.split() for line in page.splitlines() if "create secret" in line]
+    assert {tuple(words[:3]) for words in made} == {("kubectl", "--namespace", overlay["namespace"])}
+    assert f"kubectl create namespace {overlay['namespace']}\n" in page
 
 
 def test_every_kind_of_worker_and_beat_has_a_disruption_budget() -> None:
