@@ -12,7 +12,7 @@ from tellback import RoutingOutcome, Tellback, connect
 from tellback.cli.app import app
 from tellback.settings import Settings
 from tellback.state.steady import observe
-from tests.support.cli import printed, rows
+from tests.support.cli import printed, rows, run
 from tests.support.clocks import ServerClock
 from tests.support.turns import HELLO, delivered_now, fallback_was, opened, overdue, swept, view
 from tests.support.waiting import wait_until
@@ -172,3 +172,12 @@ def test_one_turn_is_shown_whole(tb: Tellback, settings: Settings) -> None:
     assert '{"' not in settled, "no JSON for people"
     missing = CliRunner().invoke(app, ["turns", "show", "t0-nothing", "--redis-url", settings.redis_url])
     assert (missing.exit_code, "no turn t0-nothing" in missing.output) == (1, True)
+
+
+@pytest.mark.parametrize("option", ["--json", "--open", "--team=other", "--redis-url=redis://127.0.0.1:1"])
+def test_no_option_before_show_is_ignored(tb: Tellback, settings: Settings, option: str) -> None:
+    """With `--team` there, another team's turn was shown, or of another Redis."""
+    turn = opened(tb)
+    refused = run(settings, "turns", option, "show", turn.id)
+    assert refused.exit_code == 2
+    assert "write those of `show` after it" in refused.stderr

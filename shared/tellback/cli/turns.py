@@ -70,6 +70,7 @@ def turns(
     from tellback.state.turns import Turns
 
     if context.invoked_subcommand is not None:
+        _refuse_options(context, before=context.invoked_subcommand)
         return
     with listed_team(redis_url, team) as tb:
         database = tb.context.database
@@ -79,8 +80,6 @@ def turns(
         else:
             found = store.open_now(limit) if open_ or overdue else store.newest(MAX_LISTED if late else limit)
         rows = [_turn_row(turn, now) for turn in found]
-        for row in rows:
-            del row["text"]  # which a listing does not read
         if overdue:
             rows = [row for row in rows if row["overdue"] is not None]
         if late:
@@ -88,6 +87,13 @@ def turns(
         times = ("late", "late_delivery") if late else ("overdue", "delivery")
         columns = ("opened_at", "state", "channel", "conversation", *times, "id")
         show_rows(rows, as_json=as_json, columns=columns, spare=(times[1], "channel"), title="Turns")
+
+
+def _refuse_options(context: typer.Context, *, before: str) -> None:
+    """Refuse options of the listing: `turns --team other show ID` would show a turn of the default team."""
+    sources = [context.get_parameter_source(name) for name in context.params]
+    if any(source is not None and source.name == "COMMANDLINE" for source in sources):
+        context.fail(f"These options list turns; write those of `{before}` after it.")
 
 
 def show(
@@ -112,7 +118,7 @@ def show(
         if found is None:
             raise NotFound(f"no turn {turn_id}; `tellback turns` shows what there is")
         events = [entry for entry in tb.history(found.session) if entry.get("turn") == turn_id]
-        turn = _turn_row(found, now)
+        turn = _turn_row(found, now) | {"text": found.text}
         if as_json:
             print_json({**turn, "history": events})
             return
@@ -169,7 +175,8 @@ def _turn_row(turn: TurnView, now: int) -> dict[str, Any]:
     overdue = round((now - turn.deadline) / 1000, 1) if past and turn.deadline is not None else None
     answered, closed = turn.late_at, turn.closed_at
     late = None if answered is None else round((answered - (closed or answered)) / 1000, 1)
-    return {**msgspec.to_builtins(turn), "overdue": overdue, "late": late}
+    fields = {name: value for name, value in msgspec.to_builtins(turn).items() if name != "text"}  # no listing reads it
+    return {**fields, "overdue": overdue, "late": late}
 
 
 def _outcome_text(outcome: str | None) -> str | None:
