@@ -30,6 +30,7 @@ from tellback.state.job_keys import ANY_POOL
 from tellback.state.keys import Layout
 from tellback_workers.jobs import JobWorker
 from tellback_workers.runtime import Runtime
+from tests.support.cli import run
 from tests.support.commands import until
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
@@ -285,9 +286,10 @@ def test_waiting_is_bounded_while_following(submit: Submit) -> None:
     assert "has no record" in err[0]
 
 
-def test_follow_and_detach_exclude_each_other(submit: Submit) -> None:
+def test_a_detached_command_is_neither_followed_nor_waited_for(settings: Settings, submit: Submit) -> None:
     code, _, err = ended(submit("--detach", "--", "true"))
-    assert (code, err) == (2, ["tellback: use either --follow or --detach, not both"])
+    assert (code, err) == (2, ["tellback: --detach waits for nothing: leave out --follow and --wait"])
+    assert run(settings, "submit", "--session", "s1", "--detach", "--wait", "3", "true").exit_code == 2
 
 
 def test_a_terminal_is_not_handed_what_it_would_obey(submit: Submit) -> None:

@@ -278,8 +278,8 @@ def _check_waiting(wait: float | None, *, follow: bool, detach: bool) -> None:
     with report_errors():
         if wait is not None and not wait >= 0:
             raise InvalidInput(f"--wait {wait:g}: use a number of seconds from 0")
-        if follow and detach:
-            raise InvalidInput("use either --follow or --detach, not both")
+        if detach and (follow or wait is not None):
+            raise InvalidInput("--detach waits for nothing: leave out --follow and --wait")
 
 
 def _publish(tb: Tellback, job: Job) -> None:
