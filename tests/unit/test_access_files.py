@@ -38,8 +38,8 @@ def test_each_user_has_a_file_with_its_settings_and_nobody_elses() -> None:
     password = password_of(files["worker.env"])
     assert files["worker.env"] == (
         f"TELLBACK_REDIS_URL=redis://worker:{password}@redis:6379/0\n"
-        f"TELLBACK_BROKER_URL=redis://worker:{password}@broker:6379/0\nTELLBACK_TEAMS=acme,beta\n"
-    )
+        f"TELLBACK_BROKER_URL=redis://worker:{password}@broker:6379/0\n"
+    ), "and no list of teams: a team that is added needs no restart of workers, and a replay is served"
     assert "REDIS_URL" not in files["flower.env"]
 
 

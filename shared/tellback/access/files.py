@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tellback.access.users import FLOWER, OPERATOR, RedisUser, Release, Rights, users_for
+from tellback.access.users import RedisUser, Release, Rights, users_for
 from tellback.errors import InvalidInput
 from tellback.settings import PREFIX
 from tellback.urls import with_login
@@ -90,8 +90,6 @@ def _user_files(deployment: Deployment, users: Sequence[RedisUser], passwords: M
             values["BROKER_URL"] = with_login(broker, user.name, password)
         if user.broker is None:
             values["TEAM"] = user.name.partition("-")[2]
-        elif user.name not in (FLOWER.name, OPERATOR.name):
-            values["TEAMS"] = ",".join(deployment.teams)
         lines = (f"{PREFIX}{name}={value}\n" for name, value in values.items())
         files[f"{user.name}.env"] = "".join(lines)
     return files
