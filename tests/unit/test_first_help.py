@@ -62,6 +62,11 @@ def test_help_has_a_short_form_and_shows_flags_as_flags(command: list[str]) -> N
     assert text == said(*command, "--help")
 
 
+def test_an_optional_argument_is_in_one_pair_of_brackets() -> None:
+    assert "init-runner [OPTIONS] [DIR]" in said("init-runner", "-h")
+    assert "teams list [OPTIONS] [TEAM]..." in said("teams", "list", "-h")
+
+
 def test_help_lists_the_panels_in_their_order() -> None:
     """They go from a new user's first command to an operator's; each comes once, and no command is outside of one."""
     titles = re.findall(r"^╭─ ([^─]+?) ─", said("--help"), re.MULTILINE)

@@ -81,9 +81,7 @@ def _print_report(lines: int, counts: Counter[str]) -> None:
 
 
 def init_runner(
-    folder: Annotated[
-        Path, typer.Argument(parser=named_directory, metavar="[DIR]", help="Project directory.")
-    ] = Path(),
+    folder: Annotated[Path, typer.Argument(parser=named_directory, metavar="DIR", help="Project directory.")] = Path(),
     *,
     head: Annotated[int, typer.Option(help="Lines to keep from the beginning of each output stream.")] = 5,
     tail: Annotated[int, typer.Option(help="Lines to keep from the end of each output stream.")] = 30,

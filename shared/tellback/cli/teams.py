@@ -42,7 +42,7 @@ def _teams(url: str | None) -> Generator[tuple[Teams, Settings]]:
 
 
 def list_(
-    names: Annotated[list[str] | None, typer.Argument(help="Teams to list. Default: all.", metavar="[TEAM]...")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Teams to list. Default: all.", metavar="TEAM")] = None,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
 ) -> None:
