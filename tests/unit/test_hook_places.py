@@ -39,6 +39,15 @@ def test_at_the_root_of_a_repository_nothing_is_said(
     assert "inside the repository" not in CliRunner().invoke(app, ["hook", "install", *option]).stdout
 
 
+def test_a_file_that_turns_hooks_off_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text('\ufeff{"disableAllHooks": true}')
+    said = CliRunner().invoke(app, ["hook", "install", "--settings", str(path)])
+    assert f"{path} sets disableAllHooks" in said.stdout
+    path.write_text('{"disableAllHooks": false}')
+    assert "disableAllHooks" not in CliRunner().invoke(app, ["hook", "install", "--settings", str(path)]).stdout
+
+
 def test_a_settings_file_in_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mistyped" / "settings.json"
     refused = CliRunner().invoke(app, ["hook", "install", "--settings", str(path)])

@@ -167,7 +167,7 @@ def install(
         write_settings(change)
         compile_modules()
     echo(f"{change.path}: hooks installed" + (f"; backup in {backup}" if backup and change.before else ""))
-    _advise(agent, called, in_project=settings is None and not path.is_absolute())
+    _advise(change, agent, called, in_project=settings is None and not path.is_absolute())
 
 
 def uninstall(
@@ -334,12 +334,15 @@ def _settings_file(agent: AgentProgram, settings: Path | None, *, shared: bool, 
     return Path(agent.local) if agent.local and not user else agent.user_file()
 
 
-def _advise(agent: AgentProgram, called: str, *, in_project: bool) -> None:
+def _advise(change: SettingsChange, agent: AgentProgram, called: str, *, in_project: bool) -> None:
     """Print the reasons why this file's hooks cannot work."""
+    import json
     from shutil import which
 
     from tellback.hook.programs import PROGRAM
 
+    if json.loads(change.after or "{}").get("disableAllHooks"):
+        echo(f"{change.path} sets disableAllHooks, so these hooks do nothing until you remove that.")
     if called == PROGRAM and which(PROGRAM) is None:
         echo(
             "`tellback` is not on your PATH, so these hooks will do nothing. Install it for your user, for example "

@@ -88,7 +88,8 @@ CODEX: Final = AgentProgram(
     shared=".codex/hooks.json",
     user="~/.codex/hooks.json",
     folder="CODEX_HOME",
-    hint="Codex runs new and changed hooks only after you have trusted them: start it and open /hooks.",
+    hint="Codex runs new and changed hooks only after you have trusted them: start it and open /hooks. It reads "
+    "the file of a project only if you have trusted the project.",
 )
 PROGRAMS: Final = {each.name: each for each in (CLAUDE_CODE, CODEX)}
 
