@@ -90,8 +90,11 @@ def test_a_name_that_is_too_long_is_one_short_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.programs
-@pytest.mark.parametrize("given", ["hook install", "up --data-dir d"])
+@pytest.mark.parametrize(
+    "given", ["hook install", "up --data-dir d", "submit --session s --redis-url redis://127.0.0.1:1/0 rm -r build"]
+)
 def test_a_current_directory_that_is_gone_is_one_line(given: str, tmp_path: Path) -> None:
+    """A command that was submitted there ran in the first directory that the worker allows."""
     done = shell(f"mkdir gone; cd gone; rmdir ../gone; {TELLBACK} {given}", tmp_path)
     assert done.returncode == 2
     assert done.stderr == b"tellback: can't use the current directory: No such file or directory\n"

@@ -238,10 +238,7 @@ def _caller_directory(host: str | None, tb: Tellback) -> str | None:
     """Return the present directory, or None for a command that another host must run: paths differ there."""
     if host is not None and host != tb.context.settings.host_name:
         return None
-    try:
-        return str(Path.cwd())
-    except OSError:  # it has been removed
-        return None
+    return str(Path.cwd())
 
 
 def _check_served(tb: Tellback, job: Job, wait: float | None) -> None:
