@@ -253,18 +253,9 @@ def _inner_error(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 def error_message(fields: Mapping[str, Any]) -> str:
     """Return what the body of an error says went wrong, "" without such a field."""
     for name in (
-        "message",
-        "faultstring",
-        "error",
-        "detail",
-        "msg",
-        "error_description",
-        "error_message",
-        "errors",
-        "title",
-        "reason",
-        "errorMessage",
-    ):
+        "message", "faultstring", "error", "detail", "msg", "error_description", "error_message", "errors", "title",
+        "reason", "errorMessage",
+    ):  # fmt: skip
         value = fields.get(name)
         if isinstance(value, str) and value.strip():
             return value
@@ -277,18 +268,8 @@ def error_message(fields: Mapping[str, Any]) -> str:
 
 def _error_code(fields: Mapping[str, Any], message: str, tool: str) -> OutcomeCode | None:
     for name in (
-        "code",
-        "type",
-        "status",
-        "error",
-        "error_code",
-        "errorCode",
-        "Code",
-        "errorType",
-        "__type",
-        "title",
-        "name",
-    ):
+        "code", "type", "status", "error", "error_code", "errorCode", "Code", "errorType", "__type", "title", "name",
+    ):  # fmt: skip
         value = fields.get(name)
         if isinstance(value, str) and len(value) < 100:
             found = _TYPES.get(value.lower().rstrip(".").replace(" ", "_")) or code_for_exception_name(value)

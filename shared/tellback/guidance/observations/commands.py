@@ -8,182 +8,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tellback.guidance.progress.effects import words_in
 from tellback.guidance.shell import SimpleCommand
 
 # Programs whose exit of 1 is an answer: nothing found, or a difference.
-_ANSWERING: Final = frozenset(
-    [
-        "grep",
-        "egrep",
-        "fgrep",
-        "zgrep",
-        "rg",
-        "ag",
-        "ack",
-        "diff",
-        "cmp",
-        "test",
-        "[",
-        "[[",
-        "pgrep",
-        "pidof",
-        "which",
-        "type",
-        "expr",
-        "colordiff",
-        "sdiff",
-        "command",
-        "hash",
-        "let",
-        "nc",
-        "lsof",
-        "pkill",
-        "killall",
-    ]
+_ANSWERING: Final = words_in(
+    "grep egrep fgrep zgrep rg ag ack diff cmp test [ [[ pgrep pidof which type expr colordiff sdiff command hash let",
+    "nc lsof pkill killall",
 )
-_GIT_ANSWERS: Final = frozenset(
-    ["diff", "grep", "check-ignore", "merge-base", "show-ref", "rev-parse", "config", "ls-remote"]
-)
+_GIT_ANSWERS: Final = words_in("diff grep check-ignore merge-base show-ref rev-parse config ls-remote")
 # Programs that search, where no output at all means that nothing was found.
-SEARCHING: Final = frozenset(
-    ["grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "find", "fd", "locate", "pgrep", "which"]
-)
+SEARCHING: Final = words_in("grep egrep fgrep zgrep rg ag ack find fd locate pgrep which")
 
 # Programs that only show what is there. Their output is never read for errors of its own.
-_READING: Final = frozenset(
-    [
-        "cat",
-        "head",
-        "tail",
-        "less",
-        "more",
-        "nl",
-        "bat",
-        "tac",
-        "rev",
-        "sed",
-        "awk",
-        "gawk",
-        "cut",
-        "sort",
-        "uniq",
-        "tr",
-        "wc",
-        "jq",
-        "yq",
-        "xxd",
-        "hexdump",
-        "od",
-        "strings",
-        "file",
-        "stat",
-        "du",
-        "df",
-        "ls",
-        "ll",
-        "tree",
-        "column",
-        "paste",
-        "comm",
-        "join",
-        "fold",
-        "fmt",
-        "base64",
-        "md5sum",
-        "sha256sum",
-        "echo",
-        "printf",
-        "pwd",
-        "cd",
-        "env",
-        "date",
-        "whoami",
-        "id",
-        "hostname",
-        "uname",
-        "ps",
-        "top",
-        "free",
-        "true",
-        "false",
-        ":",
-        "export",
-        "source",
-        ".",
-        "set",
-        "unset",
-        "sleep",
-        "tee",
-        "basename",
-        "dirname",
-        "realpath",
-        "readlink",
-        "seq",
-        "history",
-        "man",
-        "journalctl",
-        "pushd",
-        "popd",
-        "open",
-        "view",
-        "decompile",
-        "disassemble",
-        "read",
-        "return",
-        "exit",
-        "dmesg",
-        "mkdir",
-        "touch",
-        "shopt",
-        "alias",
-        "wait",
-        "umask",
-        "clear",
-        "apropos",
-        "zcat",
-        "gh",
-        "vim",
-        "for",
-        "case",
-    ]
+_READING: Final = words_in(
+    "cat head tail less more nl bat tac rev sed awk gawk cut sort uniq tr wc jq yq xxd hexdump od strings file stat",
+    "du df ls ll tree column paste comm join fold fmt base64 md5sum sha256sum echo printf pwd cd env date whoami id",
+    "hostname uname ps top free true false : export source . set unset sleep tee basename dirname realpath readlink",
+    "seq history man journalctl pushd popd open view decompile disassemble read return exit dmesg mkdir touch shopt",
+    "alias wait umask clear apropos zcat gh vim for case",
 ).union(_ANSWERING, SEARCHING)
-_GIT_READING: Final = frozenset(
-    [
-        "show",
-        "log",
-        "diff",
-        "blame",
-        "status",
-        "ls-files",
-        "ls-tree",
-        "branch",
-        "reflog",
-        "cat-file",
-        "remote",
-        "shortlog",
-        "describe",
-        "tag",
-        "stash",
-        "rev-list",
-        "for-each-ref",
-        "whatchanged",
-        "add",
-        "notes",
-        "archive",
-        "bisect",  # which runs what fails on purpose
-        "name-rev",
-    ]
+# `bisect` runs what fails on purpose.
+_GIT_READING: Final = words_in(
+    "show log diff blame status ls-files ls-tree branch reflog cat-file remote shortlog describe tag stash rev-list",
+    "for-each-ref whatchanged add notes archive bisect name-rev",
 ).union(_GIT_ANSWERS)
 # What some of them also do, told by a word behind the verb.
-_GIT_CHANGES: Final = frozenset(
-    [
-        *("pop", "apply", "drop", "push", "clear", "create", "add", "rm", "remove", "rename", "set-url", "prune"),
-        *("-d", "-D", "--delete", "-m", "-M", "--move"),
-    ]
+_GIT_CHANGES: Final = words_in(
+    "pop apply drop push clear create add rm remove rename set-url prune -d -D --delete -m -M --move"
 )
-_GIT_CHANGEABLE: Final = frozenset(["stash", "branch", "remote", "tag"])
+_GIT_CHANGEABLE: Final = words_in("stash branch remote tag")
 _SYSTEM: Final = ("/bin", "/usr", "/sbin", "/opt/homebrew", "/nix")
-_LOGS: Final = frozenset(["docker", "kubectl", "heroku", "podman", "flyctl", "vercel"])
+_LOGS: Final = words_in("docker kubectl heroku podman flyctl vercel")
 
 
 def answers_by_exit(command: SimpleCommand) -> bool:

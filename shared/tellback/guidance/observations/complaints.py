@@ -15,15 +15,11 @@ from typing import Final
 from tellback.guidance.observations.commands import answers_by_exit, is_reading
 from tellback.guidance.observations.diagnostics import ERROR_WORDS
 from tellback.guidance.observations.shapes import shape_line
+from tellback.guidance.progress.effects import words_in
 from tellback.guidance.shell import SimpleCommand
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 # They print their own name only to complain. Not `make`, `go`, `tar`, `gpg` and `rsync`, which report progress so.
-_UTILITIES: Final = _words(
+_UTILITIES: Final = words_in(
     "awk cat chgrp chmod chown cp curl cut date dd df diff dirname du env expr file find gawk getent grep egrep"
     " fgrep git groupadd gunzip gzip head hostname id install ip jq kill ln ls lsof mawk mkdir mktemp mount mv nc"
     " nohup od openssl paste patch pgrep pkill pip3 ps psql python python3 readlink realpath rg rm rmdir scp sed"
@@ -34,10 +30,10 @@ _UTILITIES: Final = _words(
 _CMDLET: Final = re.compile(r"[A-Z]\w{1,20}-[A-Z]\w{1,40}$")  # PowerShell's
 
 # `simple_commands` leaves them out.
-_AROUND: Final = _words("sudo timeout xargs env nohup nice stdbuf")
+_AROUND: Final = words_in("sudo timeout xargs env nohup nice stdbuf")
 
 # Programs of others that report on their own work. Not what runs or shows something else: `docker logs`, `gh run view`.
-_TOOLS: Final = _words(
+_TOOLS: Final = words_in(
     "ansible ansible-playbook apk apt apt-get aws az bazel black bower brew buildah bun bundle cargo cdk cmake"
     " composer conda coverage dnf docker docker-compose dotnet dpkg eslint esbuild flutter gcloud gem git go gradle"
     " gradlew gsutil helm hg isort jest kubectl lerna mamba meson minikube mix mvn mvnw mysql next npm nx pdm php pip"
@@ -45,26 +41,26 @@ _TOOLS: Final = _words(
     " svn swift tea terraform tofu tsc turbo uv uvx vagrant vault vite webpack yarn yum"
 )
 # What they print are the words of others: of the agent's code, a recipe, a page, a table, a history, another machine.
-_PASSING_ON: Final = _words(
+_PASSING_ON: Final = words_in(
     "python python2 python3 pypy3 ipython node deno bun ruby irb perl php lua julia java Rscript bash sh zsh fish su"
     " make gmake just ninja rake npx tsx ts-node tox nox pytest ctest env time watch parallel xargs eval expect"
     " curl wget http https xh lynx w3m ssh tmux screen script mysql mariadb psql sqlite3 redis-cli mongosh duckdb"
     " pandoc groff base64 iconv gzip gunzip pdftotext html2text git"
 )
-_LISTING: Final = _words("get list ls search info view status help --help -h events output diff history explain")
+_LISTING: Final = words_in("get list ls search info view status help --help -h events output diff history explain")
 _NAME: Final = re.compile(r"[A-Za-z][\w.+-]+$")
-_SHOWING: Final = _words("logs log exec run attach cat describe inspect show test start dev api")
+_SHOWING: Final = words_in("logs log exec run attach cat describe inspect show test start dev api")
 
-_OF_OTHERS: Final = _words("logs log attach cat describe inspect show api")
-_RUNNING: Final = _words("npm yarn pnpm bun cargo docker podman kubectl go dotnet swift deno uv poetry mvn mise")
-_RUNS: Final = _words("run exec start dev")
-_BUILDERS: Final = _words("make gmake just ninja rake tox nox xargs time env parallel")
+_OF_OTHERS: Final = words_in("logs log attach cat describe inspect show api")
+_RUNNING: Final = words_in("npm yarn pnpm bun cargo docker podman kubectl go dotnet swift deno uv poetry mvn mise")
+_RUNS: Final = words_in("run exec start dev")
+_BUILDERS: Final = words_in("make gmake just ninja rake tox nox xargs time env parallel")
 
 _INSTALLED: Final = re.compile(
     r"(?:vendor/bin|node_modules/\.bin|venv/bin|/usr(?:/\w{1,20}){1,2}|/opt/[\w./-]{1,80})/?$"
 )
 
-_LINTERS: Final = _words(
+_LINTERS: Final = words_in(
     "ansible-lint bandit codespell cpplint flake8 golangci-lint hadolint htmlhint luacheck markdownlint mdl pycodestyle"
     " pydocstyle pyflakes pylint revive ruff shellcheck standard staticcheck stylelint tflint vulture xo yamllint"
 )
@@ -132,7 +128,7 @@ _NAMED_CHARS: Final = 300
 _QUOTED: Final = re.compile(
     r"(?:\w{0,4}sh: (?:[^\s:]{1,20} \d+: )?|[\"'\u00ab\u201e])([\w.+-]{1,60})[:\"'\u00bb\u201c] ?\S[^\n]{4,200}"
 )
-_REPORTING: Final = _words("make gmake go tar gpg rsync nginx avrdude")  # they report progress behind their name
+_REPORTING: Final = words_in("make gmake go tar gpg rsync nginx avrdude")  # they report progress behind their name
 _WENT_WELL: Final = re.compile(
     r"\b(?:ok|success\w*|successful\w*|done|complete\w*|passed|finished|up[ -]to[ -]date|nothing|already|installed"
     r"|no (?:errors?|issues?|problems?|changes?|warnings?)|created|updated|removed|written|wrote|warn(?:ing)?|note|info"

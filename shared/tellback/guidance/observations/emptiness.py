@@ -36,19 +36,9 @@ _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 # Names of the argument that holds a search, the most specific first: the first that is given is used.
 QUERIES: Final = (
-    "query",
-    "q",
-    "search_query",
-    "search",
-    "keywords",
-    "keyword",
-    "question",
-    "term",
-    "terms",
-    "topic",
-    "search_term",
+    "query", "q", "search_query", "search", "keywords", "keyword", "question", "term", "terms", "topic", "search_term",
     "text",
-)
+)  # fmt: skip
 
 
 @lru_cache(maxsize=1024)  # hosts have few tools, and each call needs the words several times

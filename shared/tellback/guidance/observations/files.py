@@ -15,40 +15,17 @@ from tellback.guidance.observations.evidence import Evidence, Finding
 from tellback.guidance.observations.programs import is_patch
 from tellback.guidance.observations.testruns import count_tests
 from tellback.guidance.observations.values import is_list
+from tellback.guidance.progress.effects import words_in
 
 _PATHS: Final = ("file_path", "path", "filepath", "filename", "target_file", "notebook_path", "file", "absolute_path")
 _PATTERNS: Final = ("pattern", "regex", "glob", "glob_pattern", "code_snippet", "class_name", "function_name")
-_READS: Final = frozenset(["read", "view", "open", "cat", "show", "outline"])
-_FINDS: Final = frozenset(["grep", "glob", "find", "search", "ls", "list", "ripgrep", "codebase"])
-_EDITS: Final = frozenset(
-    [
-        "edit",
-        "multiedit",
-        "replace",
-        "patch",
-        "write",
-        "insert",
-        "create",
-        "apply",
-        "update",
-        "append",
-        "editor",
-        "modify",
-        "notebook",
-    ]
-)
+_READS: Final = words_in("read view open cat show outline")
+_FINDS: Final = words_in("grep glob find search ls list ripgrep codebase")
+_EDITS: Final = words_in("edit multiedit replace patch write insert create apply update append editor modify notebook")
 # Arguments of editors that keep one tool for reading and writing.
 _OLD_TEXTS: Final = (
-    "old_str",
-    "old_string",
-    "new_str",
-    "new_string",
-    "file_text",
-    "insert_line",
-    "patch",
-    "diff",
-    "edits",
-)
+    "old_str", "old_string", "new_str", "new_string", "file_text", "insert_line", "patch", "diff", "edits",
+)  # fmt: skip
 
 # Characters. Editors report an error in a few lines, while a file may quote one: a longer text is what was asked for.
 _SHORT: Final = 600
