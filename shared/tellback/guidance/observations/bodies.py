@@ -13,7 +13,7 @@ from typing import Any, Final
 from tellback.contracts.guidance import OutcomeCode
 from tellback.guidance.observations.emptiness import is_action_tool
 from tellback.guidance.observations.evidence import Evidence, Finding
-from tellback.guidance.observations.exceptions import code_for_exception_name, code_for_rpc_error
+from tellback.guidance.observations.exceptions import code_for_error_name, code_for_rpc_error
 from tellback.guidance.observations.http import finding_from_status
 from tellback.guidance.observations.phrases import INVALID_ARGUMENTS
 from tellback.guidance.observations.statuses import code_for_status
@@ -21,65 +21,6 @@ from tellback.guidance.observations.texts import code_for_error_text, retry_afte
 from tellback.guidance.observations.values import as_list, as_mapping, is_dict, is_list, value_text
 from tellback.guidance.observations.words import load_lexicon
 
-# Values of `type`, `code`, `status` and the like, in lower case, by service.
-_TYPES: Final[Mapping[str, OutcomeCode]] = {
-    # OpenAI ("tokens" and "requests" are the types of its rate limits) and Anthropic.
-    "rate_limit_error": "rate_limited",
-    "rate_limit_exceeded": "rate_limited",
-    "too_many_requests": "rate_limited",
-    "tokens": "rate_limited",
-    "requests": "rate_limited",
-    "insufficient_quota": "rate_limited",
-    "overloaded_error": "unavailable",
-    "api_error": "unavailable",
-    "server_error": "unavailable",
-    "service_unavailable": "unavailable",
-    "timeout_error": "unavailable",
-    "authentication_error": "denied",
-    "permission_error": "denied",
-    "billing_error": "denied",
-    "invalid_api_key": "denied",
-    "access_denied": "denied",
-    "not_found_error": "no_results",
-    "invalid_request_error": "invalid_arguments",
-    "invalid_argument": "invalid_arguments",
-    "invalid_arguments": "invalid_arguments",
-    "request_too_large": "invalid_arguments",
-    "tool_not_found": "unknown_tool",
-    "unknown_tool": "unknown_tool",
-    # The status names of Google's APIs.
-    "resource_exhausted": "rate_limited",
-    "unavailable": "unavailable",
-    "deadline_exceeded": "unavailable",
-    "permission_denied": "denied",
-    "unauthenticated": "denied",
-    "not_found": "no_results",
-    # The tools that Anthropic's servers run.
-    "max_uses_exceeded": "rate_limited",
-    "invalid_input": "invalid_arguments",
-    "invalid_tool_input": "invalid_arguments",
-    "query_too_long": "invalid_arguments",
-    "url_too_long": "invalid_arguments",
-    "url_not_allowed": "denied",
-    "url_not_accessible": "unavailable",
-    "execution_time_exceeded": "error",
-    # Web services: Slack ("ratelimited"), Google Maps ("over_query_limit"), GraphQL servers.
-    "internal_error": "unavailable",
-    "timeout": "unavailable",
-    "ratelimited": "rate_limited",
-    "rate_limited": "rate_limited",
-    "over_query_limit": "rate_limited",
-    "over_daily_limit": "rate_limited",
-    "request_denied": "denied",
-    "invalid_auth": "denied",
-    "not_authed": "denied",
-    "missing_scope": "denied",
-    "invalid_request": "invalid_arguments",
-    "bad_request": "invalid_arguments",
-    "bad_user_input": "invalid_arguments",
-    "graphql_validation_failed": "invalid_arguments",
-    "graphql_parse_failed": "invalid_arguments",
-}
 # Fields with content, beside those that belong to errors, that an error body may have; with more it is a record.
 _MAX_MESSAGE_FIELDS: Final = 1
 # Some services answer 200 and name their limit in `Note` or `Information`.
@@ -200,10 +141,10 @@ def _reports_failure(fields: Mapping[str, Any], *, failed: bool) -> bool:
 def _names_error(names: Mapping[str, Any]) -> bool:
     """Check fields for a known error code; `status` only in capitals, as Google Maps writes it, since it is common."""
     status = names.get("status")
-    if isinstance(status, str) and status.isupper() and "_" in status and status.lower() in _TYPES:
-        return True
-    codes = (names.get(name) for name in ("code", "__type", "errorcode", "errortype"))
-    return any(isinstance(code, str) and (code.lower() in _TYPES or code_for_exception_name(code)) for code in codes)
+    codes = [names.get(name) for name in ("code", "__type", "errorcode", "errortype")]
+    if isinstance(status, str) and status.isupper() and "_" in status:
+        codes.append(status)
+    return any(isinstance(code, str) and code_for_error_name(code) is not None for code in codes)
 
 
 def _is_problem(kind: object) -> bool:
@@ -272,7 +213,7 @@ def _error_code(fields: Mapping[str, Any], message: str, tool: str) -> OutcomeCo
     ):  # fmt: skip
         value = fields.get(name)
         if isinstance(value, str) and len(value) < 100:
-            found = _TYPES.get(value.lower().rstrip(".").replace(" ", "_")) or code_for_exception_name(value)
+            found = code_for_error_name(value)
             # The words outrank a vague code: services report limits and unknown tools under general ones.
             if found == "unavailable" and code_for_error_text(message) == "rate_limited":
                 return "rate_limited"
@@ -284,9 +225,8 @@ def _error_code(fields: Mapping[str, Any], message: str, tool: str) -> OutcomeCo
             said = code_for_error_text(message, tool)
             return said if said != "error" else code_for_rpc_error(value)
     inner = as_mapping(fields.get("extensions")).get("code")  # GraphQL
-    if isinstance(inner, str) and inner.lower() in _TYPES:
-        return _TYPES[inner.lower()]
-    return "invalid_arguments" if fields.get("loc") is not None and fields.get("msg") else None
+    coded = code_for_error_name(inner) if isinstance(inner, str) else None
+    return coded or ("invalid_arguments" if fields.get("loc") is not None and fields.get("msg") else None)
 
 
 def _http_status(fields: Mapping[str, Any]) -> int | None:

@@ -19,19 +19,6 @@ from tellback.guidance.observations.texts import code_for_error_text, retry_afte
 from tellback.guidance.observations.values import as_mapping, call_safely, error_message, is_sequence, safe_attribute
 from tellback.guidance.observations.words import load_lexicon
 
-_GRPC: Final[Mapping[str, OutcomeCode]] = {
-    "RESOURCE_EXHAUSTED": "rate_limited",
-    "UNAVAILABLE": "unavailable",
-    "DEADLINE_EXCEEDED": "unavailable",
-    "ABORTED": "unavailable",
-    "INTERNAL": "unavailable",
-    "INVALID_ARGUMENT": "invalid_arguments",
-    "OUT_OF_RANGE": "invalid_arguments",
-    "PERMISSION_DENIED": "denied",
-    "UNAUTHENTICATED": "denied",
-    "NOT_FOUND": "no_results",
-}
-
 # JSON-RPC 2.0, and two that MCP's SDKs use: -32000 for a closed connection, -32001 for a request that timed out.
 _RPC_CODES: Final[Mapping[int, OutcomeCode]] = {
     -32601: "unknown_tool",
@@ -86,6 +73,12 @@ def code_for_exception_name(name: str) -> OutcomeCode | None:
     if known is not None or not _ERROR_NAME.fullmatch(plain):
         return known
     return next((code for code, parts in _NAME_PARTS.items() if parts.search(plain)), None)
+
+
+def code_for_error_name(name: str) -> OutcomeCode | None:
+    """Return the code of what a service calls an error: a name of its own, or that of an exception."""
+    plain = name.rstrip(".").replace(" ", "_")
+    return code_for_exception_name(plain) or load_lexicon().error_codes.get(plain.lower().replace("_", ""))
 
 
 def code_for_rpc_error(number: int) -> OutcomeCode | None:
@@ -143,7 +136,7 @@ def _grpc_code(error: BaseException) -> OutcomeCode | None:
         return None
     code = safe_attribute(error, "code")
     status = call_safely(code, None) if callable(code) else code
-    return _GRPC.get(str(safe_attribute(status, "name")))
+    return code_for_error_name(str(safe_attribute(status, "name")))
 
 
 def _botocore_code(error: BaseException) -> OutcomeCode | None:

@@ -16,32 +16,17 @@ from tellback.guidance.observations.evidence import plausible_seconds
 from tellback.guidance.observations.values import call_safely
 
 # Exceptions to `code_for_status`, where 5xx is unavailable and 4xx an error.
-_CODES: Final[Mapping[int, OutcomeCode]] = {
-    202: "rate_limited",  # search sites send it in place of 429; `finding_from_status` lets accepted jobs pass
-    400: "invalid_arguments",
-    401: "denied",
-    402: "denied",
-    403: "denied",
-    404: "no_results",
-    405: "invalid_arguments",
-    406: "invalid_arguments",
-    407: "denied",
-    408: "unavailable",
-    410: "no_results",
-    413: "invalid_arguments",
-    414: "invalid_arguments",
-    415: "invalid_arguments",
-    420: "rate_limited",  # unregistered, sent in place of 429 by some APIs
-    422: "invalid_arguments",
-    425: "unavailable",
-    429: "rate_limited",
-    430: "rate_limited",  # likewise
-    431: "invalid_arguments",
-    451: "denied",
-    501: "error",  # not implemented: unlike other 5xx, waiting does not help
-    505: "error",
-    999: "rate_limited",  # invalid as a status, sent to clients taken for robots
+_STATUSES: Final[Mapping[OutcomeCode, tuple[int, ...]]] = {
+    "invalid_arguments": (400, 405, 406, 413, 414, 415, 422, 431),
+    "denied": (401, 402, 403, 407, 451),
+    "no_results": (404, 410),
+    "unavailable": (408, 425),
+    # Search sites send 202 in its place (`finding_from_status` lets accepted jobs pass), some APIs 420 or 430, which
+    # are not registered, and others 999, which is no status, to clients taken for robots.
+    "rate_limited": (202, 420, 429, 430, 999),
+    "error": (501, 505),  # unlike other 5xx, waiting does not help
 }
+_CODES: Final = {status: code for code, statuses in _STATUSES.items() for status in statuses}
 # Some services put a Unix time into `X-RateLimit-Reset`, others seconds: from 1e9 (31 years) on it is a time.
 _EPOCHS: Final = 1e9
 

@@ -19,32 +19,6 @@ import msgspec
 from tellback.contracts.guidance import OutcomeCode
 
 
-class _ToolWords(msgspec.Struct, frozen=True):
-    lookup: str
-    act: str
-    no_search: str
-
-
-class _FieldLists(msgspec.Struct, frozen=True):
-    lists: str
-    found: str
-    answers: str
-    beside_results: str
-    counts: str
-    beside_error: str
-
-
-class _LexiconFile(msgspec.Struct, frozen=True):
-    stop: dict[str, str]
-    endings: dict[str, str]
-    alike: dict[str, str]
-    tools: _ToolWords
-    fields: _FieldLists
-    exceptions: dict[OutcomeCode, str]
-    said: dict[OutcomeCode, str]
-    challenges: dict[str, str]
-
-
 class Lexicon(msgspec.Struct, frozen=True):
     """The word lists of `lexicon.toml` as sets, and its tables by word."""
 
@@ -61,6 +35,7 @@ class Lexicon(msgspec.Struct, frozen=True):
     counts: frozenset[str]
     beside_error: frozenset[str]
     exceptions: dict[str, OutcomeCode]
+    error_codes: dict[str, OutcomeCode]
     said: dict[OutcomeCode, tuple[str, ...]]
     challenges: tuple[str, ...]
 
@@ -69,25 +44,23 @@ class Lexicon(msgspec.Struct, frozen=True):
 def load_lexicon() -> Lexicon:
     """Load the lexicon on first use, since importing the client must not pay for it."""
     raw = (files("tellback.guidance.observations") / "lexicon.toml").read_text("utf-8")
-    file = msgspec.convert(tomllib.loads(raw), _LexiconFile)
-    endings = {ending for text in file.endings.values() for ending in text.split()}
-    return Lexicon(
-        stop=frozenset(word for text in file.stop.values() for word in text.split()),
-        endings=tuple(sorted(sorted(endings), key=len, reverse=True)),
-        alike={word: tuple(text.split()) for word, text in file.alike.items()},
-        lookups=frozenset(file.tools.lookup.split()),
-        acts=frozenset(file.tools.act.split()),
-        no_search=frozenset(file.tools.no_search.split()),
-        lists=frozenset(file.fields.lists.split()),
-        found=frozenset(file.fields.found.split()),
-        answers=frozenset(file.fields.answers.split()),
-        beside_results=frozenset(file.fields.beside_results.split()),
-        counts=frozenset(file.fields.counts.split()),
-        beside_error=frozenset(file.fields.beside_error.split()),
-        exceptions={name: code for code, names in file.exceptions.items() for name in names.split()},
-        said={code: _split_phrases(text) for code, text in file.said.items()},
-        challenges=tuple(phrase for text in file.challenges.values() for phrase in _split_phrases(text)),
+    file = msgspec.convert(tomllib.loads(raw), dict[str, dict[str, str]])
+    endings = {ending for text in file["endings"].values() for ending in text.split()}
+    return msgspec.convert(
+        {name: text.split() for table in ("tools", "fields") for name, text in file[table].items()}
+        | {table: {name: code for code, names in file[table].items() for name in names.split()} for table in _CODED}
+        | {
+            "stop": " ".join(file["stop"].values()).split(),
+            "endings": sorted(sorted(endings), key=len, reverse=True),
+            "alike": {word: text.split() for word, text in file["alike"].items()},
+            "said": {code: _split_phrases(text) for code, text in file["said"].items()},
+            "challenges": _split_phrases("|".join(file["challenges"].values())),
+        },
+        Lexicon,
     )
+
+
+_CODED: Final = ("exceptions", "error_codes")
 
 
 def _split_phrases(text: str) -> tuple[str, ...]:
