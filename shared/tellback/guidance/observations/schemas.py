@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
 import msgspec
@@ -46,7 +47,7 @@ def schema_problems(schema: Mapping[str, Any] | None, arguments: Mapping[str, An
     """Return the problems of `arguments` under `schema`; none without a schema."""
     if schema is None:
         return []
-    return _SchemaCheck(schema).check_value(schema, dict(arguments), "", 0)
+    return _Place(schema, dict(arguments)).check(schema)
 
 
 def type_description(schema: object) -> str:
@@ -71,14 +72,6 @@ def _is_integer(value: object) -> bool:
     return _is_number(value) and (isinstance(value, int) or value.is_integer())
 
 
-def _is_boolean(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_null(value: object) -> bool:
-    return value is None
-
-
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
@@ -87,124 +80,116 @@ _TYPES: Final[Mapping[str, Callable[[object], bool]]] = {
     "string": _is_text,
     "integer": _is_integer,
     "number": _is_number,
-    "boolean": _is_boolean,
-    "null": _is_null,
+    "boolean": lambda value: isinstance(value, bool),
+    "null": lambda value: value is None,
     "object": is_dict,
     "array": is_list,
 }
 
 
-class _SchemaCheck:
-    """A walk over a schema. `root` resolves local references; others are unchecked, as nothing is fetched."""
+_Problems = list[SchemaProblem]
 
-    def __init__(self, root: Mapping[str, Any]) -> None:
-        self._root = root
 
-    def check_value(self, schema: object, value: Any, name: str, depth: int) -> list[SchemaProblem]:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A value in the arguments; `root` resolves local references, while others are unchecked: nothing is fetched."""
+
+    root: Mapping[str, Any]
+    value: Any
+    name: str = ""
+    depth: int = 0
+
+    def check(self, schema: object) -> _Problems:
         if schema is True:
             return []
-        if not is_mapping(schema) or depth > _DEPTH:
-            return [SchemaProblem("unchecked" if depth > _DEPTH else "value", name)]
-        found: list[SchemaProblem] = []
+        if not is_mapping(schema) or self.depth > _DEPTH:
+            return self._problem("unchecked" if self.depth > _DEPTH else "value")
         fields = as_mapping(schema)
-        for keyword, wanted in fields.items():
-            if keyword in _NOTES or (
-                keyword == "additionalProperties" and "properties" not in fields and wanted is True
-            ):
-                continue
-            check = _KEYWORDS.get(keyword)
-            if check is None:
-                found.append(SchemaProblem("unchecked", name, keyword))
-            else:
-                found += check(self, wanted, value, name, depth, fields)
-        return found
+        return [each for keyword, wanted in fields.items() for each in self._check_keyword(keyword, wanted, fields)]
 
-    def kind(self, wanted: Any, value: Any, name: str, _depth: int, fields: Mapping[str, Any]) -> list[SchemaProblem]:
+    def _check_keyword(self, keyword: str, wanted: Any, fields: Mapping[str, Any]) -> _Problems:
+        if keyword in _NOTES or (keyword == "additionalProperties" and "properties" not in fields and wanted is True):
+            return []
+        if keyword in _KEYWORDS:
+            return _KEYWORDS[keyword](self, wanted, fields)
+        if keyword not in _COMPARISONS:
+            return self._problem("unchecked", keyword)
+        applies, holds = _COMPARISONS[keyword]
+        fits = not applies(self.value) or call_safely(lambda: holds(self.value, wanted), otherwise=False)
+        return [] if fits else self._problem("value")
+
+    def _problem(self, kind: str, expected: str = "") -> _Problems:
+        return [SchemaProblem(kind, self.name, expected)]
+
+    def _at(self, value: Any, key: object = "") -> _Place:
+        name = f"{self.name}.{key}" if self.name and key else f"{self.name}{key}"
+        return _Place(self.root, value, name, self.depth + 1)
+
+    def kind(self, wanted: Any, fields: Mapping[str, Any]) -> _Problems:
         kinds = as_list(wanted) if is_list(wanted) else [wanted]
-        if any(isinstance(kind, str) and kind in _TYPES and _TYPES[kind](value) for kind in kinds):
-            return []
-        return [SchemaProblem("type", name, type_description(fields))]
+        fits = any(isinstance(kind, str) and kind in _TYPES and _TYPES[kind](self.value) for kind in kinds)
+        return [] if fits else self._problem("type", type_description(fields))
 
-    def values(self, wanted: Any, value: Any, name: str, _depth: int, fields: Mapping[str, Any]) -> list[SchemaProblem]:
-        return (
-            []
-            if any(_json_equal(value, item) for item in as_list(wanted))
-            else [SchemaProblem("value", name, type_description(fields))]
-        )
+    def values(self, wanted: Any, fields: Mapping[str, Any]) -> _Problems:
+        fits = any(_json_equal(self.value, item) for item in as_list(wanted))
+        return [] if fits else self._problem("value", type_description(fields))
 
-    def const(self, wanted: Any, value: Any, name: str, _depth: int, fields: Mapping[str, Any]) -> list[SchemaProblem]:
-        return [] if _json_equal(value, wanted) else [SchemaProblem("value", name, type_description(fields))]
+    def const(self, wanted: Any, fields: Mapping[str, Any]) -> _Problems:
+        return self.values([wanted], fields)
 
-    def required(
-        self, wanted: Any, value: Any, name: str, _depth: int, fields: Mapping[str, Any]
-    ) -> list[SchemaProblem]:
-        if not is_dict(value):
-            return []
+    def required(self, wanted: Any, fields: Mapping[str, Any]) -> _Problems:
         properties = as_mapping(fields.get("properties"))
+        missing = [key for key in as_list(wanted) if key not in self.value] if is_dict(self.value) else []
         return [
-            SchemaProblem("missing", _nested_name(name, key), type_description(properties.get(key)))
-            for key in as_list(wanted)
-            if key not in value
+            SchemaProblem("missing", self._at(None, key).name, type_description(properties.get(key))) for key in missing
         ]
 
-    def properties(
-        self, wanted: Any, value: Any, name: str, depth: int, _fields: Mapping[str, Any]
-    ) -> list[SchemaProblem]:
-        if not is_dict(value):
-            return []
+    def properties(self, wanted: Any, _fields: Mapping[str, Any]) -> _Problems:
+        given = as_mapping(self.value) if is_dict(self.value) else {}
         return [
-            problem
+            each
             for key, schema in as_mapping(wanted).items()
-            if key in value
-            for problem in self.check_value(schema, value[key], _nested_name(name, key), depth + 1)
+            if key in given
+            for each in self._at(given[key], key).check(schema)
         ]
 
-    def additional(
-        self, wanted: Any, value: Any, name: str, depth: int, fields: Mapping[str, Any]
-    ) -> list[SchemaProblem]:
-        if not is_dict(value):
+    def additional(self, wanted: Any, fields: Mapping[str, Any]) -> _Problems:
+        if not is_dict(self.value):
             return []
-        extra = [key for key in value if key not in as_mapping(fields.get("properties"))]
+        extra = [
+            self._at(item, key) for key, item in self.value.items() if key not in as_mapping(fields.get("properties"))
+        ]
         if wanted is False:
-            return [SchemaProblem("unknown", _nested_name(name, str(key))) for key in extra]
-        return [
-            p for key in extra for p in self.check_value(wanted, value[key], _nested_name(name, str(key)), depth + 1)
-        ]
+            return [SchemaProblem("unknown", each.name) for each in extra]
+        return [problem for each in extra for problem in each.check(wanted)]
 
-    def items(self, wanted: Any, value: Any, name: str, depth: int, _fields: Mapping[str, Any]) -> list[SchemaProblem]:
-        if not is_list(value):
+    def items(self, wanted: Any, _fields: Mapping[str, Any]) -> _Problems:
+        if not is_list(self.value):
             return []
+        found = [problem for item in as_list(self.value) for problem in self._at(item).check(wanted)]
         # `as_list` ends at 2,000 items; the rest would go unchecked, so the list is refused.
-        return [p for item in as_list(value) for p in self.check_value(wanted, item, name, depth + 1)] + (
-            [SchemaProblem("unchecked", name)] if len(as_list(value)) < len(value) else []
-        )
+        return found + (self._problem("unchecked") if len(as_list(self.value)) < len(self.value) else [])
 
-    def any_of(self, wanted: Any, value: Any, name: str, depth: int, _fields: Mapping[str, Any]) -> list[SchemaProblem]:
-        tried = [self.check_value(schema, value, name, depth + 1) for schema in as_list(wanted)]
-        return [] if any(not found for found in tried) else (tried[0] if tried else [SchemaProblem("value", name)])
+    def any_of(self, wanted: Any, _fields: Mapping[str, Any]) -> _Problems:
+        tried = [self._at(self.value).check(schema) for schema in as_list(wanted)]
+        return [] if any(not found for found in tried) else (tried[0] if tried else self._problem("value"))
 
-    def one_of(self, wanted: Any, value: Any, name: str, depth: int, _fields: Mapping[str, Any]) -> list[SchemaProblem]:
-        tried = [self.check_value(schema, value, name, depth + 1) for schema in as_list(wanted)]
+    def one_of(self, wanted: Any, _fields: Mapping[str, Any]) -> _Problems:
+        tried = [self._at(self.value).check(schema) for schema in as_list(wanted)]
         # An unchecked branch might match too, and two matches violate `oneOf`.
         has_unchecked = any(problem.kind == "unchecked" for found in tried for problem in found)
         if sum(not found for found in tried) == 1 and not has_unchecked:
             return []
-        return next((found for found in tried if found), [SchemaProblem("value", name)])
+        return next((found for found in tried if found), self._problem("value"))
 
-    def all_of(self, wanted: Any, value: Any, name: str, depth: int, _fields: Mapping[str, Any]) -> list[SchemaProblem]:
-        return [p for schema in as_list(wanted) for p in self.check_value(schema, value, name, depth + 1)]
+    def all_of(self, wanted: Any, _fields: Mapping[str, Any]) -> _Problems:
+        return [problem for schema in as_list(wanted) for problem in self._at(self.value).check(schema)]
 
-    def reference(
-        self, wanted: Any, value: Any, name: str, depth: int, _fields: Mapping[str, Any]
-    ) -> list[SchemaProblem]:
-        target: Any = self._root
-        if not isinstance(wanted, str) or not wanted.startswith("#"):
-            return [SchemaProblem("unchecked", name, "$ref")]
-        for part in wanted[1:].strip("/").split("/"):
+    def reference(self, wanted: Any, _fields: Mapping[str, Any]) -> _Problems:
+        target: Any = self.root if isinstance(wanted, str) and wanted.startswith("#") else None
+        for part in wanted[1:].strip("/").split("/") if target is not None else ():
             target = target if not part else as_mapping(target).get(part.replace("~1", "/").replace("~0", "~"))
-        if target is None:
-            return [SchemaProblem("unchecked", name, "$ref")]
-        return self.check_value(target, value, name, depth + 1)
+        return self._problem("unchecked", "$ref") if target is None else self._at(self.value).check(target)
 
 
 def _json_equal(one: Any, other: Any) -> bool:
@@ -219,28 +204,6 @@ def _json_equal(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _nested_name(name: str, key: object) -> str:
-    return f"{name}.{key}" if name else str(key)
-
-
-_Keyword = Callable[[_SchemaCheck, Any, Any, str, int, Mapping[str, Any]], list[SchemaProblem]]
-
-
-def _comparison_keyword(applies: Callable[[Any], bool], holds: Callable[[Any, Any], bool]) -> _Keyword:
-    """Make a comparing keyword: it ignores values of other types, and fails if its limit is malformed."""
-
-    def check(
-        _self: _SchemaCheck, wanted: Any, value: Any, name: str, _depth: int, _fields: Mapping[str, Any]
-    ) -> list[SchemaProblem]:
-        return (
-            []
-            if not applies(value) or call_safely(lambda: holds(value, wanted), otherwise=False)
-            else [SchemaProblem("value", name)]
-        )
-
-    return check
-
-
 def _matches_pattern(value: str, pattern: str) -> bool:
     return len(value) <= _PATTERN_TEXT and re.search(pattern, value) is not None
 
@@ -250,28 +213,31 @@ def _has_unique_items(value: list[Any], wanted: object) -> bool:
     return wanted is False or not any(_json_equal(a, b) for n, a in enumerate(value[:64]) for b in value[n + 1 :])
 
 
-_KEYWORDS: Final[Mapping[str, _Keyword]] = {
-    "type": _SchemaCheck.kind,
-    "enum": _SchemaCheck.values,
-    "const": _SchemaCheck.const,
-    "required": _SchemaCheck.required,
-    "properties": _SchemaCheck.properties,
-    "additionalProperties": _SchemaCheck.additional,
-    "items": _SchemaCheck.items,
-    "anyOf": _SchemaCheck.any_of,
-    "oneOf": _SchemaCheck.one_of,
-    "allOf": _SchemaCheck.all_of,
-    "$ref": _SchemaCheck.reference,
-    "minLength": _comparison_keyword(_is_text, lambda value, limit: len(value) >= limit),
-    "maxLength": _comparison_keyword(_is_text, lambda value, limit: len(value) <= limit),
-    "pattern": _comparison_keyword(_is_text, _matches_pattern),
-    "minimum": _comparison_keyword(_is_number, lambda value, limit: value >= limit),
-    "maximum": _comparison_keyword(_is_number, lambda value, limit: value <= limit),
-    "exclusiveMinimum": _comparison_keyword(_is_number, lambda value, limit: _is_number(limit) and value > limit),
-    "exclusiveMaximum": _comparison_keyword(_is_number, lambda value, limit: _is_number(limit) and value < limit),
-    "minItems": _comparison_keyword(is_list, lambda value, limit: len(value) >= limit),
-    "maxItems": _comparison_keyword(is_list, lambda value, limit: len(value) <= limit),
-    "uniqueItems": _comparison_keyword(is_list, _has_unique_items),
-    "minProperties": _comparison_keyword(is_dict, lambda value, limit: len(value) >= limit),
-    "maxProperties": _comparison_keyword(is_dict, lambda value, limit: len(value) <= limit),
+_KEYWORDS: Final[Mapping[str, Callable[[_Place, Any, Mapping[str, Any]], _Problems]]] = {
+    "type": _Place.kind,
+    "enum": _Place.values,
+    "const": _Place.const,
+    "required": _Place.required,
+    "properties": _Place.properties,
+    "additionalProperties": _Place.additional,
+    "items": _Place.items,
+    "anyOf": _Place.any_of,
+    "oneOf": _Place.one_of,
+    "allOf": _Place.all_of,
+    "$ref": _Place.reference,
+}
+# Comparisons: the values that each one applies to, and when it holds. One with a malformed limit holds for none.
+_COMPARISONS: Final[Mapping[str, tuple[Callable[[Any], bool], Callable[[Any, Any], bool]]]] = {
+    "minLength": (_is_text, lambda value, limit: len(value) >= limit),
+    "maxLength": (_is_text, lambda value, limit: len(value) <= limit),
+    "pattern": (_is_text, _matches_pattern),
+    "minimum": (_is_number, lambda value, limit: value >= limit),
+    "maximum": (_is_number, lambda value, limit: value <= limit),
+    "exclusiveMinimum": (_is_number, lambda value, limit: _is_number(limit) and value > limit),
+    "exclusiveMaximum": (_is_number, lambda value, limit: _is_number(limit) and value < limit),
+    "minItems": (is_list, lambda value, limit: len(value) >= limit),
+    "maxItems": (is_list, lambda value, limit: len(value) <= limit),
+    "uniqueItems": (is_list, _has_unique_items),
+    "minProperties": (is_dict, lambda value, limit: len(value) >= limit),
+    "maxProperties": (is_dict, lambda value, limit: len(value) <= limit),
 }
