@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from tellback.contracts.guidance import ContextChange, Feedback, Observation, Severity
 from tellback.errors import InvalidInput
-from tellback.guidance.provider import FeedbackContext
+from tellback.guidance.provider import FeedbackContext, NamedByClass
 
 MINUTE: Final = 60
 
@@ -35,18 +35,13 @@ def _with_unit(number: str, unit: str) -> str:
 
 
 @dataclass(frozen=True)
-class DeadlineFeedback:
+class DeadlineFeedback(NamedByClass):
     """Reports the time left, as a warning with suggestions from the threshold on and after the deadline.
 
     It does not run without a deadline. Requirements G-28 and G-29.
     """
 
     warning_threshold_seconds: float = 120
-
-    @property
-    def name(self) -> str:
-        """The class name, which heads the feedback."""
-        return "DeadlineFeedback"
 
     def should_run(self, *, context: FeedbackContext) -> bool:
         """Return True if the prompt has a deadline."""
@@ -83,7 +78,7 @@ CAUTION_SHARE: Final = Decimal("0.8")
 
 
 @dataclass(frozen=True)
-class BudgetFeedback:
+class BudgetFeedback(NamedByClass):
     """Reports the used share of a budget, from what hosts report with `prompt.spent`; use `every_n_calls=1`.
 
     The larger share of tokens and cost counts. It speaks once for each threshold, from 0.8 on as a caution, at and
@@ -103,11 +98,6 @@ class BudgetFeedback:
         shares: Any = self.thresholds
         if not isinstance(shares, tuple | list) or not shares or not all(map(_is_positive_amount, cast("Any", shares))):
             raise InvalidInput(f"thresholds is {shares!r}; use a tuple of shares of the budget above 0")
-
-    @property
-    def name(self) -> str:
-        """The class name, which heads the feedback."""
-        return "BudgetFeedback"
 
     def should_run(self, *, context: FeedbackContext) -> bool:
         """Return True if a threshold was crossed since its last feedback."""
@@ -182,18 +172,13 @@ _CHANGE_ADVICE: Final = {
 
 
 @dataclass(frozen=True)
-class ContextChangeFeedback:
+class ContextChangeFeedback(NamedByClass):
     """Reports changes that a host or another agent published, each once per evaluation; use `every_n_calls=1`.
 
     `kinds` selects "file", "branch", "instructions" or any other kind that hosts publish; empty means all.
     """
 
     kinds: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The class name, which heads the feedback."""
-        return "ContextChangeFeedback"
 
     def should_run(self, *, context: FeedbackContext) -> bool:
         """Return True if there is a change that it has not reported."""
@@ -228,7 +213,6 @@ def _change_text(change: ContextChange) -> str:
     return f"{text} (by {change.by})" if change.by else text
 
 
-# Characters of the tools, and of the last error: enough for its first line, where the cause usually stands.
 @dataclass(frozen=True)
 class StaticFeedback:
     """The same reminder each time its trigger fires."""
@@ -255,18 +239,13 @@ class StaticFeedback:
 
 
 @dataclass(frozen=True)
-class ToolUsageMonitor:
+class ToolUsageMonitor(NamedByClass):
     """Reports the number of tool calls, with suggestions above a threshold.
 
     Requirement G-30.
     """
 
     max_calls_without_progress: int = 20
-
-    @property
-    def name(self) -> str:
-        """The class name, which heads the feedback."""
-        return "ToolUsageMonitor"
 
     def should_run(self, *, context: FeedbackContext) -> bool:  # noqa: ARG002 - the protocol's form
         """Return True: the trigger alone decides."""

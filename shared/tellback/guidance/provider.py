@@ -189,6 +189,15 @@ class FeedbackProvider(Protocol):
         ...
 
 
+class NamedByClass:
+    """A provider whose feedback is headed by the name of its class."""
+
+    @property
+    def name(self) -> str:
+        """The class name."""
+        return type(self).__name__
+
+
 @dataclass(frozen=True, slots=True)
 class FeedbackProviderConfig:
     """A provider and the trigger that runs it."""

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from tellback.contracts.guidance import Feedback, Observation, Severity
-from tellback.guidance.provider import FeedbackContext, call_failed
+from tellback.guidance.provider import FeedbackContext, NamedByClass, call_failed
 from tellback.guidance.repeats import LEVELS, check_levels, level_reached
 from tellback.guidance.state import RECENT_CALLS
 
-_TOOLS_SHOWN: Final = 200
+# Characters of the tools, and of the last error: enough for its first line, where the cause usually stands.
+_SHOWN: Final = 200
 
 
 @dataclass(frozen=True)
-class FailureStreakFeedback:
+class FailureStreakFeedback(NamedByClass):
     """Reports that the newest tool calls failed in a row; use the trigger `every_n_calls=1`.
 
     It speaks when a level is reached and is silent between levels. A success ends the streak; a call that a user
@@ -26,11 +27,6 @@ class FailureStreakFeedback:
     def __post_init__(self) -> None:
         """Refuse levels that no count could reach."""
         check_levels(self.levels, 1)
-
-    @property
-    def name(self) -> str:
-        """The class name, which heads the feedback."""
-        return "FailureStreakFeedback"
 
     def should_run(self, *, context: FeedbackContext) -> bool:
         """Return True if the streak has reached a level that was not reported yet."""
@@ -53,8 +49,8 @@ class FailureStreakFeedback:
             provider_name=self.name,
             summary=f"The last {calls} failed.",
             observations=(
-                Observation("tools", tools[:_TOOLS_SHOWN]),
-                *([Observation("last error", last.error[:_TOOLS_SHOWN])] if last is not None and last.error else []),
+                Observation("tools", tools[:_SHOWN]),
+                *([Observation("last error", last.error[:_SHOWN])] if last is not None and last.error else []),
             ),
             suggestions=(
                 "Read the last error before the next call.",
@@ -65,7 +61,7 @@ class FailureStreakFeedback:
 
 
 @dataclass(frozen=True)
-class RepeatedCallFeedback:
+class RepeatedCallFeedback(NamedByClass):
     """Reports calls that repeat others, more firmly at each level; use the trigger `every_n_calls=1`.
 
     A call repeats another if nothing happened in between that could change its answer, and its result is the same in
@@ -78,11 +74,6 @@ class RepeatedCallFeedback:
     def __post_init__(self) -> None:
         """Refuse levels that no count could reach."""
         check_levels(self.levels, 2, RECENT_CALLS)
-
-    @property
-    def name(self) -> str:
-        """The class name, which heads the feedback."""
-        return "RepeatedCallFeedback"
 
     def should_run(self, *, context: FeedbackContext) -> bool:
         """Return True if the newest call has reached a level that was not reported yet."""

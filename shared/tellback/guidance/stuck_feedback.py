@@ -16,7 +16,7 @@ from tellback.guidance.progress.detectors import NOTHING_SHOWN
 from tellback.guidance.progress.features import SHOWN
 from tellback.guidance.progress.fruitless import MISSING
 from tellback.guidance.progress.trail import StuckFinding
-from tellback.guidance.provider import FeedbackContext
+from tellback.guidance.provider import FeedbackContext, NamedByClass
 from tellback.lazy_pattern import lazy_pattern
 
 # A finding whose call another provider won is reported with one of the next calls, while it is still true.
@@ -94,7 +94,7 @@ PAST_END: Final = "{subject} has shown nothing {count} times since call {since},
 
 
 @dataclass(frozen=True)
-class StuckFeedback:
+class StuckFeedback(NamedByClass):
     """Reports that the calls bring nothing new, once for each thing repeated; use the trigger `every_n_calls=1`.
 
     It is silent while an agent makes progress. `off` names kinds that it does not report, such as `"same_lines"`.
@@ -109,11 +109,6 @@ class StuckFeedback:
         unknown = [kind for kind in kinds if kind not in KINDS]
         if unknown:
             raise InvalidInput(f"StuckFeedback.off has {unknown[0]!r}; use a tuple of {', '.join(KINDS)}")
-
-    @property
-    def name(self) -> str:
-        """The class name, which heads the feedback."""
-        return "StuckFeedback"
 
     def should_run(self, *, context: FeedbackContext) -> bool:
         """Return True if the measure found something that was not reported yet."""
