@@ -35,19 +35,8 @@ _OPENING: Final = frozenset({"do", "then", "else", "elif", "if", "while", "until
 _CLOSING: Final = frozenset({"done", "fi", "}", "esac"})
 # Number of arguments of its own that a wrapper takes before the command that it runs.
 _WRAPPERS: Final = {
-    "sudo": 0,
-    "nohup": 0,
-    "env": 0,
-    "command": 0,
-    "exec": 0,
-    "nice": 0,
-    "stdbuf": 0,
-    "xargs": 0,
-    "npx": 0,
-    "bunx": 0,
-    "pnpx": 0,
-    "timeout": 1,
-    "gtimeout": 1,
+    **dict.fromkeys(("sudo", "nohup", "env", "command", "exec", "nice", "stdbuf", "xargs", "npx", "bunx", "pnpx"), 0),
+    **dict.fromkeys(("timeout", "gtimeout"), 1),
 }
 # Programs that run another one, with the words behind which it stands; `npm run test` runs a script of that name.
 _RUNNERS: Final = {
@@ -57,9 +46,8 @@ _RUNNERS: Final = {
     **dict.fromkeys(("npm", "yarn", "pnpm", "bun"), ("exec", "x", "dlx")),
     "mise": ("exec",),
 }
-_WITH_VALUE: Final = frozenset(
-    {"-I", "-n", "-P", "-s", "-k", "-u", "-L"}
-)  # options of wrappers that take the next word
+# Options of wrappers that take the next word.
+_WITH_VALUE: Final = frozenset({"-I", "-n", "-P", "-s", "-k", "-u", "-L"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +72,11 @@ def simple_commands(command: str) -> tuple[SimpleCommand, ...]:
     return _of_short(command) if len(command) <= _SHORT_CHARS else _commands_of(command[:COMMAND_CHARS])
 
 
-@dataclass(frozen=True, slots=True)
-class _Raw:
-    """A simple command as it was read, with its wrappers and quotes."""
-
-    before: Before
-    words: list[str]
-    writes_to: tuple[str, ...]
-    stdin: str
-    silent: bool
-
-
 class _Reader:
-    """The words of the simple command that is being read."""
+    """The simple command that is being read, and those before it: with their wrappers and quotes, but no program."""
 
     def __init__(self) -> None:
-        self.found: list[_Raw] = []
+        self.found: list[SimpleCommand] = []
         self.before: Before = ""
         self.words: list[str] = []
         self.files: list[str] = []
@@ -108,7 +85,8 @@ class _Reader:
 
     def end(self, before: Before) -> None:
         if self.words or self.files:
-            self.found.append(_Raw(self.before, self.words, tuple(self.files), self.stdin, self.silent))
+            read = tuple(self.words), self.before, tuple(self.files), self.stdin, self.silent
+            self.found.append(SimpleCommand("", *read))
             self.words, self.files, self.stdin, self.silent = [], [], "", False
         self.before = before
 
@@ -174,11 +152,10 @@ def unquoted(word: str) -> str:
     return _QUOTES.sub(lambda match: match[1] if match[1] is not None else match[2] or match[3] or "", word)
 
 
-def _unwrapped(raw: _Raw, depth: int) -> list[SimpleCommand]:
+def _unwrapped(raw: SimpleCommand, depth: int) -> list[SimpleCommand]:
     rest = _without_wrappers(list(raw.words))
     if not rest:
-        bare = SimpleCommand("", (), raw.before, raw.writes_to, raw.stdin, raw.silent)
-        return [bare] if raw.writes_to else []
+        return [SimpleCommand("", (), raw.before, raw.writes_to, raw.stdin, raw.silent)] if raw.writes_to else []
     folder, _, name = unquoted(rest[0]).rpartition("/")
     if name in ("bash", "sh", "zsh") and depth < _NESTED:
         flag = next((n for n, word in enumerate(rest[1:], 1) if word.startswith("-") and word.endswith("c")), 0)
