@@ -66,14 +66,17 @@ def classify_error_text(evidence: Evidence) -> Finding | None:
     """Classify the words of a call that the host reports as failed."""
     if not evidence.failed:
         return None
-    message = evidence.message
-    trace = last_error(message)
-    code = code_for_error_text(trace[1] if trace else message, evidence.tool)
-    if code == "error":
-        name = trace[0] if trace else message.partition(":")[0].strip()
-        # What stands before the colon is a class name only if it is short; a sentence must not be searched for one.
-        code = (code_for_exception_name(name) if len(name) < 80 else None) or code
-    return Finding(code, message, retry_after_in(message))
+    return Finding(
+        _code_of_failure(evidence.message, evidence.tool), evidence.message, retry_after_in(evidence.message)
+    )
+
+
+def _code_of_failure(text: str, tool: str) -> OutcomeCode:
+    """Return the code of a failure by its words, otherwise by the class name in front of them."""
+    name, said = last_error(text) or (text.partition(":")[0].strip(), text)
+    code = code_for_error_text(said, tool)
+    # What stands before the colon is a class name only if it is short; a sentence must not be searched for one.
+    return (code_for_exception_name(name) if code == "error" and len(name) < 80 else None) or code
 
 
 def classify_result_text(evidence: Evidence) -> Finding | None:
@@ -87,12 +90,8 @@ def classify_result_text(evidence: Evidence) -> Finding | None:
     code = code_for_report(text, evidence.tool)
     if code is None:
         return None
-    trace = last_error(text)
-    if trace is not None:
-        code = code_for_error_text(trace[1], evidence.tool)
-        code = (code_for_exception_name(trace[0]) or code) if code == "error" else code
-    elif code == "error":
-        code = code_for_exception_name(text.lstrip().partition(":")[0].strip()[:80]) or code
+    if code == "error" or last_error(text) is not None:
+        code = _code_of_failure(text, evidence.tool)
     return Finding(code, text, retry_after_in(text) if code in ("rate_limited", "unavailable") else None)
 
 

@@ -7,7 +7,7 @@ parameters tell which it is. Requirements G-52, G-55 and G-56.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Literal
 
@@ -138,24 +138,12 @@ def _field_emptiness(name: str, value: object, depth: int) -> Literal["nothing",
     return "" if blank or beside or isinstance(value, bool) or value == {} else "other"
 
 
-def result_count(data: object) -> int | None:
-    """Count the results, or return None if the data has no list of them."""
-    if is_sequence(data):
-        return len(data)
-    known = load_lexicon().lists
-    return next(
-        (len(value) for name, value in as_mapping(data).items() if is_list(value) and name.lower() in known), None
-    )
-
-
-def result_items(data: object) -> list[Any] | None:
+def results_in(data: object) -> Sequence[Any] | None:
     """Return the list of results that the data is or contains."""
     if is_sequence(data):
-        return as_list(data)
-    for name, value in as_mapping(data).items():
-        if name.lower() in load_lexicon().lists and is_list(value):
-            return as_list(value)
-    return None
+        return data
+    known = load_lexicon().lists
+    return next((value for name, value in as_mapping(data).items() if name.lower() in known and is_list(value)), None)
 
 
 # Fewer words are a value ("12:00", "Transfer successful"), which need not repeat the question's words.

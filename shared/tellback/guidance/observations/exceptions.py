@@ -121,10 +121,10 @@ def _code_for_exception(error: BaseException, text: str) -> OutcomeCode | None:
         code = code_for_exception_name(cls.__name__)
         if code is not None:
             return code if code in ("unknown_tool", "error") or not RATE_LIMITED.search(said) else "rate_limited"
-    return _code_by_name_parts(error, text)
+    return _code_by_words(error, text)
 
 
-def _code_by_name_parts(error: BaseException, text: str) -> OutcomeCode | None:
+def _code_by_words(error: BaseException, text: str) -> OutcomeCode | None:
     found = code_for_error_text(text)
     # "No such file" and "Is a directory" are the file system's words, not those of a search or a schema.
     misled = isinstance(error, OSError) and found in ("no_results", "invalid_arguments")

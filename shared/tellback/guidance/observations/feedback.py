@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from tellback.contracts.guidance import CallStatus
 from tellback.guidance.observations.catalog import Catalog, catalog_for
-from tellback.guidance.observations.emptiness import result_items
+from tellback.guidance.observations.emptiness import results_in
 from tellback.guidance.observations.evidence import ToolEnvelope
-from tellback.guidance.observations.values import as_mapping, display_text, trim_and_redact
+from tellback.guidance.observations.values import as_list, as_mapping, display_text, trim_and_redact
 from tellback.quoting import quote_forged_lines, quote_value
 from tellback.sanitize import inert_line
 from tellback.truncation import single_line
@@ -100,7 +100,7 @@ def format_body(text: str, data: object) -> str:
     """Return search results as sections, each under its title, and any other text as it is."""
     if isinstance(data, str):
         return display_text(data)
-    results = result_items(data)
+    results = as_list(results_in(data))
     if not results:
         return text
     parts = [result if isinstance(result, str) else _result_section(as_mapping(result)) for result in results]
@@ -120,7 +120,7 @@ def _first_field(result: Mapping[str, Any], names: tuple[str, ...]) -> str:
 
 def first_title(text: str, data: object) -> str:
     """Return the title of the first result, or "" without one."""
-    results = result_items(data)
+    results = as_list(results_in(data))
     if results:
         return single_line(_first_field(as_mapping(results[0]), _TITLES), 60)
     line = text[:400].lstrip().partition("\n")[0]

@@ -149,7 +149,7 @@ def _classify_edit(text: str, *, failed: bool) -> Finding | None:
     # moatless-tools runs the tests that belong to the file after each edit.
     counts = count_tests(text[-_SHORT:])
     if counts is not None and counts.bad:
-        return Finding("error", f"{counts.failed} failed, {counts.errors} errors, {counts.passed} passed")
+        return Finding("error", str(counts))
     return None if failed or _MARKED.match(text) else Finding("ok")
 
 

@@ -21,8 +21,7 @@ from tellback.guidance.observations.emptiness import (
     is_lookup_tool,
     missing_words,
     query_argument_of,
-    result_count,
-    result_items,
+    results_in,
     running_text,
 )
 from tellback.guidance.observations.evidence import Classifier, Evidence, Finding, Suggestion, ToolEnvelope
@@ -33,7 +32,7 @@ from tellback.guidance.observations.situation import SHOWN_QUERY, CallSituation,
 from tellback.guidance.observations.suggesters import DEFAULT_TIMEOUT, AnySuggester, PromptSuggesters
 from tellback.guidance.observations.suggesting import is_encyclopedia, next_steps, select_steps
 from tellback.guidance.observations.tools import Tool, ToolDeclaration, parse_tools
-from tellback.guidance.observations.values import display_text, redacted_ends, trim_and_redact, value_text
+from tellback.guidance.observations.values import as_list, display_text, redacted_ends, trim_and_redact, value_text
 from tellback.guidance.observations.words import ContentWord, content_words, mentioned_stems
 from tellback.log import get_logger
 from tellback.truncation import single_line
@@ -252,10 +251,10 @@ class ToolObserver:
 
     def _next_steps(self, s: CallSituation, evidence: Evidence) -> list[Suggestion]:
         if s.code in _SUGGESTED and not evidence.failed:
-            results = result_items(evidence.data if isinstance(evidence.result, str) else evidence.result)
+            results = results_in(evidence.data if isinstance(evidence.result, str) else evidence.result)
             if results is None:
                 results = [evidence.text] if evidence.text.strip() and s.code != "no_results" else []
-            own = self._suggesters.suggestions_for(s, results)
+            own = self._suggesters.suggestions_for(s, as_list(results))
             steps = None if own is None else select_steps(s, own)
             if steps:
                 return steps
@@ -266,7 +265,8 @@ class ToolObserver:
     ) -> ToolFeedback:
         outcome = Finding(s.code, s.message, s.retry_after, s.retryable).outcome()
         whole = evidence.data if isinstance(evidence.result, str) else evidence.result
-        count = result_count(whole) if s.code in ("ok", "partial") else None
+        results = results_in(whole) if s.code in ("ok", "partial") else None
+        count = None if results is None else len(results)
         count = count_headings(evidence) if count is None and s.code == "ok" else count
         envelope = ToolEnvelope(
             tool=s.tool,

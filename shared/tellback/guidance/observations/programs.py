@@ -328,7 +328,7 @@ def _failure_in(output: str, *, probes: bool) -> str | None:
     """
     counts = count_tests(output)
     if counts is not None and counts.bad:
-        return _named_failure(output) or f"{counts.failed} failed, {counts.errors} errors, {counts.passed} passed"
+        return _named_failure(output) or str(counts)
     if counts is not None and counts.passed:
         return diagnostics.total_line(output)
     said = diagnostics.crash_line(output) or diagnostics.build_line(output) or diagnostics.verdict_line(output)
@@ -341,5 +341,4 @@ def _named_failure(output: str) -> str:
     line = diagnostics.failure_line(output)
     if counts is None or not counts.bad:
         return line
-    tests = f"{counts.failed} failed, {counts.errors} errors, {counts.passed} passed"
-    return f"{tests}: {line}" if line else tests
+    return f"{counts}: {line}" if line else str(counts)

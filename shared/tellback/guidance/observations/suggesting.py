@@ -195,17 +195,16 @@ def _steps_for_ok(s: CallSituation) -> _Steps:
 
 def _steps_for_partial(s: CallSituation) -> _Steps:
     if s.query is not None and s.tool_exists(s.tool):
-        yield _first_untried(s, "refine", "refine", narrower_queries(s.query[1], s.question, s.missing))
-        for tool, args in s.alternative_tools([*narrower_queries(s.query[1], s.question, s.missing)][:1])[:1]:
-            yield s.call_step("web_search" if is_web_search(tool.name) else "another", "alternative", tool.name, args)
+        queries = narrower_queries(s.query[1], s.question, s.missing)
+        yield _first_untried(s, "refine", "refine", queries)
+        yield from _other_searches(s, queries[:1], 1)
     if s.may_be_done:
         yield s.answer_step("enough", "answer", "summary")
 
 
 def _steps_for_no_results(s: CallSituation) -> _Steps:
     queries = [] if s.query is None else [*broader_queries(s.query[1], s.question), s.query[1]]
-    for tool, args in s.alternative_tools(queries)[:ALTERNATIVES_MAX]:
-        yield s.call_step("web_search" if is_web_search(tool.name) else "another", "alternative", tool.name, args)
+    yield from _other_searches(s, queries, ALTERNATIVES_MAX)
     other = None
     if s.query is not None and s.tool_exists(s.tool):
         other = _first_untried(s, "terms", "refine", broader_queries(s.query[1], s.question))
@@ -221,8 +220,7 @@ def _steps_for_no_results(s: CallSituation) -> _Steps:
 
 
 def _steps_for_rate_limited(s: CallSituation) -> _Steps:
-    for tool, args in s.alternative_tools(s.retry_queries)[:ALTERNATIVES_MAX]:
-        yield s.call_step("instead", "alternative", tool.name, args)
+    yield from _instead(s)
     yield _use_results_step(s)
     yield _retry_step(s, "wait")
 
@@ -274,8 +272,7 @@ def _steps_for_denied(s: CallSituation) -> _Steps:
     else:
         yield s.plain_step("permission_missing", "permission")
     if is_lookup_tool(s.tool, s.params):
-        for tool, args in s.alternative_tools(s.retry_queries)[:ALTERNATIVES_MAX]:
-            yield s.call_step("instead", "alternative", tool.name, args)
+        yield from _instead(s)
     if s.memory.held:
         yield _use_results_step(s)
 
@@ -306,6 +303,16 @@ _STEPS_BY_CODE: Final[Mapping[OutcomeCode, Callable[[CallSituation], _Steps]]] =
     "cancelled": _steps_for_cancelled,
     "error": _steps_for_error,
 }
+
+
+def _other_searches(s: CallSituation, queries: list[str], limit: int) -> _Steps:
+    for tool, args in s.alternative_tools(queries)[:limit]:
+        yield s.call_step("web_search" if is_web_search(tool.name) else "another", "alternative", tool.name, args)
+
+
+def _instead(s: CallSituation) -> _Steps:
+    for tool, args in s.alternative_tools(s.retry_queries)[:ALTERNATIVES_MAX]:
+        yield s.call_step("instead", "alternative", tool.name, args)
 
 
 def _first_untried(s: CallSituation, key: str, kind: str, queries: list[str]) -> Suggestion | None:

@@ -96,6 +96,9 @@ class TestCounts:
         """The tests that failed or could not run."""
         return self.failed + self.errors
 
+    def __str__(self) -> str:
+        return f"{self.failed} failed, {self.errors} errors, {self.passed} passed"
+
     def __add__(self, other: TestCounts) -> TestCounts:
         """Add the counts of another package or suite."""
         return TestCounts(self.passed + other.passed, self.failed + other.failed, self.errors + other.errors)
