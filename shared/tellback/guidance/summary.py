@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import unquote
 
 import msgspec
@@ -135,12 +135,9 @@ def count_history(entries: Iterable[Mapping[str, Any]]) -> dict[str, int]:
             state = states.setdefault((prompt, evaluation), new_evaluation("", prompt, evaluation, at))
             _count_call(state, entry, effects)
         elif kind == "feedback" and not entry.get("renewed"):  # a renewal replaces feedback that was counted
-            name = str(entry.get("provider_name", ""))
-            effects.count(counter_name("provider", name, "fires"))
-            if entry.get("timed"):
-                effects.count(counter_name("provider", name, "timed"))
+            _count_of_provider(entry, effects, "fires", ("timed", "timed"))
         elif kind == "provider_failure":
-            _count_failure(entry, effects)
+            _count_of_provider(entry, effects, "failures", ("timeout", "timeouts"), ("disabled", "disabled"))
     return effects.tallies
 
 
@@ -153,13 +150,10 @@ def _count_call(state: EvaluationState, entry: Mapping[str, Any], effects: Batch
     count_outcome(state, event, effects)
 
 
-def _count_failure(entry: Mapping[str, Any], effects: BatchEffects) -> None:
-    name = str(entry.get("provider_name", ""))
-    effects.count(counter_name("provider", name, "failures"))
-    if entry.get("timeout"):
-        effects.count(counter_name("provider", name, "timeouts"))
-    if entry.get("disabled"):
-        effects.count(counter_name("provider", name, "disabled"))
+def _count_of_provider(entry: Mapping[str, Any], effects: BatchEffects, measure: str, *marked: tuple[str, str]) -> None:
+    """Count an entry of a provider, and each measure whose mark the entry has."""
+    for each in (measure, *(other for mark, other in marked if entry.get(mark))):
+        effects.count(counter_name("provider", str(entry.get("provider_name", "")), each))
 
 
 def _group_counters(counters: Mapping[str, int]) -> tuple[dict[str, dict[str, dict[str, int]]], dict[str, int]]:
@@ -177,51 +171,41 @@ def _group_counters(counters: Mapping[str, int]) -> tuple[dict[str, dict[str, di
 
 
 def _tool_stats(name: str, of: Mapping[str, int]) -> ToolStats:
-    calls, errors = of.get("calls", 0), of.get("errors", 0)
-    offered, taken = of.get("offered", 0), of.get("taken", 0)
     codes = {
         measure.removeprefix(_CODE_PREFIX): count for measure, count in of.items() if measure.startswith(_CODE_PREFIX)
     }
     return ToolStats(
         tool=name,
-        calls=calls,
-        errors=errors,
-        error_rate=_rate(errors, calls),
+        error_rate=_rate(of.get("errors", 0), of.get("calls", 0)),
         codes=dict(sorted(codes.items(), key=lambda pair: (-pair[1], pair[0]))),
-        offered=offered,
-        taken=taken,
-        taken_rate=_rate(taken, offered),
-        loops=of.get("loops", 0),
-        repeated_failures=of.get("repeated_failures", 0),
+        taken_rate=_rate(of.get("taken", 0), of.get("offered", 0)),
+        **_counts(of, "calls", "errors", "offered", "taken", "loops", "repeated_failures"),
     )
 
 
 def _suggestion_stats(kind: str, of: Mapping[str, int]) -> SuggestionStats:
-    offered, taken = of.get("offered", 0), of.get("taken", 0)
-    return SuggestionStats(kind=kind, offered=offered, taken=taken, taken_rate=_rate(taken, offered))
+    rate = _rate(of.get("taken", 0), of.get("offered", 0))
+    return SuggestionStats(kind=kind, taken_rate=rate, **_counts(of, "offered", "taken"))
 
 
 def _provider_stats(name: str, of: Mapping[str, int]) -> ProviderStats:
-    measures = ("fires", "timed", "failures", "timeouts", "disabled")
-    return ProviderStats(provider=name, **cast("dict[str, Any]", {each: of.get(each, 0) for each in measures}))
+    return ProviderStats(provider=name, **_counts(of, "fires", "timed", "failures", "timeouts", "disabled"))
+
+
+def _counts(of: Mapping[str, int], *measures: str) -> dict[str, Any]:
+    return {measure: of.get(measure, 0) for measure in measures}
 
 
 def _delivery_stats(plain: Mapping[str, int]) -> DeliveryStats:
-    same_call, late, timed, expired = (
-        plain.get(f"delivery:{fate}", 0) for fate in ("same_call", "late", "timed", "expired")
-    )
+    fates = {fate: plain.get(f"delivery:{fate}", 0) for fate in ("same_call", "late", "timed", "expired")}
     # Without `timed`, which belongs to no call.
-    rate = _rate(same_call, same_call + late + expired)
-    return DeliveryStats(same_call=same_call, late=late, timed=timed, expired=expired, same_call_rate=rate)
+    rate = _rate(fates["same_call"], fates["same_call"] + fates["late"] + fates["expired"])
+    return DeliveryStats(**fates, same_call_rate=rate)
 
 
 def _total_stats(
-    tools: Iterable[ToolStats],
-    kinds: Iterable[SuggestionStats],
-    providers: Iterable[ProviderStats],
-    plain: Mapping[str, int],
+    tools: list[ToolStats], kinds: list[SuggestionStats], providers: list[ProviderStats], plain: Mapping[str, int]
 ) -> Totals:
-    tools, kinds = list(tools), list(kinds)
     calls, errors = sum(each.calls for each in tools), sum(each.errors for each in tools)
     offered, taken = sum(each.offered for each in kinds), sum(each.taken for each in kinds)
     return Totals(
