@@ -16,7 +16,6 @@ from tellback.errors import InvalidInput
 from tellback.guidance.provider import FeedbackContext, NamedByClass
 
 MINUTE: Final = 60
-
 HOUR: Final = 3_600
 
 
@@ -73,7 +72,6 @@ class DeadlineFeedback(NamedByClass):
 
 
 THRESHOLDS: Final = (0.5, 0.8, 0.95, 1.0)
-
 CAUTION_SHARE: Final = Decimal("0.8")
 
 

@@ -45,7 +45,6 @@ from tellback.guidance.state import (
 
 # A hundred years, in seconds despite the name: `datetime` ends at the year 9999, and a host may send any number.
 MAX_TIMER_SECONDS: Final = 100 * 365 * 86_400.0
-
 # Least time between two ticks of one slot: a deadline just after a tick must not cause a second one at once.
 MIN_TIMER_GAP_MS: Final = 1_000
 

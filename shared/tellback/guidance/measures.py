@@ -29,7 +29,6 @@ from tellback.truncation import LEAF_BYTES, truncate_arguments, truncate_text
 
 # A suggestion counts as taken if one of the next three calls follows it (G-73): a later match is likely chance.
 OFFER_LIFETIME_CALLS: Final = 3
-
 # Longer names share one counter: hosts choose tool names, and each name becomes a field of a Redis hash.
 NAME_CHARS: Final = 64
 

@@ -19,7 +19,6 @@ from tellback.guidance.shell import simple_commands
 from tellback.lazy_pattern import lazy_pattern
 
 _ASKED: Final = 2_000  # characters of a call in which an address is looked for
-
 REFUSED_STEP: Final = "Check {what}, and which right or key it asks for; ask for that, or do without."
 REFUSED_EDIT_STEP: Final = "Read that part of the file as it is now, then send an edit that fits what stands there."
 LACKING_STEP: Final = (

@@ -160,11 +160,8 @@ def call_failed(call: ToolCall | ToolInvoked) -> bool:
 
 # Characters and items of one feedback. A mailbox holds 100 feedbacks, so these bound its memory (G-41).
 SUMMARY_MAX: Final = 2_000
-
 ITEM_MAX: Final = 500
-
 ITEMS_MAX: Final = 20
-
 SEVERITIES: Final = get_args(Severity)
 
 

@@ -29,7 +29,6 @@ from tellback.guidance.stuck_feedback import StuckFeedback
 from tellback.log import get_logger
 
 GROUP: Final = "tellback.providers"
-
 # Fields come from hosts, so the number of distinct providers has no bound of its own.
 CACHE_MAX: Final = 1_000
 

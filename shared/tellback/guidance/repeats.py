@@ -23,7 +23,6 @@ from tellback.errors import InvalidInput
 from tellback.guidance.progress.effects import SHELLS, named_effect, plain_name, tool_effect
 
 _DEPTH: Final = 32  # arguments from a model may be nested deeper than Python can recurse
-
 _PLAIN: Final = frozenset({int, bool})
 
 _encode = msgspec.json.Encoder(order="deterministic", enc_hook=repr).encode
@@ -147,16 +146,12 @@ def _is_mapping(value: object) -> TypeGuard[Mapping[object, Any]]:
 
 # Calls at which a repeat is reported; a second try is not yet a loop.
 LEVELS: Final = (3, 5, 8)
-
 # A changed word in a long query still repeats; another path or search term does not
 # (test_nearly_identical_arguments_repeat, test_progress_is_no_repetition).
 NEAR_DUPLICATE_SHARE: Final = 0.9
-
 # Longer arguments repeat each other only if they are identical: the sets of trigrams would grow with them.
 COMPARED_BYTES: Final = 2_048
-
 _DIGITS: Final = bytes(byte if byte in b"0123456789" else 0x20 for byte in range(256))
-
 _NUMBERS: Final = re.compile(rb"\d+")
 
 # Everything but letters separates words; \x80-\xff are the bytes of letters beyond ASCII in UTF-8, \0 ends a name.

@@ -37,13 +37,9 @@ from tellback.guidance.observations.values import TEXT_MAX, parse_json
 from tellback.log import get_logger
 
 CODES: Final[frozenset[str]] = frozenset(get_args(OutcomeCode))
-
 _DENIED: Final = frozenset({"denied", "rejected", "blocked", "forbidden"})
-
 _CANCELLED: Final = frozenset({"cancelled", "canceled", "interrupted", "aborted"})
-
 _SERVER_ERRORS: Final = 500
-
 # Unlike other 5xx, a gateway's time-out may be due to the work that this one call asked for.
 _GATEWAY_TIMEOUT: Final = 504
 

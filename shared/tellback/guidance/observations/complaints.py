@@ -28,7 +28,6 @@ _UTILITIES: Final = words_in(
 )
 
 _CMDLET: Final = re.compile(r"[A-Z]\w{1,20}-[A-Z]\w{1,40}$")  # PowerShell's
-
 # `simple_commands` leaves them out.
 _AROUND: Final = words_in("sudo timeout xargs env nohup nice stdbuf")
 
@@ -50,7 +49,6 @@ _PASSING_ON: Final = words_in(
 _LISTING: Final = words_in("get list ls search info view status help --help -h events output diff history explain")
 _NAME: Final = re.compile(r"[A-Za-z][\w.+-]+$")
 _SHOWING: Final = words_in("logs log exec run attach cat describe inspect show test start dev api")
-
 _OF_OTHERS: Final = words_in("logs log attach cat describe inspect show api")
 _RUNNING: Final = words_in("npm yarn pnpm bun cargo docker podman kubectl go dotnet swift deno uv poetry mvn mise")
 _RUNS: Final = words_in("run exec start dev")
@@ -123,7 +121,6 @@ _UNABLE: Final = re.compile(
 _NOTED: Final = re.compile(r"(?:\S{1,20} )?\W?(?:warn|note|info|hint)", re.IGNORECASE)
 _SENTENCE_LINES: Final = 12
 _LABEL_LINES: Final = 3
-
 _NAMED_CHARS: Final = 300
 _QUOTED: Final = re.compile(
     r"(?:\w{0,4}sh: (?:[^\s:]{1,20} \d+: )?|[\"'\u00ab\u201e])([\w.+-]{1,60})[:\"'\u00bb\u201c] ?\S[^\n]{4,200}"

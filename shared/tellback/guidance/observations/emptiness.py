@@ -24,13 +24,10 @@ _NOTHING_TEXTS: Final = frozenset(
 # Parameters that make a tool of an unknown name a search. Fewer than `QUERIES`: a `text` or `topic` is also given to
 # tools that translate or draw.
 _SEARCHES: Final = ("query", "q", "search_query", "search", "keywords", "keyword", "search_term")
-
 # Markup that holds nothing is short, and a page of megabytes must not be matched to its end.
 _TAGS_MAX: Final = 1_000
-
 # Markup without any text, such as `<results></results>` after an XML declaration; text of any kind ends the match.
 _BARE_TAGS: Final = re.compile(r"\s*(?:<\?[^<>]{0,200}\?>\s*)?(?:</?[A-Za-z][\w:.-]{0,60}\s*/?>\s*)+")
-
 # Splits camelCase, snake_case and runs of capitals, as in `getHTTPStatus`.
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
@@ -148,22 +145,16 @@ def results_in(data: object) -> Sequence[Any] | None:
 
 # Fewer words are a value ("12:00", "Transfer successful"), which need not repeat the question's words.
 PROSE_WORDS: Final = 4
-
 # The same within records, where one field must be a whole sentence: names, cities and labels are no prose.
 _LEAF_WORDS: Final = 8
-
 # Content words and characters of a question; anything longer is a briefing, of which no single result mentions all.
 # With these limits under 2 % of the successes in 1,001 real tool calls are called partial (test_conversations).
 _QUESTION_WORDS: Final = 24
-
 _QUESTION_CHARS: Final = 600
-
 # Characters of a result that are searched for the words of a question: the agent waits meanwhile.
 _TEXT: Final = 64 << 10
-
 # A person's name, with a particle such as "van" between: the answer to a question with "who".
 _NAME: Final = re.compile(r"\b[A-Z][\w'\u2019.-]+ (?:[a-z]{1,3} )?[A-Z][\w'\u2019.-]+")
-
 # A question for a person is answered by a name, which need not repeat a word of it.
 _WHO: Final = re.compile(r"\b(?:who|whom|whose|wer|qui|quién|chi|кто|quem)\b", re.IGNORECASE)
 

@@ -41,7 +41,6 @@ def verdict_of(code: OutcomeCode) -> Verdict:
 
 # Only these pass without any change to the call.
 _RETRYABLE: Final = frozenset({"rate_limited", "unavailable"})
-
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -39,7 +39,6 @@ from tellback.redaction import redact_text, redact_value
 from tellback.truncation import WHOLE_KEY
 
 _FLAGS: Final = ("isError", "is_error")
-
 # A record with any other field is a tool's own data that happens to have `content`.
 _MCP: Final = frozenset({"content", "structuredContent", "_meta"})
 

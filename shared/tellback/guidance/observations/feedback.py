@@ -20,9 +20,7 @@ from tellback.sanitize import inert_line
 from tellback.truncation import single_line
 
 SIGNS: Final[dict[CallStatus, str]] = {"success": "✓", "partial": "⚠", "error": "✗"}
-
 _DEFAULTS: Final[dict[CallStatus, str]] = {"success": "ok", "partial": "partial", "error": "error"}
-
 # Characters of a line that a tool or a host wrote: room for a call of `calls.CALL_MAX` and the words around it.
 _LINE_MAX: Final = 480
 
@@ -87,11 +85,8 @@ def _shown(line: str) -> str:
 
 
 _TITLES: Final = ("title", "name", "heading", "headline")
-
 _TEXTS: Final = ("text", "snippet", "summary", "content", "body", "description", "extract", "abstract")
-
 _LINKS: Final = ("url", "link", "href")
-
 # A result with any other field would lose it as a section, so all results then stay JSON.
 _BESIDE: Final = frozenset({*_TITLES, *_TEXTS, *_LINKS, "id", "score", "source", "date", "rank", "position", "pageid"})
 

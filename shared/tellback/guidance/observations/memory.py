@@ -15,13 +15,9 @@ from tellback.contracts.guidance import Offer, OutcomeCode
 
 # Caps of each table; the oldest entry goes first. Together they keep `to_bytes` at a few tens of kilobytes.
 ATTEMPTS_MAX: Final = 256
-
 TOOLS_MAX: Final = 64
-
 HELD_MAX: Final = 8
-
 WORDS_MAX: Final = 96
-
 # Once may be chance; a suggestion ignored twice is not repeated (G-67).
 IGNORED_MAX: Final = 2
 

@@ -205,15 +205,11 @@ def code_in_other_language(text: str) -> OutcomeCode | None:
 
 # Visible characters of a challenge or error page at most; a long story may end with "please verify you are a human".
 PAGE_START: Final = 1_500
-
 # The same if only the page's markup, or a phrase of another language, says so: contact pages carry a captcha too.
 _WIDGET_PAGE: Final = 600
-
 # Bounded: a `<` without its `>` must not make each search scan the rest of the page.
 _TAGS: Final = re.compile(r"<[^<>]{1,2000}>")
-
 _HIDDEN: Final = re.compile(r"<(/?)(?:script|style|noscript)\b", re.IGNORECASE)
-
 _TITLE: Final = re.compile(r"<title[^>]{0,200}>([^<]{0,300})</title", re.IGNORECASE)
 
 # Said to the reader ("verify you are", "your network"), since an article defines CAPTCHA in the third person. The

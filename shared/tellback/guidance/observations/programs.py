@@ -24,7 +24,6 @@ from tellback.guidance.shell import COMMAND_CHARS, SimpleCommand, simple_command
 from tellback.sanitize import without_sequences
 
 _EXITS: Final = ("exit_code", "exitcode", "exitstatus", "exit_status", "returncode", "return_code")
-
 _RUNNING: Final = ("running", "pending", "queued", "started", "in_progress")
 # An exit code counts only beside output: `{"exit_code": 3, "name": ...}` may describe a door.
 _OUTPUTS: Final = ("stdout", "stderr", "stdout_tail", "stderr_tail", "output", "aggregated_output")
@@ -55,11 +54,9 @@ _SHELL_NAMES: Final = frozenset(
 _COMMAND_FIELDS: Final = ("command", "cmd", "script", "commands", "shell_command")
 # Beside these a `command` is the verb of an editor, as in `str_replace_editor(command: "view", path: ...)`.
 _FILE_FIELDS: Final = ("path", "file_path", "filepath", "filename", "target_file", "notebook_path")
-
 _TIMED_OUT: Final = 124  # of `timeout`, and of Codex
 _FETCHING: Final = frozenset(["curl", "wget", "http", "https", "xh"])
 _REPR: Final = re.compile(r"[A-Z]\w{0,80}\(.{0,400}\)")  # of an exception
-
 # A consumer that closes the pipe early ends the program before it with SIGPIPE; that is no failure of either.
 _BROKEN_PIPE: Final = 141
 

@@ -16,7 +16,6 @@ _WARNINGS: Final = (
     r"|avviso|attenzione|aviso|\u8b66\u544a|\u63d0\u793a|\u6ce8\u610f|\uacbd\uace0"
 )
 _WARNS: Final = re.compile(rf"\b(?:{_WARNINGS})\b", re.IGNORECASE)
-
 # A line of nothing but carets below an excerpt, and a place in a file.
 _CARET: Final = re.compile(r"^[ \t|\u2502\d:]{0,200}\^[\^~ ]{0,200}$", re.MULTILINE)
 _SPOT: Final = re.compile(r"[\w./\\<>-]{1,300}(?:\.\w{1,8}|>)[:(@]\d{1,7}\b|^ {0,6}\d{1,7} ?[|\u2502]", re.MULTILINE)

@@ -26,12 +26,9 @@ from tellback.guidance.observations.words import content_words
 from tellback.truncation import single_line
 
 _LISTED: Final = 8  # parameters of a tool that are named after an unknown one; by judgement
-
 # At most 15 digits, which a double holds exactly, as JSON numbers often end up as one.
 _INTEGER: Final = re.compile(r"-?[0-9]{1,15}")
-
 _NUMBER: Final = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
-
 _BOOLEAN_WORDS: Final = {"true": True, "false": False, "yes": True, "no": False}
 
 
@@ -116,11 +113,8 @@ def _coerce_text(value: str, text: str, kind: object, schema: Mapping[str, Any])
 
 # G-57 and G-68: every line costs an agent attention, and after a success it needs the result most.
 SUGGESTIONS_MAX: Final = 4
-
 SUCCESS_MAX: Final = 2
-
 LISTED_TOOLS: Final = 10  # then "…": an agent has the whole list from its host; by judgement
-
 # Failures of one call after which a retry is no longer suggested: waiting did not help three times.
 _MAX_RETRIES: Final = 3
 

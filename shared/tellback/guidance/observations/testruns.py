@@ -19,7 +19,6 @@ _HEAD: Final = 4 << 10
 _TAIL: Final = 16 << 10
 # Texts such as "File updated." come again and again.
 _SHORT: Final = 200
-
 _N: Final = r"\d{1,9}"
 
 

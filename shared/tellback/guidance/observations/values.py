@@ -18,25 +18,18 @@ from tellback.redaction import redact_text, redact_value
 from tellback.truncation import HEAD_SHARE, join_ends
 
 TEXT_MAX: Final = 4_000  # characters of a message that patterns search
-
 # A text in an observation and in its event; with headline and suggestions an observation has at most 56 KiB.
 SHOWN_BYTES: Final = 48 << 10
-
 # Characters searched for secrets beyond each cut, then dropped; more than one secret takes, such as a private key.
 _REDACTION_MARGIN: Final = 16 << 10
-
 # Characters of a text that is parsed: the agent waits while its result is observed.
 _JSON_MAX: Final = 1 << 20
-
 # `ast.literal_eval` is slower than JSON by far, and takes more memory.
 _PYTHON_MAX: Final = 20_000
-
 # The default repr has the object's address, which differs between processes: equal calls must give equal bytes (G-60).
 _ADDRESS: Final = re.compile(r"(<[^<>]{1,200}) at 0x[0-9a-fA-F]{1,16}(?=>)")
-
 # Bounds of walks over data, which may contain itself.
 _DEPTH: Final = 16
-
 _WIDTH: Final = 2_000
 
 _T = TypeVar("_T")
@@ -225,15 +218,11 @@ def text_leaves(value: object, depth: int = 0) -> Iterable[str]:
 
 # Characters of one trimmed value; a test limits what is then searched for secrets to four times this.
 BUDGET: Final = 256 << 10
-
 # The charge for a number or an entry, so a list of a million numbers is trimmed too.
 _ITEM: Final = 16
-
 _TRIM_DEPTH: Final = 48
-
 # Left for each text when the budget is spent, so fields stay recognizable.
 _MIN_BUDGET: Final = 64
-
 _KEY: Final = 1_000  # longer keys are data in disguise
 
 

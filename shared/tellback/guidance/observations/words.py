@@ -85,10 +85,8 @@ _FUNCTION_RUNS: Final = re.compile(
 
 # A shorter stem would match unrelated words.
 _STEM_MIN: Final = 4
-
 # Of one text, and twice those of a question that is taken for one (`emptiness`): whatever is longer is a briefing.
 _WORDS_MAX: Final = 48
-
 # A result answers these with digits, not with the word: "in which year" by "2 September 1945".
 _NUMBERED: Final = frozenset(["year", "date", "day", "month", "time", "number", "amount", "century", "age"])
 
