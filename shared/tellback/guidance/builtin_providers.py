@@ -52,23 +52,15 @@ class DeadlineFeedback(NamedByClass):
         elapsed = format_duration(context.elapsed.total_seconds())
         remaining = (context.deadline - context.now).total_seconds()
         if remaining <= 0:
-            return Feedback(
-                provider_name=self.name,
-                summary=f"The work took {elapsed}. You have reached the time deadline.",
-                suggestions=("Wrap up now.",),
-                severity="warning",
-            )
+            summary = f"The work took {elapsed}. You have reached the time deadline."
+            return Feedback(self.name, summary, suggestions=("Wrap up now.",), severity="warning")
         summary = (
             f"The work so far took {elapsed}. You have {format_duration(remaining)} remaining to complete the task."
         )
         if remaining > self.warning_threshold_seconds:
-            return Feedback(provider_name=self.name, summary=summary)
-        return Feedback(
-            provider_name=self.name,
-            summary=summary,
-            suggestions=("Prioritize critical remaining work.", "Summarize progress and what remains."),
-            severity="warning",
-        )
+            return Feedback(self.name, summary)
+        steps = ("Prioritize critical remaining work.", "Summarize progress and what remains.")
+        return Feedback(self.name, summary, suggestions=steps, severity="warning")
 
 
 THRESHOLDS: Final = (0.5, 0.8, 0.95, 1.0)
@@ -111,13 +103,8 @@ class BudgetFeedback(NamedByClass):
             suggestions = ("Prioritize what is still needed.", "Prefer cheap steps.")
         elif severity == "warning":
             suggestions = ("Wrap up now with what you have.",)
-        return Feedback(
-            provider_name=self.name,
-            summary=f"You have used {int(share * 100)}% of the budget.",
-            observations=tuple(self._spent_observations(context)),
-            suggestions=suggestions,
-            severity=severity,
-        )
+        summary = f"You have used {int(share * 100)}% of the budget."
+        return Feedback(self.name, summary, tuple(self._spent_observations(context)), suggestions, severity)
 
     def _spent_observations(self, context: FeedbackContext) -> list[Observation]:
         seen: list[Observation] = []
@@ -194,13 +181,9 @@ class ContextChangeFeedback(NamedByClass):
             observations.insert(0, Observation("earlier changes", str(earlier)))
         kinds = dict.fromkeys(change.kind for change in new)
         count = len(new) + unseen
-        return Feedback(
-            provider_name=self.name,
-            summary="Something changed since you last looked." if count == 1 else f"{count} things changed meanwhile.",
-            observations=tuple(observations),
-            suggestions=tuple(advice for kind, advice in _CHANGE_ADVICE.items() if kind in kinds),
-            severity="caution",
-        )
+        summary = "Something changed since you last looked." if count == 1 else f"{count} things changed meanwhile."
+        steps = tuple(advice for kind, advice in _CHANGE_ADVICE.items() if kind in kinds)
+        return Feedback(self.name, summary, tuple(observations), steps, "caution")
 
     def _new_changes(self, context: FeedbackContext) -> list[ContextChange]:
         return [change for change in context.new_changes() if not self.kinds or change.kind in self.kinds]
@@ -231,9 +214,7 @@ class StaticFeedback:
 
     def provide(self, *, context: FeedbackContext) -> Feedback:  # noqa: ARG002 - the protocol's form
         """Return the fixed words."""
-        return Feedback(
-            provider_name=self.name, summary=self.summary, suggestions=self.suggestions, severity=self.severity
-        )
+        return Feedback(self.name, self.summary, suggestions=self.suggestions, severity=self.severity)
 
 
 @dataclass(frozen=True)
@@ -253,10 +234,7 @@ class ToolUsageMonitor(NamedByClass):
         """Report the count; above the threshold as a caution."""
         count = context.tool_call_count
         if count <= self.max_calls_without_progress:
-            return Feedback(provider_name=self.name, summary=f"Tool calls: {count}")
-        return Feedback(
-            provider_name=self.name,
-            summary=f"You have made {count} tool calls without completing.",
-            suggestions=("Review your approach.", "Consider whether you're making progress."),
-            severity="caution",
-        )
+            return Feedback(self.name, f"Tool calls: {count}")
+        summary = f"You have made {count} tool calls without completing."
+        steps = ("Review your approach.", "Consider whether you're making progress.")
+        return Feedback(self.name, summary, suggestions=steps, severity="caution")

@@ -45,19 +45,11 @@ class FailureStreakFeedback(NamedByClass):
         last = failed[-1] if failed else None
         severity: Severity = "warning" if level_reached(streak, self.levels) == max(self.levels) else "caution"
         calls = "tool call" if streak == 1 else f"{streak} tool calls"
-        return Feedback(
-            provider_name=self.name,
-            summary=f"The last {calls} failed.",
-            observations=(
-                Observation("tools", tools[:_SHOWN]),
-                *([Observation("last error", last.error[:_SHOWN])] if last is not None and last.error else []),
-            ),
-            suggestions=(
-                "Read the last error before the next call.",
-                "Change the arguments, use another tool, or go on without it.",
-            ),
-            severity=severity,
-        )
+        seen = [Observation("tools", tools[:_SHOWN])]
+        if last is not None and last.error:
+            seen.append(Observation("last error", last.error[:_SHOWN]))
+        steps = ("Read the last error before the next call.", _AFTER_FAILURES)
+        return Feedback(self.name, f"The last {calls} failed.", tuple(seen), steps, severity)
 
 
 @dataclass(frozen=True)
@@ -91,15 +83,14 @@ class RepeatedCallFeedback(NamedByClass):
         step = sorted(self.levels).index(level_reached(count, self.levels))
         severity: Severity = "warning" if step == len(self.levels) - 1 else "caution" if step else "info"
         failed = call_failed(call)
-        return Feedback(
-            provider_name=self.name,
-            summary=f"You have called {call.tool} {count} times with the same or nearly the same arguments, "
-            f"and each time the {'failure' if failed else 'result'} was the same.",
-            observations=(Observation("first of them", f"call {similar[0]}"), Observation("last status", call.status)),
-            suggestions=(_AFTER_FAILURE if failed else _AFTER_RESULT,),
-            severity=severity,
+        summary = (
+            f"You have called {call.tool} {count} times with the same or nearly the same arguments, "
+            f"and each time the {'failure' if failed else 'result'} was the same."
         )
+        seen = (Observation("first of them", f"call {similar[0]}"), Observation("last status", call.status))
+        return Feedback(self.name, summary, seen, (_AFTER_FAILURE if failed else _AFTER_RESULT,), severity)
 
 
+_AFTER_FAILURES: Final = "Change the arguments, use another tool, or go on without it."
 _AFTER_FAILURE: Final = "Change what makes it fail before you make this call again."
 _AFTER_RESULT: Final = "Use this result, or ask something else; nothing that could change it has happened since."

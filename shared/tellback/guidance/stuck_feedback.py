@@ -121,20 +121,15 @@ class StuckFeedback(NamedByClass):
         """Report what is repeated, since when, and one next step."""
         found = context.finding
         assert found is not None, "should_run"
-        summary = TEXTS[found.kind][0]
+        summary, general = TEXTS[found.kind]
         if found.subject == MISSING:
             summary = MISSING_PAGES
         elif found.detail == NOTHING_SHOWN:
             summary = PAST_END
         words = {"count": found.count, "since": found.since, "subject": _subject(found), "detail": found.detail}
         severity: Severity = "warning" if found.level > 1 else "caution"
-        return Feedback(
-            provider_name=self.name,
-            summary=summary.format_map(words),
-            observations=tuple(_evidence(found, context)),
-            suggestions=(next_step(found, _call_at(found.at, context), TEXTS[found.kind][1]),),
-            severity=severity,
-        )
+        step = next_step(found, _call_at(found.at, context), general)
+        return Feedback(self.name, summary.format_map(words), tuple(_evidence(found, context)), (step,), severity)
 
 
 def _subject(found: StuckFinding) -> str:
