@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final, TypedDict, Unpack, cast
 
 import msgspec
 
@@ -118,26 +118,26 @@ def _tool_name(tool: object) -> str:
     return text or UNNAMED
 
 
+class HostReport(TypedDict, total=False):
+    """A host's report of a call beside its result or error; HTTP-dates are compared with `now`."""
+
+    status: str | None
+    http_status: int | None
+    headers: Mapping[str, Any] | None
+    metadata: Mapping[str, Any] | None
+    now: datetime | None
+
+
 def build_evidence(
-    tool: object,
-    params: Mapping[str, Any] | None,
-    result: object,
-    error: object,
-    *,
-    status: str | None = None,
-    http_status: int | None = None,
-    headers: Mapping[str, Any] | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    now: datetime | None = None,
+    tool: object, params: Mapping[str, Any] | None, result: object, error: object, **report: Unpack[HostReport]
 ) -> Evidence:
     """Build the evidence of a call; a failure that a wrapper reports counts as the host's own report."""
     try:
-        return _read_call(
-            tool, params, result, error, status, http_status=http_status, headers=headers, metadata=metadata, now=now
-        )
+        return _read_call(tool, params, result, error, report)
     except Exception:  # noqa: BLE001 - of a foreign object that lets nobody ask for its class, its text or its length
-        said = status if type(status) is str else None
-        return _read_call(readable_text(tool), None, _plain_or_text(result), _plain_or_text(error), said, now=now)
+        status = report.get("status")
+        plain = HostReport(status=status if type(status) is str else None, now=report.get("now"))
+        return _read_call(readable_text(tool), None, _plain_or_text(result), _plain_or_text(error), plain)
 
 
 def _plain_or_text(value: object) -> object:
@@ -145,19 +145,12 @@ def _plain_or_text(value: object) -> object:
 
 
 def _read_call(
-    tool: object,
-    params: Mapping[str, Any] | None,
-    result: object,
-    error: object,
-    status: str | None,
-    *,
-    http_status: int | None = None,
-    headers: Mapping[str, Any] | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    now: datetime | None,
+    tool: object, params: Mapping[str, Any] | None, result: object, error: object, report: HostReport
 ) -> Evidence:
-    more = as_mapping(metadata)
-    number: Any = more.get("http_status", more.get("status_code")) if http_status is None else http_status
+    status, headers, now = report.get("status"), report.get("headers"), report.get("now")
+    more = as_mapping(report.get("metadata"))
+    number: Any = report.get("http_status")
+    number = more.get("http_status", more.get("status_code")) if number is None else number
     response = response_body(result)
     if response is not None:
         number = http_status_of(result) if number is None else number

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from tellback.contracts.guidance import OutcomeCode
 from tellback.forks import run_in_child
@@ -25,7 +25,7 @@ from tellback.guidance.observations.emptiness import (
     running_text,
 )
 from tellback.guidance.observations.evidence import Classifier, Evidence, Finding, Suggestion, ToolEnvelope
-from tellback.guidance.observations.evidence_builder import build_evidence
+from tellback.guidance.observations.evidence_builder import HostReport, build_evidence
 from tellback.guidance.observations.feedback import ToolFeedback, first_title, format_body
 from tellback.guidance.observations.memory import HeldResult, NoToolHealth, ObservationMemory, ToolHealthSource
 from tellback.guidance.observations.situation import SHOWN_QUERY, CallSituation, works_on_files
@@ -100,28 +100,10 @@ class ToolObserver:
         params: Mapping[str, Any] | None = None,
         result: object = None,
         error: object = None,
-        status: str | None = None,
-        http_status: int | None = None,
-        headers: Mapping[str, Any] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        now: datetime | None = None,
+        **report: Unpack[HostReport],
     ) -> ToolFeedback:
-        """Return the observation of a call; never raises, whatever is passed.
-
-        `now` is compared with HTTP-dates in `Retry-After`; the default is this host's clock.
-        """
-        evidence = build_evidence(
-            tool,
-            params,
-            result,
-            error,
-            status=status,
-            http_status=http_status,
-            headers=headers,
-            metadata=metadata,
-            now=now,
-        )
-        return self.observe_evidence(evidence)
+        """Return the observation of a call; never raises, whatever is passed."""
+        return self.observe_evidence(build_evidence(tool, params, result, error, **report))
 
     def observe_evidence(self, evidence: Evidence) -> ToolFeedback:
         """Return the observation of a call from evidence that was built before."""

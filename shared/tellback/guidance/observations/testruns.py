@@ -37,6 +37,7 @@ def _form(pattern: str) -> tuple[str, re.Pattern[str]]:
 FORMS: Final = tuple(
     _form(pattern)
     for pattern in (
+        r"^(?:\[\w+\] )?`Tests run: `<total>, Failures: <failed>, Errors: <errors>",  # Maven
         r"^<total> tests?` completed, `<failed> failed",  # Gradle
         r"^Tests: <total>`, Assertions: `<n>(?:, Errors: <errors>)?(?:, Failures: <failed>)?",  # PHPUnit
         r"^<total>` example`s?, <failed> failures?(?:, <n> pending)?(?:, <errors> errors? occurred)?",  # RSpec, Hspec
@@ -255,16 +256,8 @@ def _mocha(text: str) -> TestCounts | None:
     return _summed(map(_sum_of_words, _MOCHA.findall(text)))
 
 
-_MAVEN: Final = re.compile(
-    r"^(?:\[\w+\] )?Tests run: (\d{1,9}), Failures: (\d{1,9}), Errors: (\d{1,9})(?:, Skipped: \d{1,9})?", re.MULTILINE
-)
 _JUNIT: Final = re.compile(r"<testsuites?\b[^>]{0,400}?\btests=\"(\d{1,9})\"[^>]{0,400}>")
 _ATTRIBUTE: Final = re.compile(r"\b(failures|errors)=\"(\d{1,9})\"")
-
-
-def _maven(text: str) -> TestCounts | None:
-    found = _MAVEN.findall(text)
-    return _of_total(*map(int, found[-1])) if found else None  # the last line is the total
 
 
 def _others(text: str) -> TestCounts | None:
@@ -340,7 +333,6 @@ _READERS: Final[tuple[tuple[tuple[str, ...], Callable[[str], TestCounts | None]]
     (("tests finished: ", " passed. "), _sentences),
     (("test result: ",), _cargo),
     (("Test", "Suites"), _jest),
-    (("Tests run: ",), _maven),
     (("",), _others),
     ((" passing", " failing"), _mocha),
     (("pass ", "fail ", "1..", "TAP version "), _tap),
