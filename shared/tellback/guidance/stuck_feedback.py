@@ -143,20 +143,21 @@ def _call_at(index: int, context: FeedbackContext) -> ToolCall | None:
 
 
 def _evidence(found: StuckFinding, context: FeedbackContext) -> list[Observation]:
-    seen: list[Observation] = []
-    if found.kind == "same_failure" or (found.kind in ("same_call", "failing_tool") and found.detail):
-        seen.append(Observation("error", _LABEL.sub("", found.detail)[:_SHOWN]))
-    if found.kind in ("same_call", "two_states", "dead_wait") and found.subject:
-        seen.append(Observation("call", found.subject[:_SHOWN]))
+    seen = [
+        Observation(label, text[:_SHOWN])
+        for label, kinds, text in (
+            ("error", ("same_failure", "same_call", "failing_tool"), _LABEL.sub("", found.detail)),
+            ("call", ("same_call", "two_states", "dead_wait"), found.subject),
+            ("last call", ("no_news",), found.detail),
+            ("it shows", ("same_output",), found.detail),
+            ("last line", ("blind_probe",), found.detail),
+            ("read", ("same_lines",), "" if found.detail == NOTHING_SHOWN else found.detail),
+        )
+        if found.kind in kinds and (text or found.kind == "same_failure")
+    ]
     if found.kind == "two_states" and (other := _call_at(found.at - 1, context)) is not None:
         asked = " ".join(" ".join(map(str, other.params.values())).split())
         seen.append(Observation("the other", f"{other.tool} {asked}"[:SHOWN].strip()))
-    if found.kind == "no_news" and found.detail:
-        seen.append(Observation("last call", found.detail[:_SHOWN]))
-    if found.kind in ("blind_probe", "same_output") and found.detail:
-        seen.append(Observation("it shows" if found.kind == "same_output" else "last line", found.detail[:_SHOWN]))
-    if found.kind == "same_lines" and found.detail not in ("", NOTHING_SHOWN):
-        seen.append(Observation("read", found.detail))
     return seen
 
 

@@ -116,7 +116,8 @@ def _reports_failure(fields: Mapping[str, Any], *, failed: bool) -> bool:
     names = {name.lower(): value for name, value in fields.items()}
     others = sum(name not in load_lexicon().beside_error and _has_content(value) for name, value in names.items())
     unsuccessful = False in (names.get("success"), names.get("ok")) and "id" not in names
-    if (unsuccessful and isinstance(names.get("detail"), str)) or _script_threw(names) or _is_refused_envelope(names):
+    threw = is_dict(names.get("exceptiondetails"))  # the script of a browser's page, by Chrome's protocol
+    if threw or (unsuccessful and isinstance(names.get("detail"), str)) or _is_refused_envelope(names):
         return True
     results = any(_has_content(names.get(name)) for name in ("data", "result", "results"))
     if others > _MAX_MESSAGE_FIELDS or (results and not failed):
@@ -128,14 +129,19 @@ def _reports_failure(fields: Mapping[str, Any], *, failed: bool) -> bool:
     said = any(
         isinstance(names.get(name), str) and names[name] for name in ("message", "detail", "msg", "title", "reason")
     )
-    denied = any(names.get(name) is False for name in ("success", "ok")) or names.get("error") is True
-    denied = denied or names.get("object") == "error" or _names_error(names)
-    denied = denied or ({"type", "title", "detail"} <= names.keys() and _is_problem(names["type"]))
+    denied = (
+        any(names.get(name) is False for name in ("success", "ok"))
+        or names.get("error") is True
+        or names.get("object") == "error"
+        or _names_error(names)
+        or ({"type", "title", "detail"} <= names.keys() and _is_problem(names["type"]))
+        or _only_detail(names)
+    )
     wrong = (
         str(names.get("status", "")).lower() in ("error", "failed", "failure", "fail")
         or (_http_status(fields) or _http_status(as_mapping(fields.get("response")))) is not None
     )
-    return denied or (wrong and (said or failed)) or (failed and said) or (_only_detail(names))
+    return denied or (wrong and (said or failed)) or (failed and said)
 
 
 def _names_error(names: Mapping[str, Any]) -> bool:
@@ -154,26 +160,15 @@ def _is_problem(kind: object) -> bool:
 
 def _only_detail(names: Mapping[str, Any]) -> bool:
     """Check for `{"detail": ...}` alone, the error form of FastAPI and Django REST framework."""
-    return (
-        set(names) <= {"detail", "code", "type"}
-        and isinstance(names.get("detail"), str | list)
-        and bool(names["detail"])
-    )
-
-
-def _script_threw(names: Mapping[str, Any]) -> bool:
-    """Check for the answer of a browser in whose page a script threw, as of Chrome's protocol."""
-    return is_dict(names.get("exceptiondetails"))
-
-
-_FINE: Final = range(200, 300)
+    detail = names.get("detail")
+    return set(names) <= {"detail", "code", "type"} and isinstance(detail, str | list) and bool(detail)
 
 
 def _is_refused_envelope(names: Mapping[str, Any]) -> bool:
     """Check for `{"code": 50012, "msg": "...", "data": null}`, whatever the message: a code, words and no data."""
     code = names.get("code")
     said = any(isinstance(names.get(name), str) and names[name] for name in ("message", "msg"))
-    coded = isinstance(code, int) and not isinstance(code, bool) and code != 0 and code not in _FINE
+    coded = isinstance(code, int) and not isinstance(code, bool) and code != 0 and not 200 <= code <= 299
     return coded and said and "data" in names and not _has_content(names["data"])
 
 

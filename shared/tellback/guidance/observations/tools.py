@@ -90,20 +90,17 @@ def parse_tool(declaration: ToolDeclaration) -> Tool:
         return Tool(_checked_name(declaration, declaration))
     fields = as_mapping(declaration)
     fields = as_mapping(fields.get("function")) or fields
-
-    def get(key: str) -> Any:
-        return fields.get(key) if fields else safe_attribute(declaration, key)
-
-    name = get("name") or (get("type") if fields else None)  # a model provider's own tools may have only a type
-    schema = next((found for key in _SCHEMAS if (found := get(key)) is not None), None)
+    given = fields or declaration
+    name = _field(given, "name") or fields.get("type")  # a model provider's own tools may have only a type
+    schema = next((found for key in _SCHEMAS if (found := _field(given, key)) is not None), None)
     if schema is not None and not is_dict(schema):
         schema = _schema_of_model(schema, declaration)
-    description = get("description")
+    description = _field(given, "description")
     return Tool(
         _checked_name(name, declaration),
         schema,
         description if isinstance(description, str) else "",
-        effect=_annotated_effect(get("annotations")),
+        effect=_annotated_effect(_field(given, "annotations")),
     )
 
 
@@ -114,15 +111,16 @@ def _annotated_effect(annotations: object) -> DeclaredEffect | None:
     only some of their tools, or none but a title. `destructiveHint` and `idempotentHint` mean something only for a tool
     that writes, so a true one says so.
     """
-    fields = as_mapping(annotations)
-
-    def get(key: str) -> object:
-        return fields.get(key) if fields else safe_attribute(annotations, key)
-
-    reads = get("readOnlyHint")
+    reads, *writes = (_field(annotations, name) for name in ("readOnlyHint", "destructiveHint", "idempotentHint"))
     if isinstance(reads, bool):
         return "reads" if reads else "writes"
-    return "writes" if get("destructiveHint") is True or get("idempotentHint") is True else None
+    return "writes" if any(hint is True for hint in writes) else None
+
+
+def _field(declared: object, name: str) -> Any:
+    """Return a field of a mapping, or an attribute of any other object."""
+    fields = as_mapping(declared)
+    return fields.get(name) if fields else safe_attribute(declared, name)
 
 
 def _checked_effect(declaration: Tool) -> DeclaredEffect | None:
