@@ -48,10 +48,10 @@ _PASSING_ON: Final = words_in(
 )
 _LISTING: Final = words_in("get list ls search info view status help --help -h events output diff history explain")
 _NAME: Final = re.compile(r"[A-Za-z][\w.+-]+$")
-_SHOWING: Final = words_in("logs log exec run attach cat describe inspect show test start dev api")
 _OF_OTHERS: Final = words_in("logs log attach cat describe inspect show api")
 _RUNNING: Final = words_in("npm yarn pnpm bun cargo docker podman kubectl go dotnet swift deno uv poetry mvn mise")
 _RUNS: Final = words_in("run exec start dev")
+_SHOWING: Final = _OF_OTHERS | _RUNS | {"test"}
 _BUILDERS: Final = words_in("make gmake just ninja rake tox nox xargs time env parallel")
 
 _INSTALLED: Final = re.compile(
@@ -89,18 +89,15 @@ _NO_FAILURE: Final = re.compile(
 _SAID: Final = re.compile(
     r"^(?:(?:fish: )?Unknown (?:sub)?command: ['\w][^\n]{1,200}"
     r"|(?:[\w.-]{1,40}: )?(?:unknown|invalid|unrecognized|missing) [^\n]{1,200}(?=\n{1,2}[Uu]sage: )"
-    r"|To get started with GitHub CLI, please run:[^\n]{0,80}|The connection to the server [^\n]{1,200} was refused"
+    r"|The connection to the server [^\n]{1,200} was refused"
     r"|Could not find (?:gem|a matching version|a version|command|proper version)[^\n]{0,200}"
     r"|[ \u00d7x]{1,4}No solution found[^\n]{0,200}"
     r"|go: (?!downloading|finding|extracting|added|upgraded|downgraded|removed|creating|to add|found|warning)"
     r"[^\n]{1,300}"
-    r"|(?:The term )?'[^'\n]{1,100}' is not recognized as an? (?:internal|name)[^\n]{0,200}"
     r"|[^\n]{1,80} : (?:The term|Le terme|Die Benennung|El t\u00e9rmino|O termo|Il termine)\b[^\n]{1,300}"
     r"|\s{0,8}\+ CategoryInfo {1,20}: [^\n]{1,200}"
     r"|Der Befehl \"[^\"\n]{1,100}\" ist entweder falsch geschrieben[^\n]{0,80}"
     r"|(?:\[?sudo\]?:? )?[^\n]{0,40}a password is required$"
-    r"|[\w.-]{1,60}@[\w.-]{1,100}: Permission denied \([^)\n]{1,80}\)\.?"
-    r"|Permission denied \((?:publickey|password|gssapi)[^)\n]{0,80}\)\.?"
     r"|psql:[^\s:]{1,300}:\d+: (?:ERROR|FATAL): [^\n]{1,300}"
     r"|nginx: \[(?:emerg|alert)\] [^\n]{1,300}"
     r"|Could not connect to Redis at [^\n]{1,200}|Host key verification failed\.?"
@@ -148,19 +145,18 @@ _WARNING: Final = re.compile(
 
 def complaint_line(output: str, commands: Sequence[SimpleCommand]) -> str | None:
     """Return the line in which one of the commands says that it failed, if its exit code does not show it."""
-    return (
+    said = (
         _own_complaint(output, _names(commands))
         or _said_by_tool(output, commands)
         or _finding_of_linter(output, commands)
-        or _whole_sentence(output, commands)
-        or _shaped(output, commands)
     )
-
-
-def _shaped(output: str, commands: Sequence[SimpleCommand]) -> str | None:
     working = [each for each in commands if not is_reading(each)]
-    if not working or any(map(answers_by_exit, commands)):
-        return None
+    if said is not None or not working or any(map(answers_by_exit, commands)):
+        return said
+    return _whole_sentence(output, working) or _shaped(output, working)
+
+
+def _shaped(output: str, working: Sequence[SimpleCommand]) -> str | None:
     if any((_LISTING | _OF_OTHERS) & set(each.words[:3]) for each in working):
         return None
     own = any(map(_is_own, working))
@@ -249,12 +245,9 @@ def _said_by_tool(output: str, commands: Sequence[SimpleCommand]) -> str | None:
     return next((line for line in labelled if not _NO_FAILURE.search(line)), None)
 
 
-def _whole_sentence(output: str, commands: Sequence[SimpleCommand]) -> str | None:
+def _whole_sentence(output: str, working: Sequence[SimpleCommand]) -> str | None:
     """Return the first or last line of a short output if any program says there that something was not possible."""
-    working = [each for each in commands if not is_reading(each)]
-    if not working or len(output) > _END or any(map(answers_by_exit, commands)):
-        return None
-    if any(
+    if len(output) > _END or any(
         not _is_installed(each)
         or each.program in _PASSING_ON
         or (_SHOWING | _LISTING) & set(each.words[:3])

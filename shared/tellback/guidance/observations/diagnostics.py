@@ -180,7 +180,7 @@ _COMMANDS: Final = re.compile(
     r"|CONFLICT \([^\n]{1,200}| ! \[(?:remote )?rejected\][^\n]{1,200}|error: \S{1,200}: patch does not apply"
     r"|\d+ out of \d+ hunks? (?:FAILED|ignored)[^\n]{0,200}|Hunk #\d+ FAILED[^\n]{0,80}|patch: \*{4} [^\n]{1,200}"
     r"|curl: \(\d+\) [^\n]{1,200}|wget: [^\n]{0,60}(?:unable|failed)[^\n]{1,200}|ssh: [^\n]{1,200}"
-    r"|[^\n]{0,100}Permission denied \((?:publickey|password|keyboard)[^\n]{0,80}"
+    r"|[^\n]{0,100}Permission denied \((?:publickey|password|keyboard|gssapi)[^\n]{0,80}"
     r"|[^\n]{0,80}: The term '[^'\n]{1,80}' is not recognized[^\n]{0,200}"  # PowerShell and cmd.exe
     r"|'[^'\n]{1,80}' is not recognized as an internal or external command[^\n]{0,100}"
     r"|E: (?:Unable|Could not|Package|Sub-process|Invalid|Command|The|Failed)\b[^\n]{1,200}"

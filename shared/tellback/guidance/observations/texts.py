@@ -89,10 +89,7 @@ _ENDS: Final = (
     r"(?:\W*$|[.:;,!]|\s[-\u2013\u2014]|\s(?:to|for|by|on|from|at|when|while|because|due|please|you|your|error)\b)"
 )
 _SAYS_FAILED: Final = re.compile(
-    # Claude Code's words for a tool use that its user refused.
-    r"\s*(?:the user (?:doesn't|does not|did not|has|denied|rejected|declined)\b.{0,40}(?:proceed|denied"
-    r"|rejected|declined|tool)|"
-    r"(?:g?make|ninja)(?:\[\d+\])?: \*\*\* .{1,200}\.?\s*$|"
+    r"\s*(?:"
     r"[45]\d\d \S[^\n]{1,300}; reason: \w|"  # Google's clients
     # Node's error codes, unless a page explains them: "ECONNRESET is an error code of Node".
     r"(?:connect )?e(?:connrefused|connreset|connaborted|timedout|notfound|ai_again|hostunreach|pipe)\b"
