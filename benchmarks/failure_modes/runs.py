@@ -15,13 +15,14 @@ from benchmarks.failure_modes.tasks import task
 from benchmarks.failure_modes.tools import ToolReply, ToolWorld
 from tellback.client.guidance_events import build_tool_invoked
 from tellback.contracts.guidance import EvaluationBegun
-from tellback.guidance.evaluation import BatchEffects, apply_event, new_evaluation
+from tellback.guidance.evaluation import apply_event
 from tellback.guidance.observations.evidence_builder import build_evidence
 from tellback.guidance.observations.feedback import ToolFeedback
 from tellback.guidance.observations.observer import ToolObserver
 from tellback.guidance.provider import provider_spec
 from tellback.guidance.registry import recommended_providers
 from tellback.guidance.repeats import attempt_fingerprint
+from tellback.guidance.state import BatchEffects, new_evaluation
 from tellback.replay.accounts import InProcessInvoker
 from tellback.state.evaluation_codec import EvaluationId
 

@@ -26,9 +26,10 @@ from benchmarks.system import BenchmarkSystem, wait
 from tellback import DeadlineFeedback, FeedbackProviderConfig, FeedbackTrigger, StaticFeedback, Tellback, connect
 from tellback.contracts.guidance import EvaluationBegun, Feedback, ProviderSpec, ToolInvoked
 from tellback.contracts.message import new_event_id
-from tellback.guidance.evaluation import BatchEffects, apply_event, new_evaluation
+from tellback.guidance.evaluation import apply_event
 from tellback.guidance.provider import FeedbackContext, invoke_provider, provider_spec
 from tellback.guidance.registry import ProviderRegistry
+from tellback.guidance.state import BatchEffects, new_evaluation
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
 

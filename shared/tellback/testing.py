@@ -34,16 +34,7 @@ from tellback.contracts.guidance import (
     ToolInvoked,
 )
 from tellback.errors import TellbackError
-from tellback.guidance.evaluation import (
-    BatchEffects,
-    EvaluationState,
-    Event,
-    apply_event,
-    fire_timers,
-    new_evaluation,
-    next_timer,
-    restart_taken_slots,
-)
+from tellback.guidance.evaluation import Event, apply_event, fire_timers, next_timer, restart_taken_slots
 from tellback.guidance.observations.tools import ToolDeclaration, announced_effects, announced_names, parse_tools
 from tellback.guidance.provider import (
     FeedbackContext,
@@ -54,6 +45,7 @@ from tellback.guidance.provider import (
     provider_spec,
 )
 from tellback.guidance.registry import ProviderRegistry
+from tellback.guidance.state import BatchEffects, EvaluationState, new_evaluation
 
 _START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _SESSION: Final = "session"

@@ -11,8 +11,9 @@ from tellback import FeedbackProviderConfig, StaticFeedback, Tellback
 from tellback.contracts.codec import encode
 from tellback.contracts.guidance import EvaluationBegun, FeedbackTrigger, ProviderSpec, ToolInvoked
 from tellback.contracts.message import new_event_id
-from tellback.guidance.evaluation import BatchEffects, fire_timers
+from tellback.guidance.evaluation import fire_timers
 from tellback.guidance.repeats import decode_call
+from tellback.guidance.state import BatchEffects
 from tellback.names import Family, shard_of
 from tellback.settings import Settings
 from tellback.state.database import Command, Database

@@ -23,7 +23,7 @@ from tellback import (
 )
 from tellback.broker import KEY_PREFIX
 from tellback.guidance import evaluation
-from tellback.guidance.evaluation import EvaluationState
+from tellback.guidance.state import EvaluationState
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database

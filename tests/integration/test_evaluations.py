@@ -21,7 +21,7 @@ from tellback import (
 )
 from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
 from tellback.contracts.message import new_event_id
-from tellback.guidance.evaluation import BatchEffects, new_evaluation
+from tellback.guidance.state import BatchEffects, new_evaluation
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database

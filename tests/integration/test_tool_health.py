@@ -18,7 +18,7 @@ from tellback import Prompt, Tellback, connect
 from tellback.contracts.guidance import CallStatus, Offer, Outcome, OutcomeCode, ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.errors import Unavailable
-from tellback.guidance.evaluation import BatchEffects, new_evaluation
+from tellback.guidance.state import BatchEffects, new_evaluation
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId, LoadedEvaluation

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tellback.client import wire_values
 from tellback.client.wire_values import wire_params, wire_text
 from tellback.contracts.guidance import ToolInvoked
-from tellback.guidance.measures import STORED_FIELD_BYTES, stored_tool_call, truncate_params, truncate_text
+from tellback.guidance.measures import STORED_FIELD_BYTES, stored_tool_call, truncate_params
 from tellback.redaction import redact_text, redact_value
-from tellback.truncation import MAX_CHARS_READ
+from tellback.truncation import MAX_CHARS_READ, truncate_text
 
 LIMIT = 64 << 10
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tellback import Feedback, FeedbackContext, FeedbackTrigger, InvalidInput, ProviderSpec
 from tellback.contracts.guidance import DeliveryMode, EvaluationBegun, ToolCall, ToolInvoked
-from tellback.guidance.evaluation import FAILURES_MAX, BatchEffects, EvaluationState, apply_event, new_evaluation
+from tellback.guidance.evaluation import apply_event
 from tellback.guidance.provider import ProviderFailure
-from tellback.guidance.state import RECENT_CALLS
+from tellback.guidance.state import FAILURES_MAX, RECENT_CALLS, BatchEffects, EvaluationState, new_evaluation
 
 START = 1_000_000
 WRONG_CALLS: Sequence[Any] = (0, -1, 2.5, True, "3", [])

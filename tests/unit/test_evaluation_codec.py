@@ -7,9 +7,9 @@ import pytest
 
 from tellback import Feedback, FeedbackContext, ProviderSpec
 from tellback.contracts.guidance import ToolInvoked
-from tellback.guidance.evaluation import BatchEffects, EvaluationState, apply_event, new_evaluation
+from tellback.guidance.evaluation import apply_event
 from tellback.guidance.repeats import decode_call
-from tellback.guidance.state import RECENT_CALLS
+from tellback.guidance.state import RECENT_CALLS, BatchEffects, EvaluationState, new_evaluation
 from tellback.names import Family
 from tellback.state import evaluation_codec
 from tellback.state.evaluation_codec import (

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellback.contracts.guidance import Offer, Outcome, ToolInvoked
-from tellback.guidance.evaluation import BatchEffects, EvaluationState, apply_event, new_evaluation
+from tellback.guidance.evaluation import apply_event
 from tellback.guidance.measures import OFFER_LIFETIME_CALLS
 from tellback.guidance.progress.trail import ASKED_MAX, INDEXES_MAX
 from tellback.guidance.provider import similar_calls
 from tellback.guidance.repeats import attempt_fingerprint, is_near_duplicate
+from tellback.guidance.state import BatchEffects, EvaluationState, new_evaluation
 from tests.unit.test_evaluation import Speaks, begun, spec
 
 

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from tellback import Feedback, FeedbackContext, FeedbackTrigger, ProviderSpec
 from tellback.contracts.guidance import DeliveryMode, EvaluationBegun, ToolInvoked
-from tellback.guidance.evaluation import (
-    BatchEffects,
-    apply_event,
-    fire_timers,
-    new_evaluation,
-    next_timer,
-    restart_taken_slots,
-)
+from tellback.guidance.evaluation import apply_event, fire_timers, next_timer, restart_taken_slots
 from tellback.guidance.provider import ProviderFailure, ProviderTimeout
+from tellback.guidance.state import BatchEffects, new_evaluation
 
 START = 1_000_000
 IDLE = 3_600_000

@@ -15,7 +15,8 @@ from celery import shared_task
 
 from tellback import clock
 from tellback.errors import Unavailable
-from tellback.guidance.evaluation import BatchEffects, fire_timers
+from tellback.guidance.evaluation import fire_timers
+from tellback.guidance.state import BatchEffects
 from tellback.names import Task
 from tellback.state.evaluation_codec import EvaluationId, LoadedEvaluation
 from tellback.state.evaluations import Evaluations, TimedEvaluation

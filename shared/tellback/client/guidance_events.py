@@ -39,7 +39,6 @@ from tellback.contracts.limits import (
 )
 from tellback.contracts.message import new_event_id
 from tellback.errors import InvalidInput, MessageError
-from tellback.guidance.measures import truncate_text
 from tellback.guidance.observations.catalog import Catalog, catalog_for, load_catalog
 from tellback.guidance.observations.evidence import Classifier, Evidence
 from tellback.guidance.observations.feedback import ToolFeedback
@@ -50,6 +49,7 @@ from tellback.guidance.observations.tools import Tool, ToolDeclaration, announce
 from tellback.guidance.observations.values import display_text
 from tellback.redaction import redact_value
 from tellback.state.evaluation_codec import EvaluationId
+from tellback.truncation import truncate_text
 
 
 class Observations(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,9 +14,9 @@ import msgspec
 
 from tellback.contracts.limits import MAX_STATUS_CHARS
 from tellback.contracts.message import plain_builtin
-from tellback.guidance.measures import truncate_params, truncate_text
+from tellback.guidance.measures import truncate_params
 from tellback.redaction import redact_text, redact_value
-from tellback.truncation import WHOLE_KEY, bounded_copy, omitted_bytes, readable_prefix
+from tellback.truncation import WHOLE_KEY, bounded_copy, omitted_bytes, readable_prefix, truncate_text
 
 
 def wire_text(value: object) -> str:

@@ -33,14 +33,12 @@ from tellback.guidance.provider import (
     ProviderTimeout,
 )
 from tellback.guidance.state import (
-    FAILURES_MAX,
     MAX_STORED_CHANGES,
     MAX_STORED_FILES,
     RECENT_CALLS,
     BatchEffects,
     EvaluationState,
     ProviderSlot,
-    new_evaluation,
 )
 
 # A hundred years, in seconds despite the name: `datetime` ends at the year 9999, and a host may send any number.
@@ -252,18 +250,6 @@ class EvaluationSnapshot:
 def _utc_datetime(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
-
-__all__ = [
-    "FAILURES_MAX",
-    "BatchEffects",
-    "EvaluationState",
-    "Event",
-    "ProviderInvoker",
-    "ProviderSlot",
-    "apply_event",
-    "fire_timers",
-    "new_evaluation",
-]
 
 Event = EvaluationBegun | ToolInvoked | BudgetSpent | ContextChanged | FileSeen
 

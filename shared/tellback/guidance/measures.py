@@ -97,8 +97,6 @@ def _count_offer(measure: str, kind: str, tool: str, effects: BatchEffects) -> N
     effects.count(counter_name("tool", tool, measure))
 
 
-__all__ = ["STORED_FIELD_BYTES", "stored_tool_call", "truncate_params", "truncate_text"]
-
 # The history keeps the beginning of each text; an evaluation's state holds 32 such calls, about 8 KiB each at most.
 STORED_FIELD_BYTES: Final = 2 << 10
 

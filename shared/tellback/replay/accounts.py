@@ -16,7 +16,7 @@ import msgspec
 from tellback.client.guidance_events import build_tool_invoked
 from tellback.contracts.guidance import EvaluationBegun, Feedback, OutcomeCode, ProviderSpec
 from tellback.errors import TellbackError
-from tellback.guidance.evaluation import BatchEffects, EvaluationState, apply_event, new_evaluation
+from tellback.guidance.evaluation import apply_event
 from tellback.guidance.observations.evidence_builder import build_evidence
 from tellback.guidance.observations.feedback import ToolFeedback
 from tellback.guidance.observations.observer import ToolObserver
@@ -29,6 +29,7 @@ from tellback.guidance.provider import (
     provider_spec,
 )
 from tellback.guidance.registry import ProviderRegistry, recommended_providers
+from tellback.guidance.state import BatchEffects, EvaluationState, new_evaluation
 from tellback.replay.transcript import AgentAnswer, Conversation, ToolResult, UserMessage
 from tellback.state.evaluation_codec import EvaluationId
 

@@ -17,13 +17,8 @@ import msgspec
 
 from tellback import clock
 from tellback.contracts.guidance import Feedback
-from tellback.guidance.evaluation import (
-    BatchEffects,
-    EvaluationState,
-    next_timer,
-    restart_taken_slots,
-    trigger_period_ms,
-)
+from tellback.guidance.evaluation import next_timer, restart_taken_slots, trigger_period_ms
+from tellback.guidance.state import BatchEffects, EvaluationState
 from tellback.state.database import Command, Database, small_write
 from tellback.state.evaluation_codec import (
     STATE_FIELDS,

@@ -8,10 +8,11 @@ import pytest
 
 from tellback import InvalidInput, Tool, recommended_providers
 from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
-from tellback.guidance.evaluation import BatchEffects, apply_event, new_evaluation
+from tellback.guidance.evaluation import apply_event
 from tellback.guidance.observations.tools import ToolDeclaration
 from tellback.guidance.progress.effects import DeclaredEffect, Effect, tool_effect
 from tellback.guidance.progress.reading import call_features
+from tellback.guidance.state import BatchEffects, new_evaluation
 from tellback.replay.accounts import InProcessInvoker
 from tellback.testing import Call, run_all
 

@@ -12,8 +12,9 @@ import pytest
 from tellback import recommended_providers
 from tellback.contracts.codec import decode
 from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
-from tellback.guidance.evaluation import BatchEffects, apply_event, new_evaluation
+from tellback.guidance.evaluation import apply_event
 from tellback.guidance.provider import provider_spec
+from tellback.guidance.state import BatchEffects, new_evaluation
 from tellback.hook.event import read_event, tool_invoked
 from tellback.names import Family
 from tellback.replay.accounts import InProcessInvoker

@@ -23,8 +23,9 @@ import structlog
 from tellback.contracts.guidance import ContextChanged, EvaluationBegun, ProviderSpec, ToolInvoked
 from tellback.contracts.limits import HOOK_ID
 from tellback.errors import TellbackError
-from tellback.guidance.evaluation import BatchEffects, EvaluationState, apply_event, new_evaluation, record_change
+from tellback.guidance.evaluation import apply_event, record_change
 from tellback.guidance.observations.classify import classify_published_call
+from tellback.guidance.state import BatchEffects, EvaluationState, new_evaluation
 from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationCache, EvaluationId, LoadedEvaluation
 from tellback.state.evaluations import EvaluationChange, Evaluations, commit_each, load_each
