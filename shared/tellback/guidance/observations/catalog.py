@@ -89,17 +89,13 @@ def merge_templates(tables: Mapping[str, Any], base: Catalog, what: str) -> Cata
     """
     whole = {table: dict(texts) for table, texts in base.tables.items()}
     # Which placeholders a template may use is defined by English, whatever the base leaves out of its own.
-    english = base if base.tables is _english_catalog().tables else _english_catalog()
+    english = catalog_for("en")
     for table, texts in tables.items():
         if table not in whole or not is_dict(texts):
             raise ConfigurationError(f"{what}: unknown table [{table}]; the tables are {', '.join(whole)}")
         for key, text in texts.items():
             whole[table][key] = _checked_template(text, english.tables[table].get(key), table, key, what)
     return Catalog(whole)
-
-
-def _english_catalog() -> Catalog:
-    return catalog_for("en")
 
 
 def _checked_template(text: object, english: str | None, table: str, key: str, what: str) -> str:

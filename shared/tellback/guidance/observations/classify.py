@@ -54,7 +54,7 @@ def classify_host_report(evidence: Evidence) -> Finding | None:
     if status in _CANCELLED:
         return Finding("cancelled", evidence.message)
     if status in CODES - {"ok", "error", "partial"}:
-        return Finding(_as_code(status), evidence.message, retry_after_in(evidence.message))
+        return Finding(cast("OutcomeCode", status), evidence.message, retry_after_in(evidence.message))
     return None
 
 
@@ -182,12 +182,8 @@ def classify(evidence: Evidence, tools: Mapping[str, Any], classifiers: Sequence
 
 def _as_finding(answer: object, evidence: Evidence) -> Finding | None:
     if isinstance(answer, str) and answer in CODES:
-        return Finding(_as_code(answer), evidence.message)
+        return Finding(cast("OutcomeCode", answer), evidence.message)
     return answer if isinstance(answer, Finding) and answer.code in CODES else None
-
-
-def _as_code(text: str) -> OutcomeCode:
-    return cast("OutcomeCode", text)
 
 
 def _check_tool_exists(found: Finding, evidence: Evidence, tools: Mapping[str, Any]) -> Finding:

@@ -82,21 +82,9 @@ _CRASHES: Final = re.compile(
 # first saves a third of the time that a long healthy output takes.
 _CRASH_WORDS: Final = (
     *("panic", "rror:", "Error", "ERROR", " error ", "error at", "xception", "bort", "fault", "Killed", "Terminated"),
-    *(
-        "exceeded",
-        "terminat",
-        "halted",
-        "Unhandled",
-        "failed",
-        "** (",
-        ".rb:",
-        "<internal:",
-        ".php line ",
-        "lua",
-        "Bus error",
-    ),
+    *("exceeded", "terminat", "halted", "Unhandled", "failed", "** (", ".rb:", "<internal:", ".php line ", "lua"),
+    "Bus error",
 )
-
 _PLACE: Final = r"[^\s:()]{1,300}"  # a file; names with spaces are rare in diagnostics and common in prose
 
 _COMPILERS: Final = re.compile(

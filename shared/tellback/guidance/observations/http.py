@@ -97,16 +97,9 @@ def headers_of(source: object) -> dict[str, str]:
     """Return the headers of an exception or a response, names in lower case."""
     response = safe_attribute(source, "response")
     meta = as_mapping(as_mapping(response).get("ResponseMetadata")).get("HTTPHeaders")
-    for holder in (
-        meta,
-        safe_attribute(response, "headers"),
-        safe_attribute(source, "headers"),
-        safe_attribute(source, "hdrs"),
-    ):
-        found = plain_headers(holder)
-        if found:
-            return found
-    return {}
+    places = (response, "headers"), (source, "headers"), (source, "hdrs")
+    holders = (meta, *(safe_attribute(place, name) for place, name in places))
+    return next(filter(None, map(plain_headers, holders)), {})
 
 
 def plain_headers(headers: object) -> dict[str, str]:

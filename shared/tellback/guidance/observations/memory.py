@@ -77,37 +77,29 @@ class ObservationMemory(msgspec.Struct):
             if is_taken_up(offer, tool, attempt):
                 self.ignored.pop(key, None)
             else:
-                _count_bounded(self.ignored, key, ATTEMPTS_MAX)
+                _count_bounded(self.ignored, key)
         self.offered = {}
 
     def note_outcome(
         self, tool: str, attempt: str, code: OutcomeCode, arguments: list[str], held: HeldResult | None
     ) -> None:
         """Record the outcome of a call."""
-        self.last.pop(tool, None)  # inserted again, so the order is that of use and the oldest is dropped
-        self.last[tool] = code
-        _drop_oldest(self.last, TOOLS_MAX)
+        _put_last(self.last, tool, code)
         if code in ("ok", "partial"):
             self.failed.pop(attempt, None)
-            _count_bounded(self.succeeded, attempt, ATTEMPTS_MAX)
-            self.worked.pop(tool, None)
-            self.worked[tool] = arguments[:32]
-            _drop_oldest(self.worked, TOOLS_MAX)
+            _count_bounded(self.succeeded, attempt)
+            _put_last(self.worked, tool, arguments[:32])
             self.cooling.pop(tool, None)
             self.succeeded_at = self.calls
         elif code != "cancelled":
-            _count_bounded(self.failed, attempt, ATTEMPTS_MAX)
-            self.failed_at.pop(tool, None)
-            self.failed_at[tool] = self.calls
-            _drop_oldest(self.failed_at, TOOLS_MAX)
+            _count_bounded(self.failed, attempt)
+            _put_last(self.failed_at, tool, self.calls)
         if held is not None and held not in self.held:
             self.held = [*self.held, held][-HELD_MAX:]
 
     def note_cooldown(self, tool: str, until: float | None) -> None:
         """Record that a tool cools down."""
-        self.cooling.pop(tool, None)
-        self.cooling[tool] = ToolCooldown(self.calls, until)
-        _drop_oldest(self.cooling, TOOLS_MAX)
+        _put_last(self.cooling, tool, ToolCooldown(self.calls, until))
 
     def note_mentions(self, stems: set[str]) -> None:
         """Record that results have mentioned these stems of the question."""
@@ -123,12 +115,14 @@ def is_taken_up(offer: Offer, tool: str, attempt: str) -> bool:
     return offer.arguments == attempt if offer.arguments is not None else offer.tool == tool
 
 
-def _count_bounded(counts: dict[str, int], key: str, limit: int) -> None:
-    counts[key] = counts.pop(key, 0) + 1
-    _drop_oldest(counts, limit)
+def _count_bounded(counts: dict[str, int], key: str) -> None:
+    _put_last(counts, key, counts.get(key, 0) + 1, ATTEMPTS_MAX)
 
 
-def _drop_oldest(entries: dict[str, Any], limit: int) -> None:
+def _put_last(entries: dict[str, Any], key: str, value: object, limit: int = TOOLS_MAX) -> None:
+    """Set an entry and drop the oldest ones beyond the limit; the order is that of use."""
+    entries.pop(key, None)
+    entries[key] = value
     while len(entries) > limit:
         del entries[next(iter(entries))]
 

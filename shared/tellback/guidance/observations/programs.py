@@ -87,13 +87,10 @@ def classify_program(evidence: Evidence) -> Finding | None:
         return _classify_success(run, evidence, known=code == 0)
     if code == _BROKEN_PIPE and any(each.before == "|" for each in run.commands):
         return Finding("ok")
-    return _classify_answer(run, code) or Finding("error", _name_of_exit(run, code) or evidence.message)
-
-
-def _name_of_exit(run: ProgramRun, code: int) -> str:
+    name = _named_failure(run.output)
     if code == _TIMED_OUT:
-        return f"The command timed out (exit code {code}). {_OUTPUT_MARKS.sub('', run.output)}".strip()
-    return _named_failure(run.output)
+        name = f"The command timed out (exit code {code}). {_OUTPUT_MARKS.sub('', run.output)}".strip()
+    return _classify_answer(run, code) or Finding("error", name or evidence.message)
 
 
 def program_run(evidence: Evidence) -> ProgramRun | None:

@@ -45,11 +45,7 @@ _MARKED: Final = re.compile(
 _CLASSES: Final = ("Error", "Exception", "Failure")
 _MARKS: Final = (
     *"\u2716\u2717\u2718\u274c\u2a2f\u00d7\U0001f4a3\U0001f4a5\u26d4",
-    "[!] ",
-    "E: ",
-    "(error) ",
-    "!! ",
-    "treated as",
+    *("[!] ", "E: ", "(error) ", "!! ", "treated as"),
 )
 # The code of a database ("ORA-00942: ..."), which its client prints in place of rows.
 _CODED: Final = re.compile(

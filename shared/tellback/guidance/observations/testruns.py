@@ -126,15 +126,9 @@ _of_short: Final = lru_cache(maxsize=1024)(_last_summary)
 # Counts have at most nine digits here and below: `int` raises on more than 4,300, which a hostile text may hold.
 _NUMBERED: Final = re.compile(r"(\d{1,9}) ([a-z]{2,20})")
 _KINDS: Final = {
-    "passed": "passed",
-    "passing": "passed",
-    "failed": "failed",
-    "failing": "failed",
-    "failure": "failed",
-    "failures": "failed",
-    "exceptions": "errors",
-    "error": "errors",
-    "errors": "errors",
+    **dict.fromkeys(("passed", "passing"), "passed"),
+    **dict.fromkeys(("failed", "failing", "failure", "failures"), "failed"),
+    **dict.fromkeys(("exceptions", "error", "errors"), "errors"),
 }
 
 
@@ -306,13 +300,8 @@ _SENTENCE: Final = re.compile(
 
 
 def _sentences(text: str) -> TestCounts | None:
-    found = _last(_SENTENCE, text)
-    return None if found is None else _sum_of_words(found[0] or found[1])
-
-
-def _last(pattern: re.Pattern[str], text: str) -> tuple[str, ...] | None:
-    found = pattern.findall(text)
-    return found[-1] if found else None
+    found = _SENTENCE.findall(text)
+    return _sum_of_words(found[-1][0] or found[-1][1]) if found else None
 
 
 def _summed(counts: Iterator[TestCounts]) -> TestCounts | None:
