@@ -150,10 +150,7 @@ _FITTING: Final = (
     (_UNREADABLE, UNREADABLE_STEP),
     (_NAMELESS, GUESSED_STEP),
 )
-_FITTING_KIND: Final = {
-    "failing_tool": ((_GUESSED, GUESSED_STEP),),
-    "same_failure": ((_CHECKED, CHECKED_STEP),),
-}
+_FITTING_KIND: Final = {"failing_tool": ((_GUESSED, GUESSED_STEP),), "same_failure": ((_CHECKED, CHECKED_STEP),)}
 
 
 def next_step(found: StuckFinding, call: ToolCall | None, general: str) -> str:

@@ -81,8 +81,7 @@ _LABELLED: Final = re.compile(
 _RESOLVED: Final = "pip's dependency resolver does not"  # of a conflict beside what it installed
 # Counts and settings are labelled alike ("Failed: 0", "error: null").
 _NO_FAILURE: Final = re.compile(
-    rf"^[^:\uff1a]*[:\uff1a]\W*(?:0|none|null|false|no|off)?\W*$|\bwarn|{_RESOLVED}",
-    re.IGNORECASE,
+    rf"^[^:\uff1a]*[:\uff1a]\W*(?:0|none|null|false|no|off)?\W*$|\bwarn|{_RESOLVED}", re.IGNORECASE
 )
 
 # Sentences of tools that have no label.

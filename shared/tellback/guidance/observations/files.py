@@ -40,12 +40,11 @@ _MARKED: Final = re.compile(
 # A short text about a path, in place of what stands there.
 _ABOUT_A_FILE: Final = re.compile(
     r"(?:file|path|director(?:y|ies)|folder)\b.{0,300}?\b(?:does not exist|doesn't exist|not found"
-    r"|not exist|is not a|is a directory"
-    r"|is too large|too large|could not be|cannot be|is binary|not allowed|outside|already exists|permission denied"
+    r"|not exist|is not a|too large|could not be|cannot be|is binary|not allowed|outside|already exists"
     r"|beyond the end|out of range)\b"
     r"|no such file or directory|\b(?:could not|cannot|can't|failed to|unable to) (?:read|open|find"
     r"|access|stat|load)\b"
-    r"|permission denied|is a directory\b|\bENOENT\b|\bEISDIR\b|\bEACCES\b|spawn .{1,300} ENOENT",
+    r"|permission denied|is a directory\b|\bE(?:NOENT|ISDIR|ACCES)\b",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -60,7 +59,7 @@ _NO_FILE: Final = re.compile(
 _NOT_CHANGED: Final = re.compile(
     r"\s{0,40}(?:<tool_use_error>|ERROR:\s{0,9}|Error: )?(?:"
     r"# \d+ SEARCH/REPLACE blocks? failed|this is likely because the search block\b"
-    r"|the tool execution failed with\b|the string to replace was not found"
+    r"|the string to replace was not found"
     r"|no (?:replacement|changes?|edits?|match\w*)(?: text)? (?:was|were|to|made|found)\b"
     r"|[^\n]{0,120} (?:is|are) not (?:permitted|allowed)\b"
     r"|invalid `?\w+`? parameter\b|parameter `\w+` is required"

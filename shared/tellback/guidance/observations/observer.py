@@ -158,12 +158,7 @@ class ToolObserver:
             return []
         asked = query[1] if query else " ".join(str(value) for value in evidence.params.values())[:2_000]
         return missing_words(
-            self.question,
-            prose,
-            asked=asked,
-            known=self.memory.carried,
-            tool=evidence.tool,
-            params=evidence.params,
+            self.question, prose, asked=asked, known=self.memory.carried, tool=evidence.tool, params=evidence.params
         )
 
     def _build_situation(

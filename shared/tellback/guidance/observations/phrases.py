@@ -39,8 +39,7 @@ RATE_LIMITED: Final = any_pattern(
     r"\bthrottl(?:ed|ing)",
     r"quota (?:has been |is |was )?(?:exceeded|exhausted|reached)",
     r"(?:exceed(?:ed|s)?|reached|hit) (?:your|the|our) .{0,40}(?:quota|request limit|usage limit|rate)",
-    r"insufficient_quota|resource[ _]?(?:has been )?exhausted|request limit (?:exceeded|reached)",
-    r"(?:detected )?unusual traffic|captcha|automated (?:queries|requests)|\bratelimit",
+    r"insufficient_quota|resource[ _]?(?:has been )?exhausted|unusual traffic|captcha|automated (?:queries|requests)",
 )
 
 UNKNOWN_TOOL: Final = any_pattern(
@@ -66,7 +65,7 @@ NOT_FOUND: Final = any_pattern(
 DENIED: Final = any_pattern(
     r"permission (?:was |is )?denied|access (?:is |was |has been )?(?:denied|forbidden)|\bforbidden\b"
     r"|\bunauthori[sz]ed\b",
-    r"not (?:authori[sz]ed|permitted)\b|(?:is|are|was) not allowed (?:to|by|in)\b|operation not permitted",
+    r"not (?:authori[sz]ed|permitted)\b|(?:is|are|was) not allowed (?:to|by|in)\b",
     r"authentication (?:is |has )?(?:failed|required|error)|\bnot authenticated\b|login required",
     r"(?:invalid|incorrect|expired|missing) (?:api[ _-]?key|access token|token|credentials?|password|signature)",
     r"(?:token|api[ _-]?key|credentials|session) (?:is |are |has |have |was )?(?:expired|revoked|invalid|not valid)\b",
@@ -93,7 +92,7 @@ DENIED: Final = any_pattern(
 INVALID_ARGUMENTS: Final = any_pattern(
     r"missing \d+ required|missing (?:a |the )?(?:required|mandatory)\b|required (?:argument|parameter|field"
     r"|property|key)",
-    r"is a required property|field required|unexpected keyword|got an unexpected|takes \d+ positional"
+    r"field required|unexpected keyword|got an unexpected|takes \d+ positional"
     r"|takes no arguments",
     r"(?:unexpected|unknown|unrecogni[sz]ed|extra|additional) (?:argument|parameter|field|property|properties|input)",
     r"invalid (?:arguments?|param(?:eter)?s?|input|value|type|format|json|date|characters?|url|query"
@@ -121,7 +120,7 @@ INVALID_ARGUMENTS: Final = any_pattern(
     r"|\binvalid (?:query |search )?syntax (?:in|near|for)\b",
     # Python's TypeError, and validators that name only the argument: "query is required".
     r"multiple values for argument|^\W*\w+:? (?:is )?required\W*$|should be (?:less|greater) than|\bmust match\b"
-    r"|pars(?:e|ing) (?:the )?(?:tool )?arguments|arguments are not valid",
+    r"|pars(?:e|ing) (?:the )?(?:tool )?arguments",
 )
 
 UNAVAILABLE: Final = any_pattern(
@@ -135,7 +134,7 @@ UNAVAILABLE: Final = any_pattern(
     r"connection (?:was |has been |is )?(?:refused|reset|aborted|closed|error|failed|lost|terminated|broken|dropped)",
     r"(?:could not|couldn't|cannot|can't|failed to|unable to) (?:connect|reach|resolve|establish)",
     r"unreachable|name or service not known|name resolution|no route to host|nodename nor servname",
-    r"bad gateway|service unavailable|internal server error|\boverloaded(?:_error)?\b|under maintenance|server error",
+    r"bad gateway|\boverloaded(?:_error)?\b|under maintenance|server error",
     r"\b(?:econnre(?:fused|set)|enotfound|eai_again|ehostunreach)\b|getaddrinfo|broken pipe|socket hang up"
     r"|network (?:error|is down)",
     r"fetch failed|remote end closed|(?:server|stream|client) disconnected|econnaborted|ssl(?:error|: )",
@@ -179,8 +178,7 @@ NO_RESULTS: Final = any_pattern(
     r"no good \w* ?\w* ?results? (?:was |were )?found|your search .{0,120}did not match"
     r"|page id .{1,120} does not match"
     r"|^\W*(?:(?:requested |the )?(?:entity|resource|page|route) (?:was )?)?not found\W*$",
-    r"\bempty (?:result|response)(?:s| set)?\W*$|\b(?:0|no) rows\b"
-    r"|(?:returned|yielded) (?:no|0|zero) (?:results?|rows)",
+    r"\bempty (?:result|response)(?:s| set)?\W*$|\b(?:0|no) rows\b",
 )
 
 
