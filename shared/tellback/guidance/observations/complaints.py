@@ -90,27 +90,22 @@ _SAID: Final = re.compile(
     r"|(?:[\w.-]{1,40}: )?(?:unknown|invalid|unrecognized|missing) [^\n]{1,200}(?=\n{1,2}[Uu]sage: )"
     r"|The connection to the server [^\n]{1,200} was refused"
     r"|Could not find (?:gem|a matching version|a version|command|proper version)[^\n]{0,200}"
-    r"|[ \u00d7x]{1,4}No solution found[^\n]{0,200}"
-    r"|go: (?!downloading|finding|extracting|added|upgraded|downgraded|removed|creating|to add|found|warning)"
-    r"[^\n]{1,300}"
+    r"|[ \u00d7x]{1,4}No solution found[^\n]{0,200}|go: (?!downloading|finding|extracting|added|upgraded|downgraded"
+    r"|removed|creating|to add|found|warning)[^\n]{1,300}"
     r"|[^\n]{1,80} : (?:The term|Le terme|Die Benennung|El t\u00e9rmino|O termo|Il termine)\b[^\n]{1,300}"
     r"|\s{0,8}\+ CategoryInfo {1,20}: [^\n]{1,200}"
     r"|Der Befehl \"[^\"\n]{1,100}\" ist entweder falsch geschrieben[^\n]{0,80}"
-    r"|(?:\[?sudo\]?:? )?[^\n]{0,40}a password is required$"
-    r"|psql:[^\s:]{1,300}:\d+: (?:ERROR|FATAL): [^\n]{1,300}"
-    r"|nginx: \[(?:emerg|alert)\] [^\n]{1,300}"
-    r"|Could not connect to Redis at [^\n]{1,200}|Host key verification failed\.?"
-    r"|Waiter \w{1,60} failed: [^\n]{1,200})",
+    r"|(?:\[?sudo\]?:? )?[^\n]{0,40}a password is required$|psql:[^\s:]{1,300}:\d+: (?:ERROR|FATAL): [^\n]{1,300}"
+    r"|nginx: \[(?:emerg|alert)\] [^\n]{1,300}|Could not connect to Redis at [^\n]{1,200}"
+    r"|Host key verification failed\.?|Waiter \w{1,60} failed: [^\n]{1,200})",
     re.MULTILINE,
 )
 
 # A sentence without a label, such as "Could not locate Gemfile".
 _UNABLE: Final = re.compile(
-    r"(?:[^\s,]{1,80}[ ,]{1,2}){0,10}?(?:"
-    r"(?:could not|couldn't|cannot|can't|unable to|there is no|is (?:invalid|not (?:an?|installed|recogni[sz]ed"
-    r"|supported|valid))"
-    r"|do(?:es)? not (?:exist|contain)|no such|must be installed|has not been"
-    r"|not found)\b|abort(?:ed|ing)?(?:[:!]| with\b| due\b)|failed(?:[.!]?$|:| to\b)"
+    r"(?:[^\s,]{1,80}[ ,]{1,2}){0,10}?(?:(?:could not|couldn't|cannot|can't|unable to|there is no"
+    r"|is (?:invalid|not (?:an?|installed|recogni[sz]ed|supported|valid))|do(?:es)? not (?:exist|contain)|no such"
+    r"|must be installed|has not been|not found)\b|abort(?:ed|ing)?(?:[:!]| with\b| due\b)|failed(?:[.!]?$|:| to\b)"
     r"|unknown (?:command|option|flag|argument)\b|unrecogni[sz]ed\b)",
     re.IGNORECASE,
 )

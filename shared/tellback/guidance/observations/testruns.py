@@ -149,8 +149,7 @@ _PYTEST: Final = re.compile(
 # What is left of a run whose end was cut: lines of the short summary, of `-v`, and of an interrupted collection.
 _PYTEST_LINES: Final = re.compile(
     r"^(?:(FAILED|ERROR) \S{1,200}\.py(?:::\S{1,300})?(?: - |$)"
-    r"|\S{1,200}\.py::\S{1,300} (PASSED|FAILED|ERROR)(?: {1,80}\[ *\d+%\])?$"
-    r"|!+ (Interrupted): )",
+    r"|\S{1,200}\.py::\S{1,300} (PASSED|FAILED|ERROR)(?: {1,80}\[ *\d+%\])?$|!+ (Interrupted): )",
     re.MULTILINE,
 )
 
@@ -195,8 +194,7 @@ def _unittest_failures(said: str, ran: int) -> TestCounts:
 
 _GO: Final = re.compile(
     r"^(?:\[[\w:-]{1,40}\] )?[ \t]*(?:--- (PASS|FAIL): \S{1,300} \([\d.]{1,20}s\)$"
-    r"|(ok|FAIL)[ \t]{1,40}\S{1,300}[ \t]{1,40}(\([^)\n]{0,80}\)|[\d.]{1,20}s|\[[^\]\n]{0,80}\])"
-    r"|(FAIL|PASS)$)",
+    r"|(ok|FAIL)[ \t]{1,40}\S{1,300}[ \t]{1,40}(\([^)\n]{0,80}\)|[\d.]{1,20}s|\[[^\]\n]{0,80}\])|(FAIL|PASS)$)",
     re.MULTILINE,
 )
 

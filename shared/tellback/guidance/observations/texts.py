@@ -41,19 +41,17 @@ _MISSING: Final = r"(?:was |is )?(?:not (?:found|available|registered|known)|doe
 # sought. "No Results is an album by ..." and "The lost city was not found until 1911" continue differently.
 _IS_NOTHING: Final = re.compile(
     rf"^\W*(?:(?:(?:i'?m |we'?re |i am |we are )?sorry|oops|unfortunately|result|results|exception|error|note"
-    rf"|info)\W+)*"
-    rf"(?:(?:i|we|there|it|the (?:search|query|tool)|your (?:search|query))\s.{{0,80}}?)?"
-    rf"(?:no (?:\w+ ){{0,4}}?{ANY_FAILURE}\b(?:\W*$| found| were| was| available| match| returned| for\b| in\b)"
-    rf"|none found|"
-    rf"nothing (?:was |has )?(?:found|matche[ds])|"
-    rf"(?:the )?(?:page|article|entry|topic|document) .{{1,100}}(?:does not exist|doesn't exist|not (?:be )?found)\W*$|"
-    rf"(?:found|returned) (?:no|0|zero) {ANY_FAILURE}|0 (?:results|matches|hits)|not? found\W*$|"
-    rf"(?:\w+ ){{1,5}}(?:was |were |is |could )?not (?:be )?found\W*$|page id .{{1,120}} does not match|"
-    rf"empty (?:result|response)(?:s| set)?\W*$|(?:0|no|zero) rows\b|"
-    rf"(?:the )?(?:search|query|lookup|it) (?:has )?(?:returned|yielded|found|gave) (?:no|0|zero) |"
-    rf"no (?:such )?(?:\w+ ){{1,3}}?(?:were |was |could be )?(?:found|exists?)"
-    rf"(?:\W*$| (?:with|for|matching|that match|named|containing|under|on|in)\b)|"
-    rf"(?:could|can|did)(?: ?not|n't) find any|(?:did|does) not match any|no good \w* ?\w* ?results?)",
+    rf"|info)\W+)*(?:(?:i|we|there|it|the (?:search|query|tool)"
+    rf"|your (?:search|query))\s.{{0,80}}?)?(?:no (?:\w+ ){{0,4}}?{ANY_FAILURE}\b(?:\W*$| found| were| was| available"
+    rf"| match| returned| for\b| in\b)|none found|nothing (?:was |has )?(?:found|matche[ds])|(?:the )?(?:page|article"
+    rf"|entry|topic|document) .{{1,100}}(?:does not exist|doesn't exist|not (?:be )?found)\W*$"
+    rf"|(?:found|returned) (?:no|0|zero) {ANY_FAILURE}|0 (?:results|matches|hits)|not? found\W*$"
+    rf"|(?:\w+ ){{1,5}}(?:was |were |is |could )?not (?:be )?found\W*$|page id .{{1,120}} does not match"
+    rf"|empty (?:result|response)(?:s| set)?\W*$|(?:0|no|zero) rows\b"
+    rf"|(?:the )?(?:search|query|lookup|it) (?:has )?(?:returned|yielded|found|gave) (?:no|0|zero) "
+    rf"|no (?:such )?(?:\w+ ){{1,3}}?(?:were |was |could be )?(?:found|exists?)(?:\W*$"
+    rf"| (?:with|for|matching|that match|named|containing|under|on|in)\b)|(?:could|can|did)(?: ?not|n't) find any"
+    rf"|(?:did|does) not match any|no good \w* ?\w* ?results?)",
     re.IGNORECASE,
 )
 # "Error:", "ValueError:", "[ERROR]:", "Error executing tool x:", with a cross or a warning sign before it. The colon is
@@ -61,14 +59,13 @@ _IS_NOTHING: Final = re.compile(
 _SAYS_ERROR: Final = re.compile(
     # "error: none" reports that there is none; "KeyError: 0" is one.
     r"(?!an error occurred \(DryRun)"  # AWS, of a call that would have succeeded
-    r"(?!\s*(?:error|exception|failure)\s*:\s*(?:none|null|nil|false|0|n/a)(?:,|[^\w\n]*(?:\n|\Z)))"
-    r"\s*(?:<\w+>\s*|#{1,3} (?:Result|\w{1,40} response)\s+)?(?:[\[(*`\u274c\u2716\u2717\u26a0\ufe0f\U0001f6ab]*\s?)"
-    r"(?:(?:tool|execution|internal|fatal|api|runtime|http|command|system|unexpected"
-    r"|database|sql|query|parse|server|validation|an?|the|mcp)\s+)*"
-    r"(?:[A-Za-z_][\w.]{0,100})?(?:error|exception|failure|timeout|warning|exit|iterat\w+|interrupt|failed)\b"
-    r"(?:\s+(?:code|message|occurred|executing|calling|running|fetching|invoking|clicking|typing|navigating|capturing"
-    r"|selecting|filling|creating|updating|deleting|sending|from|in|while|during|when|with|at)\b[^:\n]{0,120})?"
-    r"(?:\s-\d{5})?[\])*`]*\s*(?:\([^)\n]{0,60}\))?\s*:(?!//)\s*\S",
+    r"(?!\s*(?:error|exception|failure)\s*:\s*(?:none|null|nil|false|0|n/a)(?:,|[^\w\n]*(?:\n|\Z)))\s*(?:<\w+>\s*"
+    r"|#{1,3} (?:Result|\w{1,40} response)\s+)?(?:[\[(*`\u274c\u2716\u2717\u26a0\ufe0f\U0001f6ab]*\s?)(?:(?:tool"
+    r"|execution|internal|fatal|api|runtime|http|command|system|unexpected|database|sql|query|parse|server|validation"
+    r"|an?|the|mcp)\s+)*(?:[A-Za-z_][\w.]{0,100})?(?:error|exception|failure|timeout|warning|exit|iterat\w+|interrupt"
+    r"|failed)\b(?:\s+(?:code|message|occurred|executing|calling|running|fetching|invoking|clicking|typing|navigating"
+    r"|capturing|selecting|filling|creating|updating|deleting|sending|from|in|while|during|when|with"
+    r"|at)\b[^:\n]{0,120})?(?:\s-\d{5})?[\])*`]*\s*(?:\([^)\n]{0,60}\))?\s*:(?!//)\s*\S",
     re.IGNORECASE,
 )
 # A warning comes beside a good result ("Warning: 3 tests were skipped"), and `_EXITED` judges exit codes.
@@ -89,11 +86,10 @@ _ENDS: Final = (
     r"(?:\W*$|[.:;,!]|\s[-\u2013\u2014]|\s(?:to|for|by|on|from|at|when|while|because|due|please|you|your|error)\b)"
 )
 _SAYS_FAILED: Final = re.compile(
-    r"\s*(?:"
-    r"[45]\d\d \S[^\n]{1,300}; reason: \w|"  # Google's clients
+    r"\s*(?:[45]\d\d \S[^\n]{1,300}; reason: \w|"  # Google's clients
     # Node's error codes, unless a page explains them: "ECONNRESET is an error code of Node".
-    r"(?:connect )?e(?:connrefused|connreset|connaborted|timedout|notfound|ai_again|hostunreach|pipe)\b"
-    r"(?! (?:is|are|was|means?|errors?|codes?)\b)"
+    r"(?:connect )?e(?:connrefused|connreset|connaborted|timedout|notfound|ai_again|hostunreach"
+    r"|pipe)\b(?! (?:is|are|was|means?|errors?|codes?)\b)"
     r"|(?-i:E(?:NOENT|ACCES|PERM|EXIST|ISDIR|NOTDIR|NOTEMPTY|NOSPC|MFILE): )|"
     # One line only: several are a log.
     r"[\[(](?:error|fatal|exception)[\])] [^\n]+\s*$|"
@@ -101,69 +97,59 @@ _SAYS_FAILED: Final = re.compile(
     r"getaddrinfo e\w{4,12}\b|(?:[\w.]{1,40}: )?net::err_\w|mcp error -?\d{3,6}:"
     r"|\([\w.]{2,80}(?:error|exception|errors\.\w{2,60})\) \S|\d{4} \(\w{5}\): \S"
     r"|message: (?:no such|stale element|element (?:not|click)|invalid|timeout|unknown error)\b"
-    r"|[a-z_][\w.]{0,80}(?:error|exception)\([^\n]{0,300}\)\W*$|"
-    r"permission to use .{1,80} (?:has been |was )?denied|your request (?:was|has been) (?:blocked|denied"
-    r"|rejected)|fatal: |"
+    r"|[a-z_][\w.]{0,80}(?:error|exception)\([^\n]{0,300}\)\W*$|permission to use .{1,80} (?:has been |was )?denied"
+    r"|your request (?:was|has been) (?:blocked|denied|rejected)|fatal: |"
     # What shells say, and an exception's bare class name.
-    r"[\w./-]{1,80}: .{1,200}\b(?:no such file or directory|permission denied|command not found)\s*$|"
-    r"(?:[a-z_][\w.]{0,80})?(?:error|exception)\W*$|"
-    r"an? (?:\w+ )?error (?:has )?occurred(?! \(DryRun)|there(?:'s| is| was) an? (?:error|issue|problem) (?:with|while"
-    r"|when)\b|(?:[\w-]{1,40} )?(?:tool|request|call|command|operation|search|query|execution"
-    r"|fetch|navigation|action) "
-    r"(?:has )?(?:failed|errored|timed out|was (?:denied|rejected|blocked))"
+    r"[\w./-]{1,80}: .{1,200}\b(?:no such file or directory|permission denied|command not found)\s*$"
+    r"|(?:[a-z_][\w.]{0,80})?(?:error|exception)\W*$|an? (?:\w+ )?error (?:has )?occurred(?! \(DryRun)"
+    r"|there(?:'s| is| was) an? (?:error|issue|problem) (?:with|while|when)\b|(?:[\w-]{1,40} )?(?:tool|request|call"
+    r"|command|operation|search|query|execution|fetch|navigation|action) (?:has )?(?:failed|errored|timed out"
+    r"|was (?:denied|rejected|blocked))"
     # Browsers' tools, Postgres and its kin, OpenCode, JavaScript, and agents' frameworks that refuse a call.
-    r"|(?:\w+ ){1,3}error: cannot read propert|i tried reusing the same input"
-    r"|agent stopped due to|(?:tool[ -]call|iteration|step|recursion) limit (?:was |has been )?(?:reached|exceeded)\b"
+    r"|(?:\w+ ){1,3}error: cannot read propert|i tried reusing the same input|agent stopped due to"
+    r"|(?:tool[ -]call|iteration|step|recursion) limit (?:was |has been )?(?:reached|exceeded)\b"
     r"|(?:the )?element (?:\S.{0,80}? )?(?:not clickable|does(?: not|n't) exist"
-    r"|(?:is |was )?not (?:found|visible|interactable|attached|enabled))\b"
-    r"|(?:column|relation|table|function|schema|database|role) \"?[\w.]{1,80}\"?"
-    r"(?: of relation \S{1,80})? does not exist\b(?! \w)|statuscode: non 2xx"
+    r"|(?:is |was )?not (?:found|visible|interactable|attached|enabled))\b|(?:column|relation|table|function|schema"
+    r"|database|role) \"?[\w.]{1,80}\"?(?: of relation \S{1,80})? does not exist\b(?! \w)|statuscode: non 2xx"
     r"|invalid (?:or \w+ )?(?:\w+ )?(?:format|arguments?|input|parameters?|request|response|credentials|token"
     rf"|selector|url|json|action|command|email|password){_ENDS}"
     r"|(?:ref|uid|element|node|handle) \S{1,40} not found\b|no [\w ]{0,30}server is running (?:for|in)\b"
-    r"|unrecogni[sz]ed (?:\w+ ){0,2}\w+: \S"
-    r"|(?:claude code is )?(?:failed|unable) to \w+|timeout of \d{1,9} ?ms exceeded"
-    r"|the server returned http [45]\d\d\b|cannot (?!be\b)\w+"
-    r"|(?:could not|couldn't) "
-    r"(?:connect|fetch|reach|load|open|execute|complete|process|resolve)"
-    r"|connection (?:refused|reset|"
-    r"timed out|error)|(?:the )?(?:service|server|site|system) (?:is )?(?:temporarily "
-    r"|currently )*(?:overloaded|down|unavailable\W*$)|upstream connect error|no healthy upstream"
-    r"|bad gateway|gateway time-?out|internal server error|(?:request )?timed out"
-    r"|unknown (?:tool|action|function)|no such tool|(?:tool|function) \S{1,100} (?:not found|does not exist"
-    r"|is not)|bad credentials|"
+    r"|unrecogni[sz]ed (?:\w+ ){0,2}\w+: \S|(?:claude code is )?(?:failed|unable) to \w+"
+    r"|timeout of \d{1,9} ?ms exceeded|the server returned http [45]\d\d\b|cannot (?!be\b)\w+"
+    r"|(?:could not|couldn't) (?:connect|fetch|reach|load|open|execute|complete|process|resolve)"
+    r"|connection (?:refused|reset|timed out|error)"
+    r"|(?:the )?(?:service|server|site|system) (?:is )?(?:temporarily |currently )*(?:overloaded|down|unavailable\W*$)"
+    r"|upstream connect error|no healthy upstream|bad gateway|gateway time-?out|internal server error"
+    r"|(?:request )?timed out|unknown (?:tool|action|function)|no such tool"
+    r"|(?:tool|function) \S{1,100} (?:not found|does not exist|is not)|bad credentials|"
     rf"(?:permission denied|access denied|(?:service )?(?:temporarily )?unavailable|unauthori[sz]ed|forbidden){_ENDS})",
     re.IGNORECASE,
 )
 # What must follow "rate limit" is listed, because "Rate limiting is a technique ..." begins an article.
 _SAYS_RATE: Final = re.compile(
     r"\W*(?:(?:error|warning|sorry|oops|request (?:failed|denied|blocked))\W+)*(?:(?:api|request|search|http|the"
-    r"|github|your)\s+)*"
-    r"(?:rate[ -]?limit(?:ed)?\b(?:\s+(?:was |is |has been )?(?:exceeded|reached|hit|error)|\W*$|[.:,;!]| (?:for"
-    r"|please|try|retry|on) )"
-    r"|too many (?:requests|calls|queries)\b|you(?:'re| are| have been) (?:being |temporarily "
-    r"|currently )*(?:rate[ -]?limited|throttled)"
-    r"|(?:you(?:'ve| have)? )?(?:exceeded|reached|hit) (?:your|the|our) .{0,40}(?:limit|quota)|(?:quota"
-    r"|request limit) "
-    r"(?:has been )?(?:exceeded|reached)|throttled\b|throttling\w*exception|slow down[.!]?\s*$|please slow down)",
+    r"|github|your)\s+)*(?:rate[ -]?limit(?:ed)?\b(?:\s+(?:was |is |has been )?(?:exceeded|reached|hit|error)|\W*$"
+    r"|[.:,;!]| (?:for|please|try|retry|on) )|too many (?:requests|calls|queries)\b"
+    r"|you(?:'re| are| have been) (?:being |temporarily |currently )*(?:rate[ -]?limited|throttled)"
+    r"|(?:you(?:'ve| have)? )?(?:exceeded|reached|hit) (?:your|the|our) .{0,40}(?:limit|quota)"
+    r"|(?:quota|request limit) (?:has been )?(?:exceeded|reached)|throttled\b|throttling\w*exception"
+    r"|slow down[.!]?\s*$|please slow down)",
     re.IGNORECASE,
 )
 # A number from 400 to 599 is a status only beside one of these, or after a word such as "HTTP" or "status code": prices
 # and numbers of rows look the same ("total price is 429, but paid 503", "returned 503 rows").
 _PHRASES: Final = (
     r"too many requests|service (?:temporarily )?unavailable|bad gateway|gateway time-?out|not found|forbidden"
-    r"|unauthori[sz]ed|"
-    r"bad request|internal server error|unprocessable|request time-?out|payment required|method not allowed"
-    r"|conflict|gone|"
-    r"client error|server error|backend fetch failed|origin|(?:temporarily )?unavailable|overloaded|time-?out"
+    r"|unauthori[sz]ed|bad request|internal server error|unprocessable|request time-?out|payment required"
+    r"|method not allowed|conflict|gone|client error|server error|backend fetch failed|origin"
+    r"|(?:temporarily )?unavailable|overloaded|time-?out"
 )
 # `(?![.,]?\d)` keeps out longer numbers, such as 429.50. A bare number counts only as the whole text, and "got 429"
 # only at its end or before a word such as "from".
 _STATUS: Final = re.compile(
     rf"(?:\bhttp(?:/[\d.]+)?(?:[ _-]?(?:error|status))?(?:[ _-]?code)?|\bstatus(?:[ _-]?code)?|\berror[ _-]?code"
-    rf"|\bresponse code|\bresponded with)"
-    rf"\s*(?:is|of|was)?\s*[:=]?\s*[\[(]?([1-5]\d\d)\b(?![.,]?\d)|\b([45]\d\d)[:,]?\s+(?:{_PHRASES})\b"
-    rf"|[\[(]([45]\d\d)(?:[\])]| (?:GET|HEAD|POST|PUT|PATCH|DELETE) )"
+    rf"|\bresponse code|\bresponded with)\s*(?:is|of|was)?\s*[:=]?\s*[\[(]?([1-5]\d\d)\b(?![.,]?\d)"
+    rf"|\b([45]\d\d)[:,]?\s+(?:{_PHRASES})\b|[\[(]([45]\d\d)(?:[\])]| (?:GET|HEAD|POST|PUT|PATCH|DELETE) )"
     rf"|\b(?:got|received|returned) (?:an? )?([45]\d\d)(?=\W*$|\W+(?:from|for|response|status|errors?|on|when|by)\b)"
     rf"|^\W*(?:\w*error\W+)?([45]\d\d)\W*$|^\W*\w*error\W+([45]\d\d)\s*[-:(]",
     re.IGNORECASE,
@@ -181,8 +167,7 @@ _UNITS: Final = {"ms": 0.001, "milli": 0.001, "m": 60.0, "h": 3600.0}
 # A command that ran too long: its own fault, and no sign that the tool that ran it is unavailable.
 _STOPPED: Final = re.compile(
     r"\W*(?:(?:subprocess\.)?TimeoutExpired\b"
-    r"|(?:\w*error\W+)?(?:the )?(?:shell |last )?(?:command|process|program|script)\b"
-    r".{0,300}? timed[ -]?out\b)",
+    r"|(?:\w*error\W+)?(?:the )?(?:shell |last )?(?:command|process|program|script)\b.{0,300}? timed[ -]?out\b)",
     re.IGNORECASE | re.DOTALL,
 )
 # Exit codes other than 0. The exclusions keep out "Return code 20417 was made for your parcel" and "Exit code 137 means
