@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from tellback.guidance.builtin_providers import BudgetFeedback as BudgetFeedback
     from tellback.guidance.builtin_providers import ContextChangeFeedback as ContextChangeFeedback
     from tellback.guidance.builtin_providers import DeadlineFeedback as DeadlineFeedback
+    from tellback.guidance.builtin_providers import FailureStreakFeedback as FailureStreakFeedback
+    from tellback.guidance.builtin_providers import RepeatedCallFeedback as RepeatedCallFeedback
     from tellback.guidance.builtin_providers import StaticFeedback as StaticFeedback
     from tellback.guidance.builtin_providers import ToolUsageMonitor as ToolUsageMonitor
     from tellback.guidance.observations.completion import AnswerCheck as AnswerCheck
@@ -69,8 +71,6 @@ if TYPE_CHECKING:
     from tellback.guidance.provider import FeedbackProvider as FeedbackProvider
     from tellback.guidance.provider import FeedbackProviderConfig as FeedbackProviderConfig
     from tellback.guidance.registry import recommended_providers as recommended_providers
-    from tellback.guidance.streak_providers import FailureStreakFeedback as FailureStreakFeedback
-    from tellback.guidance.streak_providers import RepeatedCallFeedback as RepeatedCallFeedback
     from tellback.guidance.stuck_feedback import StuckFeedback as StuckFeedback
     from tellback.settings import Settings as Settings
     from tellback.signals.detection import FactEvidence as FactEvidence
@@ -108,7 +108,7 @@ _EXPORTS: Final = {
     "FactEvidence": "tellback.signals.detection",
     "FactScore": "tellback.contracts.signals",
     "FactStats": "tellback.contracts.signals",
-    "FailureStreakFeedback": "tellback.guidance.streak_providers",
+    "FailureStreakFeedback": "tellback.guidance.builtin_providers",
     "Feedback": "tellback.contracts.guidance",
     "FeedbackContext": "tellback.guidance.provider",
     "FeedbackGuaranteeSystem": "tellback.turns.pipeline.systems",
@@ -134,7 +134,7 @@ _EXPORTS: Final = {
     "Prompt": "tellback.client.guidance",
     "ProviderSpec": "tellback.contracts.guidance",
     "RecallHit": "tellback.contracts.signals",
-    "RepeatedCallFeedback": "tellback.guidance.streak_providers",
+    "RepeatedCallFeedback": "tellback.guidance.builtin_providers",
     "ResponseRoutingSystem": "tellback.turns.pipeline.systems",
     "RoutingOutcome": "tellback.contracts.turns",
     "Settings": "tellback.settings",

@@ -28,11 +28,10 @@ from tellback.cli.history import _entry_line, history_row
 from tellback.cli.listing import fit_table
 from tellback.cli.records import _record_row, print_line
 from tellback.cli.signals import _display_hit
-from tellback.guidance.builtin_providers import StaticFeedback
+from tellback.guidance.builtin_providers import FailureStreakFeedback, RepeatedCallFeedback, StaticFeedback
 from tellback.guidance.observations.completion import AnswerCheck, MissingItem
 from tellback.guidance.observations.memory import ObservationMemory
 from tellback.guidance.observations.observer import ToolObserver
-from tellback.guidance.streak_providers import FailureStreakFeedback, RepeatedCallFeedback
 from tellback.guidance.stuck_feedback import StuckFeedback
 from tellback.hook.denial import DenialPolicy, denial
 from tellback.hook.event import HookEvent

@@ -20,11 +20,12 @@ from tellback.guidance.builtin_providers import (
     BudgetFeedback,
     ContextChangeFeedback,
     DeadlineFeedback,
+    FailureStreakFeedback,
+    RepeatedCallFeedback,
     StaticFeedback,
     ToolUsageMonitor,
 )
 from tellback.guidance.provider import FeedbackProvider, FeedbackProviderConfig, ProviderFailure
-from tellback.guidance.streak_providers import FailureStreakFeedback, RepeatedCallFeedback
 from tellback.guidance.stuck_feedback import StuckFeedback
 from tellback.log import get_logger
 
