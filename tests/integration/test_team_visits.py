@@ -307,3 +307,11 @@ def test_a_worker_that_serves_some_teams_visits_only_these(
         stand_in(restricted)
         restricted.database.close()
         assert (state(ours), state(theirs)) == ("fallback", "open")
+
+
+def test_a_worker_that_serves_thousands_of_teams_visits_the_longest_due_first(fleet: TeamVisits) -> None:
+    """Otherwise those that a run has no time for would wait for ever behind the first ones."""
+    served = [f"team-{number}" for number in range(9_000)]  # more names than Lua unpacks
+    fleet.notice(["other", *served])
+    visited = [place for _ in range(90) for place in fleet.claim_visits(0.0, 100, served).active]
+    assert sorted(visited) == sorted(served)

@@ -105,16 +105,11 @@ class TeamScheduler:
         self._checks_left = KEYS_TEAMS
         only = self._process.settings.served_teams
         self._search.step(only)
-        places = self._places_of(only)
         while clock.monotonic() < end and not stopping():
-            visits = self._fleet.claim_visits(periods * self._process.settings.beat_period, BATCH, places)
+            visits = self._fleet.claim_visits(periods * self._process.settings.beat_period, BATCH, only)
             self._visit(visits.active, visits.idle, end)
             if max(len(visits.active), len(visits.idle)) < BATCH and not visits.more:
                 return
-
-    def _places_of(self, teams: Collection[str]) -> list[str]:
-        layouts = self._process.known_layouts(teams).values()
-        return [*teams, *(place_of(shard) for layout in layouts for shard in layout.all)]
 
     def _visit(self, active: Collection[str], idle: Collection[str], end: float) -> None:
         places = [*active, *idle]

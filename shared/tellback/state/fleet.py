@@ -95,7 +95,7 @@ class TeamVisits:
     def claim_visits(self, active_seconds: float, most: int, only: Sequence[str] = ()) -> Visits:
         """Note what notifications name, then claim the visits that are due, at most `most` of each kind.
 
-        `only` are the places to consider; none: all.
+        `only` are the teams to consider; none: all.
         """
         call = scripts.claim_visits(
             shard=FLEET,

@@ -17,6 +17,7 @@
 -- returns: the active places, the names of the other teams, and 1 if more notifications wait.
 -- @include clock
 -- @include notice
+local PAGE = 1000 -- places read at once to find those of some teams among them
 local now = now_ms()
 local most = tonumber(arg_most)
 
@@ -53,25 +54,30 @@ end
 
 redis.call('ZREMRANGEBYSCORE', key_noticed, '-inf', now - arg_quiet_ms)
 
-local function due(key, period)
-  local last = now - tonumber(period)
-  local found = {}
-  if #args_only > 0 then
-    local scores = redis.call('ZMSCORE', key, unpack(args_only))
-    for i, team in ipairs(args_only) do
-      local at = tonumber(scores[i] or nil)
-      if at and (at <= last or at > now) and #found < most then
-        found[#found + 1] = team
+local wanted = {}
+for _, team in ipairs(args_only) do wanted[team] = true end
+local page = #args_only > 0 and PAGE or most
+
+-- The longest due come first, so those that a run has no time for are the first of the next one.
+local function find(found, key, low, high)
+  local from = 0
+  repeat
+    local places = redis.call('ZRANGE', key, low, high, 'BYSCORE', 'LIMIT', from, page)
+    for _, place in ipairs(places) do
+      if #found < most and (#args_only == 0 or wanted[string.match(place, '^[^.]+')]) then
+        found[#found + 1] = place
       end
     end
-  else
-    found = redis.call('ZRANGE', key, '-inf', last, 'BYSCORE', 'LIMIT', 0, most)
-    for _, team in ipairs(redis.call('ZRANGE', key, '(' .. now, '+inf', 'BYSCORE', 'LIMIT', 0, most)) do
-      found[#found + 1] = team
-    end
-  end
-  for _, team in ipairs(found) do
-    redis.call('ZADD', key, 'XX', now, team)
+    from = from + page
+  until #places < page or #found >= most
+end
+
+local function due(key, period)
+  local found = {}
+  find(found, key, '-inf', now - tonumber(period))
+  find(found, key, '(' .. now, '+inf')
+  for _, place in ipairs(found) do
+    redis.call('ZADD', key, 'XX', now, place)
   end
   return found
 end
