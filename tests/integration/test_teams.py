@@ -80,7 +80,8 @@ def test_a_team_is_created_listed_and_removed_with_all_its_keys(settings: Settin
 def test_a_team_that_has_just_come_into_being_is_listed(settings: Settings, tb: Tellback) -> None:
     """It is listed before any worker has visited it."""
     open_one(tb, 1)
-    assert [json.loads(line)["team"] for line in run(settings, "list", "--json")[1].splitlines()] == ["default"]
+    [row] = [json.loads(line) for line in run(settings, "list", "--json")[1].splitlines()]
+    assert (row["team"], row["state"]) == ("default", "active")
 
 
 def test_a_removal_asks_first_and_a_team_that_does_not_exist_is_an_error(settings: Settings, tb: Tellback) -> None:

@@ -119,15 +119,16 @@ class Teams:
         lengths = [("XLEN", stream_of(shard, family)) for shard in layout.all for family in Family]
         turns = [("ZCARD", shard.key("due")) for shard in layout.all]
         replies = self._db.run_each([], [*lengths, *turns])
-        limits = LimitStore(self._db, layout).read()
-        state = "suspended" if limits.suspended else "active" if active or noticed else "idle"
         waiting = sum(reply for reply in replies[: len(lengths)] if isinstance(reply, int))
+        open_turns = sum(reply for reply in replies[len(lengths) :] if isinstance(reply, int))
+        limits = LimitStore(self._db, layout).read()
+        is_active = active or noticed or waiting or open_turns  # the latter where no worker runs
         return TeamRow(
             team=layout.team,
             shards=layout.shards,
-            state=state,
+            state="suspended" if limits.suspended else "active" if is_active else "idle",
             waiting=waiting,
-            open_turns=sum(reply for reply in replies[len(lengths) :] if isinstance(reply, int)),
+            open_turns=open_turns,
             unknown_shards=sum(isinstance(reply, Unavailable) for reply in replies[len(lengths) :]),
             noticed=noticed,
             limits=limits,
