@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tellback.state.audit import Author
 from tellback.state.database import Database
 from tellback.state.intake import StreamRef
 from tellback.state.keys import Layout, stream_of
+from tellback.state.steady import observe
 from tellback.state.team import existing_layouts
 from tellback.state.teams import Teams
 from tellback_workers.app import app
@@ -27,6 +29,7 @@ from tellback_workers.loops import loop_of
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import TeamScheduler
 from tests.support.clocks import later
+from tests.support.lingering import LingerBench
 from tests.support.turns import deadline_passes, opened, state
 from tests.support.waiting import wait_until
 
@@ -129,6 +132,23 @@ def test_a_host_that_uses_another_number_of_shards_logs_that(
     assert existing_layouts(database, [layout.team]) == [made_again]
     assert f"team.other_shards team='default' stored={layout.shards - 1} used={layout.shards}" in caplog.text
     assert "restart this process" in caplog.text
+
+
+def test_what_workers_still_do_for_a_removed_team_leaves_no_key(database: Database) -> None:
+    """It would stay for ever: nothing lists such a team, and no command removes it."""
+    layout = Teams(database).create(TEAM, 2)
+    bench = LingerBench(database, layout)
+    bench.others = Teams(database).create("zoo", 1).all
+    with bench.lingering():
+        bench.append(0, "a")
+        bench.append(1, "b")
+        wait_until(lambda: len(bench.recorder.tools) == 2, "each is applied")
+        removal = Teams(database).remove(TEAM)
+        next(removal)
+        observe(database, layout.all)  # in a visit that began before
+        list(removal)
+        wait_until(partial(bench.has_checked, bench.checks + 1), "it has looked for streams that are free")
+    assert [keys for keys in database.scan("tb:{acme.*", 1000) if keys] == []
 
 
 def test_events_spooled_for_a_removed_team_are_named_and_go_to_the_next_of_its_name(

@@ -58,6 +58,8 @@ class LingerBench:
         self.consumer = Consumer(self.intake, DeadLetters(database, layout), self.recorder, lease_seconds=5, batch=500)
         self.other_work = False
         self.checks = 0
+        self.others: tuple[Shard, ...] = ()
+        """Shards of other teams that it lingers on too."""
         self.due: list[Shard] | None = None
 
     def linger(
@@ -72,7 +74,7 @@ class LingerBench:
             batch=batch,
             news=news,
         )
-        self.due = lingerer.linger(self.layout.all, FAMILY)
+        self.due = lingerer.linger([*self.layout.all, *self.others], FAMILY)
         return self.due
 
     @contextmanager

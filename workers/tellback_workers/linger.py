@@ -37,6 +37,8 @@ MAX_STREAMS: Final = 128
 # stays longer, is worth less than the calls of others that come now.
 IDLE_WHEN_FULL: Final = 0.5
 
+NO_ENTRY: Final = b"0-0"  # the id of the last entry read of a stream of which none was, or that is not there
+
 _logger = structlog.get_logger("tellback.linger")
 
 
@@ -164,7 +166,7 @@ class Lingerer:
         left_by_others = [one.lease for one in taken if one.pending]
         self._last_read |= self._intake.last_read(left_by_others) if left_by_others else {}
         # A stream without entries has none pending, so any entry is a new one.
-        empty = {one.lease: b"0-0" for one in taken if not one.pending}
+        empty = {one.lease: NO_ENTRY for one in taken if not one.pending}
         self._last_read |= empty
         for lease in left_by_others:
             self._recover(lease)
@@ -225,7 +227,9 @@ class Lingerer:
 
     def _renew_leases(self) -> None:
         if clock.monotonic() >= self._extend_at:
-            self._leases = self._intake.renew_lingering(self._leases, self._lease_seconds)
+            ours = self._intake.renew_lingering(self._leases, self._lease_seconds)
+            for lost in set(self._leases).difference(ours):
+                self._drop(lost)
             self._extend_at = self._quarter_lease()
 
     def _quarter_lease(self) -> float:
@@ -239,7 +243,10 @@ class Lingerer:
             self._drop(lease)
 
     def _drop(self, lease: Lease) -> None:
+        """Leave a stream until it is free again, and that of a removed team for good: its keys must stay deleted."""
         _logger.warning("linger.fenced", stream=lease.stream, fence=lease.fence)
+        if self._intake.last_read([lease])[lease] == NO_ENTRY:
+            self._wanted.pop(lease.shard, None)
         if lease in self._leases:
             self._leases.remove(lease)
 

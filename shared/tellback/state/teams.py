@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from tellback import clock
 from tellback.errors import Unavailable
 from tellback.names import Family, check_team
 from tellback.state.database import Command, Database
@@ -26,6 +27,9 @@ from tellback.state.team import existing_layouts, no_team, open_layout
 PAGE: Final = 200  # teams in one round trip
 
 SCAN_COUNT: Final = 1_000
+
+SETTLING: Final = 2.0
+"""Seconds in which a removal lets the visits and tasks end that began before it: what they write would stay."""
 
 
 class TeamRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +99,7 @@ class Teams:
     def remove(self, team: str) -> Iterator[int]:
         """Delete every key of a team; yield the number deleted so far, after each step.
 
-        The team is suspended first, so that nothing new comes in meanwhile, and forgotten last: a removal that was
+        The team is suspended first, so that nothing new comes in meanwhile, and its key goes last: a removal that was
         interrupted can be repeated. A host that connects later makes a new team of the same name.
 
         Raises:
@@ -105,12 +109,14 @@ class Teams:
         LimitStore(self._db, layout).change(suspended=True)
         kept = {layout.shard(0).key("team"), *(shard.key("limits") for shard in layout.all)}
         deleted = 0
-        for keys in self._db.scan(f"tb:{{{team}.*", SCAN_COUNT):
-            names = [key for key in keys if key.decode(errors="replace") not in kept]
-            # race: the team is to have no keys; what is written meanwhile is removed too, or by a second removal
-            deleted += sum(self._db.pipeline([("UNLINK", name) for name in names]))
-            yield deleted
-        self._fleet.forget([team, *map(place_of, layout.all)])
+        for settling in (SETTLING, 0):
+            for keys in self._db.scan(f"tb:{{{team}.*", SCAN_COUNT):
+                names = [key for key in keys if key.decode(errors="replace") not in kept]
+                # race: the team is to have no keys; what is written meanwhile is removed too, or by a second removal
+                deleted += sum(self._db.pipeline([("UNLINK", name) for name in names]))
+                yield deleted
+            self._fleet.forget([team, *map(place_of, layout.all)])
+            clock.sleep(settling)
         # race: the team is to have no keys; as above
         deleted += sum(self._db.pipeline([("UNLINK", name) for name in sorted(kept)]))
         yield deleted
