@@ -16,6 +16,7 @@ _COLOUR: Final = lazy_pattern(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|[()][0-9A-B]
 _COLOURS: Final = tuple((f"\\{escape}[", "\x1b[") for escape in ("u001b", "x1b", "033", "e"))  # of JSON and code
 # Pictures and fonts within a page: chance puts the form of some token into long base64.
 _PICTURE: Final = lazy_pattern(r"(?i:data:(?:image|font|audio|video)/[\w.+-]{1,40};base64,)[0-9A-Za-z+/=]{40,}+")
+_FRAMES: Final = lazy_pattern(r"\\u25[0-7][0-9a-fA-F]")  # of tables, which are told by them
 _OF_JSON: Final = dict.fromkeys((f"\\u00{ord(sign):02{form}}", sign) for sign in "\"&'+<=>" for form in "xX")
 # Decoded, a password's `/`, space or quote would end it before the rules see the `@`.
 _LOGIN: Final = lazy_pattern(r"(//[^\s/@\"'<>{}]{2,400}+@)")
@@ -49,6 +50,8 @@ def without_escapes(text: str) -> str:
     """
     if "\\" in text:
         text = _replace(text, _COLOURS)
+        if "\\u25" in text:
+            text = _FRAMES.sub(lambda sign: chr(int(f"0x{sign[0][2:]}", 0)), text)
     if "\x1b" in text:
         text = _COLOUR.sub("", text)
     if ";" in text and ";base64," in text:

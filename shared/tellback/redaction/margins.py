@@ -20,8 +20,12 @@ from tellback.redaction.substrings import fold_ascii, searchable
 from tellback.redaction.values import trie
 
 _DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]"
-_CLOCK: Final = r":[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?+(?:Z|[ ]?[+-][0-9]{2}:?[0-9]{2})?+\]?[ ]{1,4}+"  # after hours
 _LEVEL: Final = r"(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|TRACE)"
+# After hours. What runners and clusters put a time before keeps its indentation, which blocks of YAML need.
+_CLOCK: Final = (
+    r":[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?+(?:Z|[ ]?[+-][0-9]{2}:?[0-9]{2})?+\]?"
+    rf"(?:(?<=Z)[ ](?:[ ]{{1,3}}(?={_LEVEL}))?+|[ ]{{1,4}}+)"
+)
 _NAMES: Final = r"(?i:pass|pw|psk|secret|token|key|cred|auth|code|seed|phrase|salt|cookie|community)"
 # A level and the name of a logger, which no secret's may be taken for: to look for those took four fifths of a line's
 # time, and few words after a level end as the name of a logger does.
@@ -61,6 +65,10 @@ _AFTER_HYPHEN: Final = lazy_pattern(  # a class first fails fast
     rf"-(?:[0-9][0-9]{{0,5}}(?:-|[ ]{{0,40}}\|)|{_HASH}{_HASH}{{4}}[ ][a-z])"
 )
 _OPENINGS: Final = ('": "', '":"', "': '")
+# The last line of a text, before the next field: `…⏎abc", "is_error": false`, `…⏎abc', returncode=0`.
+_LAST_LINE: Final = lazy_pattern(
+    r"""\\n[ =>]{0,4}["']?[^"'\\]{0,400}+["']{1,2}(?=,[ ]?(?:["'][\w-]{1,40}+["'][ ]?:|[a-z_]{1,40}+=))"""
+)
 _LONGEST_NAME: Final = 300  # characters of a line up to the text in it
 
 
@@ -105,6 +113,7 @@ def _opened(line: str) -> str:
 
     The head of a table is no head otherwise.
     """
+    line = _LAST_LINE.sub(r"\g<0>\\n", line)
     end = line.find("\\n")
     first = line[:end]
     start = max(first.rfind(sign, 0, _LONGEST_NAME) + len(sign) for sign in _OPENINGS)

@@ -1,0 +1,39 @@
+"""Values in what agents see of their tools: results within JSON, stores of secrets, tests; and lookalikes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tellback.redaction import redact_text
+
+TOKEN = "Zk2mX9vB4tR8wL1nPsq7Zk2mX9vB4tR8wL1nPsq7"
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"stdout": f"$ op read op://prod/shop/credential\n{TOKEN}", "exit_code": 0},
+        {"content": f">>> secrets.token_urlsafe(30)\n'{TOKEN}'", "is_error": False},
+        {"stdout": f"$ cat /run/secrets/api_token\n{TOKEN}", "stderr": "one\ntwo", "seconds": 1.5},
+    ],
+)
+def test_the_last_line_of_a_text_is_read_alone_whatever_field_follows(result: dict[str, object]) -> None:
+    assert TOKEN not in redact_text(json.dumps(result))
+    assert TOKEN not in redact_text(repr(result))
+
+
+def test_frames_of_tables_that_json_escapes_divide_cells() -> None:
+    rows = (
+        "\u250c\u2500\u2500\u252c\u2500\u2500\u2510",
+        "\u2502 NAME \u2502 VALUE \u2502",
+        f"\u2502 TWILIO_AUTH \u2502 {'1f' * 15}7a \u2502",
+    )
+    assert "1f1f" not in redact_text(json.dumps({"content": "\n".join(rows)}))
+
+
+def test_a_time_before_a_secret_of_kubernetes_keeps_its_indentation() -> None:
+    lines = ("apiVersion: v1", "data:", "  conn: 0xq7T9OCIfmkk9nP7JVM3vQz", "kind: Secret")
+    text = "\n".join(f"2025-05-02T10:11:12.1234567Z {line}" for line in lines)
+    assert "0xq7T9" not in redact_text(text)
