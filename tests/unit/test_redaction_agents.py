@@ -33,6 +33,38 @@ def test_frames_of_tables_that_json_escapes_divide_cells() -> None:
     assert "1f1f" not in redact_text(json.dumps({"content": "\n".join(rows)}))
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        "$ aws ssm get-parameter --name /prod/shop --with-decryption --query Parameter.Value --output text\n{}",
+        "$ head -c 32 /dev/urandom | base64\n{}=",
+        "====== Data ======\nKey       Value\n---       -----\nstripe    {}\nregion    eu",
+        "RAILS_ENV=production\nSESSION_SIGNING={}\nPORT=8080",
+        "shop_key\n  Value error, must begin with sh_ [type=value_error, input_value='{}', input_type=str]",
+        "assert settings.api_key == \"\"\nE       AssertionError: assert '{}' == ''",
+        "Here is the API token for staging: {}. Do not commit it.",
+    ],
+)
+def test_a_token_is_hidden(place: str) -> None:
+    assert TOKEN not in redact_text(f"before\n{place.format(TOKEN)}\nafter")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "login with admin / Y7fZO3OjJly4",
+        "temp pw for the new box: ojZjk5FMhrfg (ssh ubuntu@10.0.0.9)",
+        "INSERT INTO users (email, password) VALUES ('ann@example.io', ':gi*aaabNn0Mxbs.');",
+        "createUser monitor SHA ojZjk5FMhrfg AES ojZjk5FMhrfg",
+        '{"action": "type", "element": "Password textbox", "text": "bf0sgextprsu"}',
+        "Or enter this code manually: O32RI3ZPYQCY3RRI7YQZB35QCXO32OJD",
+        "define( 'NONCE_SALT',       ')+3*_J=.6QAV|I&=zRDn.b5{(:dz/;b-1xgH[D4Q)+3*_J=.6QAV|I&=zRDn.b5{' );",
+    ],
+)
+def test_a_password_or_a_seed_is_hidden(text: str) -> None:
+    assert redact_text(text).startswith("[redacted: ")
+
+
 def test_a_time_before_a_secret_of_kubernetes_keeps_its_indentation() -> None:
     lines = ("apiVersion: v1", "data:", "  conn: 0xq7T9OCIfmkk9nP7JVM3vQz", "kind: Secret")
     text = "\n".join(f"2025-05-02T10:11:12.1234567Z {line}" for line in lines)

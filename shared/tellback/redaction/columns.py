@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
+from tellback.redaction.lone_tokens import names_id
 from tellback.redaction.phrases import may_be_password
 from tellback.redaction.printed_ids import prints_ids
 from tellback.redaction.substrings import Located, findable_if_rare, next_match
@@ -39,6 +40,7 @@ _FILE: Final = lazy_pattern(r"[^/ ]+/[^/ ]+/|[\w.+-]+/[^/ ]*[.+-]")
 # No name has two hyphens; a key's BEGIN line does.
 _NAME: Final = lazy_pattern(r"(?!.{0,58}--)[A-Za-z_#][\w .#%/-]{0,59}")
 _OF_PASSWORD: Final = lazy_pattern("(?i:pass|pwd|pw$)")
+_STORE: Final = lazy_pattern(r"={3,}[ ]Data[ ]={3,}[ \t\r]*")  # of Vault, before the head
 _FRAME: Final = lazy_pattern("[┌─┬┐]+")
 _WIDE: Final = lazy_pattern(r"[ ]{2,200}+")
 _ALIGNED: Final = "  "
@@ -75,6 +77,7 @@ class Table(NamedTuple):
     names: tuple[str, ...]
     named: tuple[int, ...]
     pairs: tuple[int, int] | None  # the columns of names and of values
+    stored: bool = False  # each value is a secret, whatever its name
 
 
 def head_places(folded: str, within: Located, begin: int = 0) -> list[int]:
@@ -118,6 +121,8 @@ def value_lines(
             table = _table_of(line, names_secret) if number in at else None
             if table is not None and len(table.names) == 1 and _is_in_list(lines, number):
                 table = None
+            if table is not None and number and _STORE.fullmatch(lines[number - 1]):
+                table = table._replace(stored=True)
         elif cells and _holds_secret(table, cells, names_secret):
             found.append(number)
         number += 1
@@ -140,7 +145,8 @@ def _holds_secret(table: Table, cells: Sequence[str], names_secret: Callable[[st
     if table.pairs is None:
         return False
     name, value = (cells[column].strip(_STRIPPED) for column in table.pairs)
-    return _NAME.fullmatch(name) is not None and names_secret(name) and _is_secret(name, value)
+    named = not names_id(name) if table.stored else names_secret(name)
+    return named and _NAME.fullmatch(name) is not None and _is_secret(name, value)
 
 
 def _is_secret(name: str, cell: str) -> bool:

@@ -47,7 +47,7 @@ _PAIR_VALUE: Final = (
 _PAIR_REST: Final = (
     rf"{_PAIR_VALUE}[\\\"']{{0,2}}+{_BETWEEN}"
     # `value=new_spend,` and `value: data.token}` pass a variable.
-    rf"(?:[\\\"']{{1,2}}+|(?![a-z_.]{{1,60}}+[,)]|(?:this|self|data)\.[a-z_.]{{1,60}}+\}}))"
+    rf"(?:[\\\"']{{1,2}}+|(?![\w.]{{1,60}}+\(|[a-z_.]{{1,60}}+[,)]|(?:this|self|data)\.[a-z_.]{{1,60}}+\}}))"
     rf"{NO_VALUE}{PATH}(?![0-9.]{{1,20}}+\b)[^\s\"'<>{{}}]{{4}}"
 )
 _PAIR: Final = rf"{_PAIR_NAME}(?=[\w.-]{{0,60}}?{_NAMES})(?=[\w.-]{{1,80}}+{_NO_VALUE_OF}){_PAIR_REST}{AT_END}"
@@ -105,14 +105,15 @@ _NO_FINGERPRINT: Final = preceded_by(
 )
 _KEY_IN_SENTENCE: Final = _LONG_IN_SENTENCE.replace(
     DOUBT,
-    rf"(?!(?=[\w.-]{{33}})[\w.-]{{0,200}}?-[0-9a-f]{{32,128}}+(?![\w+/])"
+    rf"(?!(?=[\w.-]{{33}})[\w.-]{{0,200}}?-[0-9a-f]{{32,128}}+(?![\w+/])|[a-z]{{2,16}}+[_-][0-9a-f]{{6,16}}+(?![\w-])"
     rf"|[\w.-]{{1,60}}/[\w./-]{{1,160}}\.[a-z]{{2,4}}(?![\w/+=])){DOUBT}",
 )
 # A name, up to eight words, what says that a value follows, and the end of the line: "The password for the key is …".
 _STATES: Final = r"[ ](?:(?:is|to)(?:[ ]{0,2}:)?|[-–])"
+_NO_ID: Final = "(?<![ _-]id:)(?<!(?:request|session|account|message)id:)(?<!(?:trace|event)id:)"
 STATED: Final = (
     r"(?:[ \t][\w\[\]@.'\"()%/-]{1,30}+){0,8}?"
-    rf"(?::(?<!key:)(?<![ _-]id:)|=|{_STATES}|[ \t](?:[:=]|{_STATES}|[ \t](?:[:=]|{_STATES})))"
+    rf"(?::(?<!key:){_NO_ID}|=|{_STATES}|[ \t](?:[:=]|{_STATES}|[ \t](?:[:=]|{_STATES})))"
     rf"[ \t]{{1,8}}+[\"'`]?{NO_VALUE}{PATH}(?![0-9.:]{{1,30}}+\b)"
 )
 _STATED_END: Final = r"[\"'`]?[.;]?[ \t\r]{0,4}$"
@@ -122,7 +123,7 @@ _STATED_PASSWORD: Final = (
 )
 _STATED_IN_SENTENCE: Final = (
     rf"(?:word|wd|phrase|code){STATED}{_MIXED}{DOUBT}[^\s\"'`()<>{{}}]{{8,100}}?"
-    r"[\"'`]?(?:[,.;][ ]|[.;]?[ \t\r]{0,4}$)"
+    r"[\"'`]?(?:[,.;][ ]|[ ]\(|[.;]?[ \t\r]{0,4}$)"
 )
 _STATED_SECRET: Final = rf"{STATED}{_MIXED}{DOUBT}[\w+/.~=%:!@#^*&$-]{{12,200}}+{_STATED_END}"
 # Only after these words: to look for a digit costs 4 ns a character.
@@ -159,6 +160,10 @@ _WORDED_DOUBTFUL: Final = (
     rf"(?:{_STATED_AHEAD}{_STATED_IN_SENTENCE}|{_SENTENCE_AHEAD}(?>word|wd|phrase|code){_IN_SENTENCE})"
 )
 
+_NO_PROSE: Final = preceded_by(
+    (f"{word} identified " for word in ("is", "be", "are", "was", "one", "file")), unless=True
+)
+
 # These are searched only where a long value with a digit stands, see `rules`. Each value of the first seems random.
 RANDOM: Final = (
     *(
@@ -186,6 +191,12 @@ RANDOM: Final = (
     ),
     AnchoredRule("password", "passw", f"(?:or)?d{_ALONE_AFTER}", _ALONE_GUARD),
     AnchoredRule("secret-assignment", "key", rf"{_NO_INDEX}{_NO_FINGERPRINT}(?<![a-z.]key){_KEY_IN_SENTENCE}"),
+    AnchoredRule(  # of pydantic
+        "secret-assignment",
+        "key",
+        rf"(?<=_key)\n[ ]{{2}}[^\n\"']{{1,160}}[ ]input_value='{DOUBT}{long_value(16)}{AT_END}",
+        r"(?=\n[ ]{2}\S)",
+    ),
     AnchoredRule(
         "secret-assignment",
         "use ",
@@ -212,6 +223,12 @@ NEAR_DIGITS: Final = (
         rf"w(?:or)?d[\w-]{{0,20}}+[\"']?[ \t]{{1,80}}+[\"']{NO_VALUE}{_MIXED}[^\"'\s$<{{]{{6,100}}+[\"']",
     ),
     *(AnchoredRule("password", "pass", worded, _WORDED_AHEAD) for worded in (_WORDED_PASSWORD, _WORDED_DOUBTFUL)),
+    AnchoredRule(
+        "password",
+        "pw",
+        rf"(?<![\w.-]pw){_STATED_IN_SENTENCE.removeprefix('(?:word|wd|phrase|code)')}",
+        r"(?=[ ](?:for|is|was|of|on|in|at)\b[^0-9\n]{0,100}+[0-9])",
+    ),
     *(
         AnchoredRule("secret-assignment", anchor, f"{named}{said}", ahead if named else "")
         for said, ahead in ((_SAID, r"(?=[ \t]is)"), (_CALLED, r"(?=\()"))
@@ -294,11 +311,16 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "user ",
-        r"(?:(?<=setuser )[\w-]{1,64}[ ][^\n>]{0,80}+|[\w-]{1,64}[ ]on[ ][^\n>]{0,80}+)>(?!\$|<)\S{4}",
+        r"(?:(?:(?<=setuser )[\w-]{1,64}[ ][^\n>]{0,80}+|[\w-]{1,64}[ ]on[ ][^\n>]{0,80}+)>"
+        r"|(?<=createuser )[\w-]{1,64}[ ](?:md5|sha[0-9-]{0,5})[ ]\"?)(?!\$|<)\S{4}",
     ),
     AnchoredRule("password", "pwd", rf"=\{{(?:{_MIXED}|{PHRASE})[^{{}}\s$().]{{6,100}}\}}(?:[;\"']|$)"),  # ODBC
-    AnchoredRule("password", "login", r":[ ][\w.@-]{1,64}[ ]/[ ](?=[^\s0-9]{0,40}+[0-9])[^\s/]{6}"),
-    AnchoredRule("password", "identified ", r"by[ \t]{1,4}+(?:password[ \t])?[\"'](?!\$|<|\*|%s|\?)[^\"'\s]{4}"),
+    AnchoredRule(
+        "password", "login", r"(?::|[ ](?:with|as|using))[ ][\w.@-]{1,64}[ ]/[ ](?=[^\s0-9]{0,40}+[0-9])[^\s/]{6}"
+    ),
+    AnchoredRule(
+        "password", "identified ", rf"{_NO_PROSE}by[ \t]{{1,4}}+(?:password[ \t])?[\"'](?!\$|<|\*|%s|\?)[^\"'\s]{{4}}"
+    ),
     AnchoredRule(
         "password", "identified ", rf"by[ ]{_MIXED}{DOUBT}[\w!@#%^&*+?$=./-]{{8,60}}+(?:;|[ \t\r]{{0,4}}$|[ ][a-z])"
     ),

@@ -152,7 +152,7 @@ _BETWEEN: Final = (
     _IN_ELEMENT,
     _REPR,
     r":[ ]{0,4}[|>][+-]?[0-9]?[ ]{1,4}#[^\n]{0,80}\n[ \t]{0,60}",  # a block of YAML with a remark
-    r"\n[ ]{2}input[ ]should[ ][^\n\"']{1,100}[ ]input_value=(?=[\"'`])",  # of pydantic
+    r"\n[ ]{2}[^\n\"']{1,160}[ ]input_value=(?=[\"'`])",  # of pydantic
     r"[:=][ ]?[a-z]{2,10}\((?=[\w+/=-]{16,200}+\))",
     r";[^\]\n]{0,40}+\]",  # properties of a log's command
     _CELL,
@@ -205,7 +205,7 @@ _PROMPTS: Final = (  # before what the shell of a language answers; marks of a t
     r"|(?:val[ ])?[\$r](?:es)?[0-9]{1,3}(?::[ ][\w\[\]]{1,20})?[ ]=[ ]"
 )
 LINE_BELOW: Final = (
-    r"(?<!---)(?:[\"']?\]?\)?[;.]|[\"']\]|[\"'`:*=%\\(\[\]{}) \t<]{0,8}+(?:[|>][+-]?)?)\r?\n"
+    r"(?<!---)(?:[\"']?\]?\)?[;.]|[\"']\]|\([0-9]{1,3}\)|[\"'`:*=%\\(\[\]{}) \t<]{0,8}+(?:[|>][+-]?)?)\r?\n"
     r"(?:[ ]{0,4}+\w{1,40}+[ ]{0,20}+\n(?=[ ]?-{3}))?+"  # the head of a table of one column
     r"(?:[ \t]{0,8}+(?:[-=~`_]{3,80}+\w{0,10})?[ \t]{0,4}+\r?\n){0,2}"
     rf"[ \t│├└─]{{0,40}}+(?:[0-9]{{1,3}}\)[ ]|{_PROMPTS})?[\"'`:<-]{{0,3}}+[ ]?"
@@ -248,7 +248,7 @@ _NAMES: Final = (
 # A command whose line speaks of a secret, and below it one value alone: `cat /run/secrets/…`, `wg genkey`, `op read`.
 _OF_COMMANDS: Final = (
     r"(?:passw|secret|token|credential|key\b|keygen|genkey|key:gen|privkey|vault_pass|pwgen|openssl rand"
-    r"|keyring[ ]get|pass[ ](?:show|otp|[a-z]{1,20}/)|[ ]pass[ ]|[._-]psk\b)"
+    r"|keyring[ ]get|pass[ ](?:show|otp|[a-z]{1,20}/)|[ ]pass[ ]|[._-]psk\b|--with-decryption|/dev/u?random\b)"
 )
 
 # The value first, then what it is: `… is the token`, `… (api key)`, `"…",  # api key`. A lookbehind has one width, so
@@ -281,7 +281,7 @@ _OF_PASSWORDS: Final = rf"(?:word|wd|phrase|code|{_ENDS_IN_PASS}|(?<![\w.-]pass)
 # A sentence that goes on with a word fails first, and none is searched far: both took prose some percent.
 _AHEAD: Final = (
     r"(?=[^abd-oq-vx-z](?:ord|(?<![a-z])|d|hrase|ode)(?![ ](?!show |for '|as )[a-z]{2,12}+[ ](?!=))"
-    r"[^a-z0-9]{0,40}+[^0-9.:]{0,44}+(?::[^0-9.:]{0,30}+(?::[^0-9.:]{0,30}+(?::[^0-9.:]{0,20}+)?+)?+)?[0-9])"
+    r"[^a-z0-9]{0,40}+[^0-9.:]{0,44}+(?:\.[^0-9.:]{0,20}+)?+(?::[^0-9.:]{0,30}+(?::[^0-9.:]{0,30}+(?::[^0-9.:]{0,20}+)?+)?+)?[0-9])"
 )
 # A password may be shorter than the values near which the others are searched.
 NEAR_DIGITS: Final = (
@@ -330,6 +330,12 @@ RULES: Final = (
         "assert ",
         rf"(?:[\w.]{{1,60}}[ ][=!]=[ ])?[\"']{NO_VALUE}{PATH}{MIXED_WORD}(?=[^\"'\n]{{8,300}}+[\"']"
         rf"(?:[ ][=!]=[ ][\w.]{{0,60}}?|[^\n]{{0,80}}\n[^\n]{{0,20}}where[ ][^\n]{{0,160}}?){_NAMES})",
+    ),
+    AnchoredRule(  # the names in the statement, the values below it
+        "secret-assignment",
+        "assert ",
+        rf"[\w.]{{0,60}}?{_NAMES}[\w.\[\]\"']{{0,30}}[ ][=!]=[ ][^\n]{{1,80}}+\n[^\n]{{0,40}}?assert[ ]"
+        rf"[\"']{NO_VALUE}{PATH}{MIXED_WORD}{DOUBT}[^\"'\s]{{8}}{AT_END}",
     ),
     AnchoredRule(  # of pytest
         "secret-assignment",

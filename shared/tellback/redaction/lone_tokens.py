@@ -57,11 +57,12 @@ _HINT: Final = lazy_pattern(
 )
 # Words that speak of what is no secret; and tokens that are marks of pages, or counted.
 _OTHERWISE: Final = (
-    *("fingerprint", "md5", "digest", "checksum", "commit", "checked out", "integrity", "etag", "hash", "certificat"),
+    *("fingerprint", "md5", "digest", "checksum", "integrity", "etag", "hash", "certificat"),
     *("sha1", "sha256", "sha384", "sha512", "sha-", "x509", "enc[", "cache", "ssh-", "ecdsa-", "sealed", "encrypted"),
     *("ciphertext", ".pem", "did:", "docker run", "docker create", "secretsmanager", "public key", "public-key"),
     *("publickey", "public_key", "publishable", "websocket", "dnskey", "key 257 "),
 )
+_OF_ONE_CASE: Final = ("commit", "checked out")  # ids of commits are hexadecimal
 _MARK: Final = lazy_pattern(
     r"(?:next|page|client|continuation|sync|csrf|idempotency|lock|start(?:ing)?|resume|forward|backward|sequence|change"
     r"|client[_-]?request)[ _-]?token|[0-9,]{2}[ ]tokens|tokens?[ _]?(?:count|ring|type|iz|usage)"
@@ -184,7 +185,8 @@ def _is_named(text: str, folded: str, start: int, end: int, strength: int) -> bo
         alone = alone and not one_case
     if not (named or hinted or (alone and _is_named_above(folded, first, one_case=one_case))):
         return False
-    if any(said in before or said in after for said in _OTHERWISE) or _is_mark(f"{before}\n{after}"):
+    otherwise = (*_OTHERWISE, *_OF_ONE_CASE) if one_case else _OTHERWISE
+    if any(said in before or said in after for said in otherwise) or _is_mark(f"{before}\n{after}"):
         return False
     if strength <= (_WEAK if hinted and not named and not alone else 0) or _IN_URL.search(before):
         return False
@@ -255,6 +257,7 @@ def _is_named_above(folded: str, begin: int, *, one_case: bool) -> bool:
     lines = folded[max(0, begin - _ABOVE) : max(0, begin - 1)].split("\n")[-5:]
     above = [line[-160:] for line in [line for line in lines if line.strip()][-2:] if not _BLOB.fullmatch(line)]
     said = "\n".join(above)
-    if not above or any(word in said for word in _OTHERWISE) or _is_mark(said):
+    otherwise = (*_OTHERWISE, *_OF_ONE_CASE) if one_case else _OTHERWISE
+    if not above or any(word in said for word in otherwise) or _is_mark(said):
         return False
     return _names_secret(above[-1], one_case=True) if one_case else _names_secret(said)

@@ -67,6 +67,10 @@ RULES: Final = (
         r"(?:i(?:_connect)?|(?:db)?\.connect)\([\"'][^\"'\n]{1,80}[\"'],[ ]?"
         r"[\"'][^\"'\n]{1,64}[\"'],[ ]?[\"'][^\"'$\n]{3}",
     ),
+    *(  # of WordPress, whose values may have any sign
+        AnchoredRule("secret-assignment", word, rf"'(?<=_{word}'),[ ]{{1,20}}'[^'\n]{{60,70}}'[ ]?\);")
+        for word in ("key", "salt")
+    ),
     AnchoredRule("password", "cookie", rf"[ ](?<=-setcookie[ ]){GIVEN}"),
     # Protocols in which a client shows its password: SMTP, POP3, FTP, IRC, IMAP, Redis; a proxy's peer.
     AnchoredRule("basic-auth", "auth", r"[ ]plain[ ](?<=auth plain )[0-9a-z+/]{12,400}={0,2}"),
@@ -124,6 +128,11 @@ RULES: Final = (
         r"(?=word[\"']?[ ]?[:=][ ]?[\"']?[a-z]{4}[ ])",  # to enter a group that repeats costs three times as much
     ),
     AnchoredRule("password", "key", r"material>[^<\s$]{8,63}<"),
+    AnchoredRule(  # of tools for browsers: `"element": "Password textbox", "text": "…"`
+        "password",
+        "pass",
+        rf"word[^\"\n\\]{{0,40}}\",[ ]?\"(?:text|value)\"[ ]?:[ ]?\"{_NOT_HERE}{MIXED_WORD}[^\s\"]{{6,100}}+\"",
+    ),
     AnchoredRule("password", "psk", r"(?<![a-z]psk)[ ]\"[^\"\n<$]{6}"),
     # Keys of Solana, as its tools store them: an array of 64 bytes.
     AnchoredRule(  # not the bytes of a text, which are below 128
@@ -201,9 +210,13 @@ NEAR_VALUES: Final = (
         rf"(?:password|credential|api key)\",[ \t\r\n]{{0,40}}+\"value\":[ ]\"[^\"\n]{{4}}{AT_END}",
     ),
     AnchoredRule("password", "scram-sha-256$", r"[0-9]{3,7}:[0-9a-z+/]{16}"),
+    AnchoredRule(  # of second factors
+        "secret-assignment",
+        "manually",
+        rf":?[ ]{{1,4}}{MIXED_WORD}(?:[a-z2-7]{{16,64}}|(?:[a-z2-7]{{4}}[ ]){{3,15}}[a-z2-7]{{4}})(?![\w-])",
+    ),
     AnchoredRule("password", "{ssha", r"(?:256|384|512)?\}[0-9a-z+/=]{24}"),
     AnchoredRule("secret-assignment", "hmac-", r"(?:sha[0-9]{1,3}|md5):[\w.-]{1,80}:[0-9a-z+/]{16}"),
-    AnchoredRule("secret-assignment", "define(", r"[ ]?[\"'][a-z_]{1,30}_(?:key|salt)[\"'],[ ]{1,20}[\"'][^'\n]{32}"),
     # SMTP's "Password:" in base64, and below it the answer.
     AnchoredRule("password", "ugfzc3dvcmq6", r"[^\n]{0,4}\n[^\n]{0,8}?[0-9a-z+/]{8,200}+={0,2}$" + AT_END),
     AnchoredRule("password", "identify ", rf"{MIXED_WORD}{DOUBT}\S{{8}}"),

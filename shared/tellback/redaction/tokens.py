@@ -15,6 +15,10 @@ _WORD: Final = r"[0-9A-Za-z_-]"
 _ALNUM: Final = "[0-9A-Za-z]"
 # Digests of files in pip's RECORD, of 43 characters: up to ten stand before a sign that 32 letters and digits follow.
 _NO_DIGEST: Final = "".join(rf"(?<!sha256=[\w-]{{{before}}}[_-])" for before in range(2, 11))
+_OF_THREE_CLASSES: Final = (
+    r"(?=[0-9a-z]{0,31}+[A-Z])(?=[0-9A-Z]{0,31}+[a-z])(?=[A-Za-z]{0,31}+\d)"
+    rf"{_NO_DIGEST}{DOUBT}{_ALNUM}{{32}}"
+)
 
 _BASE58: Final = "[1-9A-HJ-NP-Za-km-z]"
 
@@ -275,9 +279,15 @@ ANYWHERE: Final = (
         "prefixed-token",
         (
             r"(?=[0-9A-Za-z]{32})(?<=[0-9A-Za-z]{2}.)(?<!sha\d.)(?<!sha\d\d\d.)(?![0-9A-Za-z]{0,30}(?:ESt|ESa|EE\d|I[cw]))"
-            rf"(?=[0-9a-z]{{0,31}}+[A-Z])(?=[0-9A-Z]{{0,31}}+[a-z])(?=[A-Za-z]{{0,31}}+\d){_NO_DIGEST}{DOUBT}{_ALNUM}{{32}}"
+            + _OF_THREE_CLASSES
         ),
         "_ -",
+    ),
+    # The same as the value of a variable whose name says nothing: `SESSION_SIGNING=…`.
+    (
+        "prefixed-token",
+        f"(?<=[A-Z_][A-Z][A-Z]=)(?<!ID=)(?<!SH[AH]=)(?<!SUM=)(?<!IGEST=)(?<!TAG=){_OF_THREE_CLASSES}",
+        "=",
     ),
     ("aws-access-key", "[0-9A-Z]{16}", "AKIA"),
     ("aws-access-key", "(?<![0-9A-Za-z]A...)[0-9A-Z]{16}(?![0-9A-Za-z])", "ASIA ABIA ACCA AIDA AROA"),
