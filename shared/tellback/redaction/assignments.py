@@ -133,7 +133,9 @@ _NO_MARK: Final = (
 # `tokenizer: cl100k_base`; `arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db-AbCdEf`, a name.
 UNLESS: Final = {
     "token": _NO_MARK + "(?!i[sz]er)",
-    "secret": "(?<![0-9]:secret)(?<!existingsecret)(?<!checksum/secret)(?!smanager:)",
+    "secret": "(?<![0-9]:secret)(?<!existingsecret)(?<!checksum/secret)(?!smanager:)"
+    # What Kubernetes says of one by its name.
+    r"(?!s?[ ][\"'][\w./-]{1,80}[\"'][ ](?:not[ ]found|already[ ]exists|deleted|created|is[ ]forbidden))",
     "_pat": "(?![a-rt-z])",  # `class Vision_PatchEmbed(Vision2_PatchEmbed)`
 }
 _END: Final = r"""(?=[\\"'`]|[ \t]{0,40}+(?:[,;#&|<})\]]|$)|[ \t])"""
@@ -207,7 +209,7 @@ _SIGNED: Final = (
 _LONG: Final = f"(?:{MIXED}{long_value(8)}|{DOUBTFUL})"
 _SECRET: Final = (
     f"{NAME_GOES_ON}{CLOSE}{TYPE}{SEPARATOR}(?:(?:basic|bearer|token|apikey|digest)[ \\t]{{1,8}}+)?+{_VALUE}{PATH}"
-    f"(?![0-9]{{1,6}}:[a-z])(?![0-9.]{{1,20}}+e[+-]?[0-9]{{1,3}}(?![\\w-])){_LONG}"
+    f"(?![0-9]{{1,6}}:[a-z]|[a-z_-]{{3,20}}+:[0-9-]{{1,12}}+(?![\\w:]))(?![0-9.]{{1,20}}+e[+-]?[0-9]{{1,3}}(?![\\w-])){_LONG}"
 )
 # What only a long, random value follows: an argument (`{key, "…"}` of Erlang), a column of CSV.
 _ARGUMENT: Final = f"{NAME_GOES_ON}{CLOSE},[ \\t]?[\"'`]?{NO_VALUE}{PATH}{MIXED}{DOUBT}{long_value(16)}"

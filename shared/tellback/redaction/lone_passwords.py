@@ -27,7 +27,7 @@ _TABLE: Final = bytes(byte if byte in _WITHIN else ord(" ") for byte in range(25
 _OF_ALL: Final = lazy_pattern("(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])")
 _NO_PASSWORD: Final = lazy_pattern(
     r"[A-Z]{2,}[-_.]?[0-9]|[0-9]{4}|[a-z]{4}|[A-Z]{4}|[0-9]\.[0-9]|T[0-9]{2}|\A(?:[A-Z]?[a-z]+[0-9]+|[A-Z]+[0-9]+[a-z]?)\Z"
-    r"|\A[-.*?+=]|\.[a-z]{1,3}\Z|(?i:sha|md5|aes|rsa|utf|iso|http|tls|ssl|v[0-9]|ipv|win32|java|pass|user|key|a-z)"
+    r"|\A(?:[-.*?+=]|(?:css|jss|sc|svelte)-)|__|\.[a-z]{1,3}\Z|(?i:sha|md5|aes|rsa|utf|iso|http|tls|ssl|v[0-9]|ipv|win32|java|pass|user|key|a-z)"
 )
 
 
@@ -54,7 +54,7 @@ def _only_one(text: str, first: int, last: int) -> Generator[int]:
     words = text[first:last].encode("latin-1", "replace").translate(_TABLE).split()
     found = [word for word in words if _SHORTEST <= len(word) <= _LONGEST and not (word.islower() or word.isalpha())]
     line = text[first:last]
-    if not found or len(found) > _MOST or "arn:" in line:
+    if not found or len(found) > _MOST or "arn:" in line or "ENC[" in line:
         return
     candidates = [word for word in (word.decode().rstrip(".") for word in found) if _may_be(word)]
     places = [first + line.find(word) for word in candidates if not _is_called(word, line)]

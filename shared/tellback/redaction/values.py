@@ -206,15 +206,35 @@ _NO_VALUES: Final = (
 # In quotes: settings, and the word for a password on a translated page, also with the letters that JSON escapes (a
 # backslash at the start belongs to the quote).
 _NO_QUOTED: Final = (
-    *("enable", "disable", "always", "geslo", "heslo", "parol", "parola", "parole", "passwuert", "wachtwoord"),
+    *(
+        "enable",
+        "disable",
+        "always",
+        "pass",
+        "passed",
+        "fail",
+        "failed",
+        "geslo",
+        "heslo",
+        "parol",
+        "parola",
+        "parole",
+        "passwuert",
+        "wachtwoord",
+    ),
     *("kennwort", "senha", "salasana", "adgangskode", "lozinka", "passord", "has\\u0142o", "u015eifre"),
     *("salas\\u00f5na", "l\\u00f6senord", "jelsz\\u00f3", "slapta\\u017eodis"),
 )
+# Names of types and of members of an enumeration.
+_TYPE_ENDS: Final = "".join(("(?:", "|".join(f"(?<={end})" for end in ("attribute", "details", "_value")), ")"))
 NO_VALUE: Final = (
-    r"(?!(?=[$<~^v0-9{%*&x.\[!?])(?:[*&][a-z_]{1,40}+(?:(?:->|\.)[a-z_]{1,40}+)?;(?!\S)"  # a pointer of C
+    r"(?!(?=[$<~^v0-9{%*&x.\[!?#])(?:[*&][a-z_]{1,40}+(?:(?:->|\.)[a-z_]{1,40}+)?;(?!\S)"  # a pointer of C
+    r"|#(?:[0-9a-f]{3}){1,2}\b|0[0-9]{3}_[a-z]"  # a colour; a migration of Django
     r"|\^t[a-z]|!(?:vault|ref|sub|getatt|secret|env|env_var)\b|\?[a-z_ ]{0,60}\}"
     r"|0x[0-9a-f]{1,16}\b|0x[0-9a-f]{40}\b|~?\$[\w({]|[<{\[]|[~^v]?[0-9]{1,5}\.[0-9]{1,5}(?:\.[0-9]|[\"'])|%[(\w]|\*{3}|x{4}|\.{3}))(?!op://)"
-    rf"(?!{trie(_NO_VALUES)}\b(?![!@#%^&*+?~-])|{trie(_NO_QUOTED)}[\"'`])"
+    # Placeholders behind the prefix of a token; what Sealed Secrets encrypted; a colour in a style sheet.
+    r"(?![\w-]{2,10}[-_](?:x{4}|\*{3}|\.{3})|ag[a-d][0-9a-z+/]{100}|[a-z-]{3,24}+:#[0-9a-f]{3})"
+    rf"(?!{trie(_NO_VALUES)}\b(?![!@#%^&*+?~-])|(?:{trie(_NO_QUOTED)}|[a-z_]{{4,60}}+{_TYPE_ENDS})[\"'`])"
 )
 NOT_NAMED: Final = preceded_by(_NOT_THE_VALUE, unless=True)
 # The rest of a name. It rarely continues; checking its end costs more than all other checks.
@@ -276,14 +296,16 @@ _NUMBERED_WORDS: Final = lazy_pattern(
 # Names of classes with a number, which change case as often as a token: `JinaEmbeddingsV3PreTrainedModel`. Such words
 # make three quarters of one random value of 16 characters in 1,500, and of hardly any longer one.
 _NAMING_WORD: Final = lazy_pattern(r"[A-Z][a-z]{3,20}")
+_NAMING_WORDS: Final = lazy_pattern(r"[A-Z][a-z]{2,20}")  # of a longer one
+_MANY_WORDS: Final = 24
 _OF_EACH: Final = lazy_pattern(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])")
 
-_LONGEST_NAME: Final = 60  # characters before the word that makes it a secret's, and from there on
+_LONGEST_NAME: Final = 80  # characters before the word that makes it a secret's, and from there on
 _SHORT_NAME: Final = 8  # of a name that people put at the end of a password: "mypassword"
 _KEY_TYPES: Final = ("privatekey", "publickey")  # `key: Ed25519PrivateKey`
-_NAME_AFTER: Final = lazy_pattern(r"[\w-]{1,60}")
-_NAME_BEFORE: Final = lazy_pattern(r"[\w-]{0,60}\Z")
-_LAST_WORD: Final = lazy_pattern(r"(?<=[\s.=(\"'`])([\w-]{6,60}+)[\"'`:]?\Z")
+_NAME_AFTER: Final = lazy_pattern(r"[\w-]{1,80}")
+_NAME_BEFORE: Final = lazy_pattern(r"[\w-]{0,80}\Z")
+_LAST_WORD: Final = lazy_pattern(r"(?<=[\s.=(\"'`])([\w-]{6,80}+)[\"'`:]?\Z")
 _GOES_ON: Final = lazy_pattern(r"[\w+/.~=%!@#^&*?$:-]")
 _VALUE: Final = lazy_pattern(r"[\w+/.~=%!@#^&*?$-]{8,80}")
 
@@ -346,7 +368,8 @@ def _is_random(value: str) -> bool:
     digit = _DIGIT.search(value)
     long = len(value) >= _LONG_WORD
     if digit is not None:
-        if long and sum(map(len, _NAMING_WORD.findall(value))) * 4 >= len(value) * 3:
+        words = _NAMING_WORDS if len(value) >= _MANY_WORDS else _NAMING_WORD
+        if long and sum(map(len, words.findall(value))) * 4 >= len(value) * 3:
             return False
         return len(_CHANGES.findall(value)) >= max(3, len(value) // 7) or (
             _has_random_letters(value)
