@@ -51,6 +51,12 @@ MAX_CONNECTIONS: Final = 1 << 31  # each thread that calls has one; redis-py 8.1
 CHUNK_BYTES: Final = 64 << 10  # of small commands joined into one write; a larger command is sent alone
 MIN_TIMEOUT: Final = 0.001  # of a blocking command, in seconds: 0 would block forever
 
+_DRIVER: Final[dict[str, Any]] = {}  # redis-py 7.1 and later read their own version from disk for each connection
+with suppress(ImportError):
+    from redis.driver_info import DriverInfo
+
+    _DRIVER["driver_info"] = DriverInfo()
+
 _hiredis = cast("Any", hiredis)  # its stub allows only commands of one word
 
 _pack_text: Callable[[tuple[Arg, ...]], bytes] = _hiredis.pack_command
@@ -87,6 +93,7 @@ class RedisConnections:
             **({} if url.startswith("unix:") else _KEEPALIVE),
             "health_check_interval": IDLE_SECONDS if by_sentinel and call_deadline is None else 0,
             "redis_connect_func": None if self._call_deadline is None else self._on_connect,
+            **_DRIVER,
         }
         if servers is None:
             connect = cast("Any", redis.Redis).from_url  # its kwargs are untyped
