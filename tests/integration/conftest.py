@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -20,16 +22,42 @@ from tellback.state.intake import Intake
 from tellback.state.jobs import Jobs
 from tellback.state.keys import FAMILIES, Layout
 from tellback.state.tool_health import ToolHealth
+from tests.conftest import CI
 from tests.support.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from celery import Celery
+    from playwright.sync_api import Browser
 
     from tellback_workers.runtime import Runtime
     from tests.support.busy_shards import BusyShard, SchedulerVisits
     from tests.support.clocks import ServerClock
     from tests.support.jobs import CommandQueue
     from tests.support.signals import Angles, Bench
+
+QUIET = (  # Chromium's own traffic would be refused, or wait for hosts that are not there
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """This machine's Chromium, which takes a second to start; it ends with the file, since its driver keeps a loop."""
+    from playwright.sync_api import sync_playwright
+
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        (pytest.fail if CI else pytest.skip)("no Chromium on this machine: apt-get install chromium")
+    root = ("--no-sandbox",) if os.geteuid() == 0 else ()  # Chromium refuses to sandbox itself as root
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=found, args=[*QUIET, *root])
+        yield running
+        running.close()
 
 
 @pytest.fixture

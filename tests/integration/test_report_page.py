@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from tellback.replay.analysis import analyze_file
 from tellback.replay.html_report import render_html
-from tests.integration.test_flower import PICTURES, QUIET, chromium
+from tests.integration.test_flower import PICTURES
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
@@ -47,28 +46,22 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def opened(report: Path, scheme: Literal["light", "dark"] = "light") -> Generator[Page]:
+def opened(browser: Browser, report: Path, scheme: Literal["light", "dark"] = "light") -> Generator[Page]:
     """The page, as from a disk; an error or a request of it fails the test."""
-    root = ("--no-sandbox",) if os.geteuid() == 0 else ()  # Chromium refuses to sandbox itself as root
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=chromium(), args=[*QUIET, *root])
-        try:
-            page = running.new_page(viewport={"width": 1200, "height": 900}, color_scheme=scheme)
-            wrong: list[str] = []
-            page.on("pageerror", lambda error: wrong.append(str(error)))
-            page.on("console", lambda message: wrong.append(message.text))
-            page.on("request", lambda request: None if request.url.startswith("file:") else wrong.append(request.url))
-            page.goto(report.as_uri())
-            yield page
-            assert page.evaluate("window.hacked") is None
-            assert wrong == []
-        finally:
-            running.close()
+    with browser.new_page(viewport={"width": 1200, "height": 900}, color_scheme=scheme) as page:
+        wrong: list[str] = []
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda message: wrong.append(message.text))
+        page.on("request", lambda request: None if request.url.startswith("file:") else wrong.append(request.url))
+        page.goto(report.as_uri())
+        yield page
+        assert page.evaluate("window.hacked") is None
+        assert wrong == []
 
 
 @pytest.fixture
-def page(report: Path) -> Iterator[Page]:
-    with opened(report) as found:
+def page(browser: Browser, report: Path) -> Iterator[Page]:
+    with opened(browser, report) as found:
         yield found
 
 
@@ -133,9 +126,9 @@ def test_an_address_of_an_entry_leads_to_it(report: Path, page: Page) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_its_ground(report: Path, scheme: Literal["light", "dark"]) -> None:
+def test_text_stands_out_from_its_ground(browser: Browser, report: Path, scheme: Literal["light", "dark"]) -> None:
     """The colours of texts have a contrast of at least 4.5 : 1 (WCAG AA), in both schemes."""
-    with opened(report, scheme) as page:
+    with opened(browser, report, scheme) as page:
         colours = page.evaluate(
             """() => { const s = getComputedStyle(document.documentElement);
             return Object.fromEntries(['fg','bg','soft','dim','link','nudge','error','ok','partial'].map(
