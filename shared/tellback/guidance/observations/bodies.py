@@ -161,7 +161,7 @@ def _is_problem(kind: object) -> bool:
 def _only_detail(names: Mapping[str, Any]) -> bool:
     """Check for `{"detail": ...}` alone, the error form of FastAPI and Django REST framework."""
     detail = names.get("detail")
-    return set(names) <= {"detail", "code", "type"} and isinstance(detail, str | list) and bool(detail)
+    return set(names) <= {"detail", "code", "type"} and (isinstance(detail, str) or is_list(detail)) and bool(detail)
 
 
 def _is_refused_envelope(names: Mapping[str, Any]) -> bool:

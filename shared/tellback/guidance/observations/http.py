@@ -98,8 +98,10 @@ def headers_of(source: object) -> dict[str, str]:
     response = safe_attribute(source, "response")
     meta = as_mapping(as_mapping(response).get("ResponseMetadata")).get("HTTPHeaders")
     places = (response, "headers"), (source, "headers"), (source, "hdrs")
-    holders = (meta, *(safe_attribute(place, name) for place, name in places))
-    return next(filter(None, map(plain_headers, holders)), {})
+    for holder in (meta, *(safe_attribute(place, name) for place, name in places)):
+        if found := plain_headers(holder):
+            return found
+    return {}
 
 
 def plain_headers(headers: object) -> dict[str, str]:

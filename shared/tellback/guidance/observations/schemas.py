@@ -145,7 +145,7 @@ class _Place:
         ]
 
     def properties(self, wanted: Any, _fields: Mapping[str, Any]) -> _Problems:
-        given = as_mapping(self.value) if is_dict(self.value) else {}
+        given: Mapping[str, Any] = self.value if is_dict(self.value) else {}
         return [
             each
             for key, schema in as_mapping(wanted).items()

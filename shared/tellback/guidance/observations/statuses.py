@@ -26,7 +26,7 @@ _STATUSES: Final[Mapping[OutcomeCode, tuple[int, ...]]] = {
     "rate_limited": (202, 420, 429, 430, 999),
     "error": (501, 505),  # unlike other 5xx, waiting does not help
 }
-_CODES: Final = {status: code for code, statuses in _STATUSES.items() for status in statuses}
+_CODES: Final[Mapping[int, OutcomeCode]] = {status: code for code, statuses in _STATUSES.items() for status in statuses}
 # Some services put a Unix time into `X-RateLimit-Reset`, others seconds: from 1e9 (31 years) on it is a time.
 _EPOCHS: Final = 1e9
 
