@@ -20,10 +20,15 @@ _LONGEST: Final = 20
 _MOST: Final = 8  # words with a digit; a line of more is a table of such
 _NAMES: Final = ("pass", "pw")
 _REST: Final = lazy_pattern(r"w(?<=passw)|phrase|code|(?<![a-z]pass)(?<![a-z]pw)(?:d(?<=pwd))?(?![a-z])")
-# A digit within a word: times and counts have none, and prose has no other.
-_DIGIT: Final = lazy_pattern(r"[0-9](?:(?=[!@#%^*+_.A-Za-z-])|(?<=[!@#%^*+_.A-Za-z-].))")
 _WITHIN: Final = b"!@#%^*+_.-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _TABLE: Final = bytes(byte if byte in _WITHIN else ord(" ") for byte in range(256))
+_KINDS: Final = _TABLE.translate(
+    bytes.maketrans(_WITHIN, b"-" * 10 + b"0" * 10 + b"a" * 26 + b"A" * 26)
+)  # of their characters
+# Within a word: times and counts have none, and prose has no other.
+_DIGIT: Final = lazy_pattern(r"0(?:(?=[^ 0])|(?<=[^ 0].))")
+# A digit and a capital in one word, which few lines have, and each of these passwords.
+_MIXED: Final = lazy_pattern("0[a-]{0,18}A|A[a-]{0,18}0")
 _OF_ALL: Final = lazy_pattern("(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])")
 _NO_PASSWORD: Final = lazy_pattern(
     r"[A-Z]{2,}[-_.]?[0-9]|[0-9]{4}|[a-z]{4}|[A-Z]{4}|[0-9]\.[0-9]|T[0-9]{2}|\A(?:[A-Z]?[a-z]+[0-9]+|[A-Z]+[0-9]+[a-z]?)\Z"
@@ -35,19 +40,21 @@ def places(text: str, folded: str, within: Located) -> Generator[int]:
     """Yield where such passwords begin in a text; `folded` is the text in lower case, as is `within`."""
     if text == folded:
         return
+    kinds = text.encode("latin-1", "replace").translate(_KINDS).decode()
     for name in _NAMES:
         place, digit = 0, -1  # which few names in source code have near
         while (place := within.find(name, place, len(text))) >= 0:
             begin, end = max(0, place - _NEAR), place + len(name)
             if digit < begin:
-                found = _DIGIT.search(text, begin)
+                found = _DIGIT.search(kinds, begin)
                 digit = len(text) + _NEAR if found is None else found.start()
             place = max(end, digit - _NEAR - _LONGEST)  # the next name with a digit near
             if digit < end + _NEAR and _REST.match(folded, end) is not None:
                 first = max(text.rfind("\n", begin, end) + 1, begin)
                 last = text.find("\n", end, end + _NEAR)
                 place = last = min(len(text), end + _NEAR) if last < 0 else last
-                yield from _only_one(text, first, last)
+                if _MIXED.search(kinds, first, last):
+                    yield from _only_one(text, first, last)
 
 
 def _only_one(text: str, first: int, last: int) -> Generator[int]:
