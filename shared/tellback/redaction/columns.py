@@ -22,6 +22,7 @@ HEAD: Final = "column-head"  # no rule: it only says that a line may be the head
 LONGEST: Final = 2_000  # characters of a line; a longer one is hardly a head, nor a row worth the time
 _MOST_CELLS: Final = 64
 _SHORTEST: Final = 8  # characters of a value
+_LETTERS_ALONE: Final = 16  # the same of small letters alone
 _MOST_SPACES: Final = 4  # in a name; with more, it is a sentence
 # What names of secrets contain, and heads of tables with a setting in each row; the rules decide what a name says.
 WORDS: Final = ("pass", "secret", "token", "cred", "key", "pwd", "psk", "pw", "auth", "seed", "cookie", "name")
@@ -150,7 +151,7 @@ def _holds_secret(table: Table, cells: Sequence[str], names_secret: Callable[[st
 
 
 def _is_secret(name: str, cell: str) -> bool:
-    if len(cell) < _SHORTEST:
+    if len(cell) < _SHORTEST or (len(cell) < _LETTERS_ALONE and cell.isalpha() and cell.islower()):
         return False  # most cells
     return _is_random(cell) or (may_be_password(cell) and _OF_PASSWORD.search(name) is not None)
 
@@ -205,7 +206,7 @@ def _is_name(text: str) -> bool:
 def _split(sign: str, line: str) -> list[str]:
     if sign == _ALIGNED:
         return _WIDE.split(line.strip())
-    if sign == "|":
+    if sign == "|" and not line.isascii():
         return _BARS.split(line)
     line = line.lstrip(" ")
     if sign in ",;" and '"' in line:
