@@ -10,8 +10,9 @@
 --   consumer str
 --   max_entries int: 0 reads nothing
 --   max_bytes int
--- returns: nil if another consumer holds the lease, else [fence, 1 if entries are pending, the next entries]. While
---   entries are pending, which a dead consumer left, none is read: they come first.
+-- returns: nil if another consumer holds the lease, or there is no stream and the caller does not linger; else [fence, 1
+--   if entries are pending, the next entries]. While entries are pending, which a dead consumer left, none is read: they
+--   come first.
 -- @include reading
 local length = redis.call('XLEN', key_intake) -- first: if it has another type, nobody holds a lease of it
 local held = redis.call('EXISTS', key_lease) == 1
@@ -23,6 +24,9 @@ if held then
   -- so cut it down to that.
   redis.call('PEXPIRE', key_lease, arg_lease_ms, 'LT')
   return nil
+end
+if arg_linger ~= '1' and arg_max_entries ~= '0' and redis.call('EXISTS', key_intake) == 0 then
+  return nil -- a wake-up that came after its team was removed must leave no key
 end
 -- The microseconds make it unique: after a failover that lost the counter's last steps, a consumer of before it would
 -- otherwise have the same fence as the next one.
