@@ -136,6 +136,7 @@ UNLESS: Final = {
     "secret": "(?<![0-9]:secret)(?<!existingsecret)(?<!checksum/secret)(?!smanager:)"
     # What Kubernetes says of one by its name.
     r"(?!s?[ ][\"'][\w./-]{1,80}[\"'][ ](?:not[ ]found|already[ ]exists|deleted|created|is[ ]forbidden))",
+    "signature": "(?![\"']?:[ ]?[\"']?[0-9a-f]{32}(?![0-9a-f]))",  # of a file, in a cache's tag or a compiler's list
     "_pat": "(?![a-rt-z])",  # `class Vision_PatchEmbed(Vision2_PatchEmbed)`
 }
 _END: Final = r"""(?=[\\"'`]|[ \t]{0,40}+(?:[,;#&|<})\]]|$)|[ \t])"""
@@ -312,11 +313,16 @@ RULES: Final = (
     AnchoredRule("secret-assignment", "sess", rf"ion=(?<=_session=){MIXED}{long_value(16)}"),
     # The fixed pattern (A-56), and what headers carry.
     AnchoredRule("api-key", "api", "[_-]?key="),
-    AnchoredRule("bearer", "authorization", rf"{_HEADER}bearer (?!\$|<|[\"'`]|[{{\[]|\*{{3}}|\.{{3}}|your)"),
+    AnchoredRule(
+        "bearer",
+        "authorization",
+        rf"{_HEADER}bearer (?!\$|<|[\"'`]|[{{\[]|\*{{3}}|\.{{3}}|your"
+        r"|[a-z]{2,20}+(?:_[a-z]{2,20}+){1,3}+(?:[\"'\s]|$))",
+    ),
     AnchoredRule(
         "basic-auth",
         "authorization",
-        rf"{_HEADER}(?:basic|digest|token|negotiate|apikey) [^\s\"'<>$*{{][^\s\"'<>]{{3}}",
+        rf"{_HEADER}(?:basic|digest|token|negotiate|apikey) (?!your)[^\s\"'<>$*{{][^\s\"'<>]{{3}}",
     ),
     # Flags of commands.
     AnchoredRule(
@@ -361,7 +367,7 @@ RULES: Final = (
     AnchoredRule(  # no sentence ("Enter your login and password below")
         "password",
         "login",
-        r"[ \t]{1,8}+(?!(?:and|or|using|with|by|via)[ \t]{1,8}+password[ \t]{1,8}+(?!\S{0,40}?[0-9])\S)"
+        r"[ \t]{1,8}+(?!(?:and(?:/or)?|or|using|with|by|via)[ \t]{1,8}+password[ \t]{1,8}+(?!\S{0,40}?[0-9])\S)"
         r"\S{1,100}+[ \t]{1,8}+password[ \t]{1,8}+\S{3}",
     ),
     *(AnchoredRule("secret-assignment", word, _VARIABLE) for word in ("env", "setx", "arg", "config", "set -gx")),

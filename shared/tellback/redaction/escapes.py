@@ -32,7 +32,7 @@ _SIGNS: Final = {
         *(("&quot;", '"'), ("&#34;", '"'), ("&#x27;", "'"), ("&#39;", "'"), ("&#61;", "=")),
         *(("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")),
     ),
-    "\\": (('\\\\\\"', '"'), ('\\"', '"'), *_OF_JSON),  # first, in a text of JSON within another
+    "\\": (('\\\\\\"', '"'), ('\\"', '"'), ("\\'", "'"), *_OF_JSON),  # first, in a text of JSON within another
     "%": (*_OF_URLS, ("%3d", "="), ("%0A", "\\n")),  # a line break is read as one that JSON escapes
     "=3": (("=3D", "="),),  # of mail
 }

@@ -47,7 +47,7 @@ _PAIR_VALUE: Final = (
 _PAIR_REST: Final = (
     rf"{_PAIR_VALUE}[\\\"']{{0,2}}+{_BETWEEN}"
     # `value=new_spend,` and `value: data.token}` pass a variable.
-    rf"(?:[\\\"']{{1,2}}+|(?![\w.]{{1,60}}+\(|[a-z_.]{{1,60}}+[,)]|(?:this|self|data)\.[a-z_.]{{1,60}}+\}}))"
+    rf"(?:[\\\"']{{1,2}}+|(?![\w.]{{1,60}}+\(|[a-z_.]{{1,60}}+[,)]|[a-z_]{{1,30}}+(?:\.[a-z_]{{1,30}}+){{1,4}}+$|(?:this|self|data)\.[a-z_.]{{1,60}}+\}}))"
     rf"{NO_VALUE}{PATH}(?![0-9.]{{1,20}}+\b)[^\s\"'<>{{}}]{{4}}"
 )
 _PAIR: Final = rf"{_PAIR_NAME}(?=[\w.-]{{0,60}}?{_NAMES})(?=[\w.-]{{1,80}}+{_NO_VALUE_OF}){_PAIR_REST}{AT_END}"
@@ -161,7 +161,7 @@ _WORDED_DOUBTFUL: Final = (
 )
 
 _NO_PROSE: Final = preceded_by(
-    (f"{word} identified " for word in ("is", "be", "are", "was", "one", "file")), unless=True
+    (f"{word} identified " for word in ("is", "be", "are", "was", "one", "file", "library")), unless=True
 )
 
 # These are searched only where a long value with a digit stands, see `rules`. Each value of the first seems random.

@@ -20,6 +20,7 @@ from tellback.redaction.values import (
     NOT_NAMED,
     PATH,
     AnchoredRule,
+    long_value,
     preceded_by,
     trie,
 )
@@ -212,7 +213,9 @@ LINE_BELOW: Final = (
 )
 LINE_ENDS: Final = r"[\"'`,;)\]}>]{0,6}+[ \t\r]{0,4}$"
 FLAGS: Final = r"(?:[ ]-{1,2}[a-z][\w-]{0,20}){0,3}"  # of the command that prints it
-_ALONE: Final = rf"{FLAGS}{LINE_BELOW}{_CHECKED}[^\s\"'`<>{{}}$,]{{8,400}}+{LINE_ENDS}"
+_ALONE: Final = (
+    rf"{FLAGS}{LINE_BELOW}(?![\w.]{{4,60}}+\([\w., ]{{0,60}}+\);?$){_CHECKED}[^\s\"'`<>{{}},]{{8,400}}+{LINE_ENDS}"
+)
 # The length first, since most words are too short.
 _RANDOM: Final = (
     rf"[\"'`]{{0,2}}+(?=[\w+/.~=%:!@#^*&?-]{{16}}){_CHECKED}[\w+/.~=%:!@#^*&?-]{{16,200}}+(?![(\[\w]|\{{(?!\{{))"
@@ -248,7 +251,8 @@ _NAMES: Final = (
 # A command whose line speaks of a secret, and below it one value alone: `cat /run/secrets/…`, `wg genkey`, `op read`.
 _OF_COMMANDS: Final = (
     r"(?:passw|secret|token|credential|key\b|keygen|genkey|key:gen|privkey|vault_pass|pwgen|openssl rand"
-    r"|keyring[ ]get|pass[ ](?:show|otp|[a-z]{1,20}/)|[ ]pass[ ]|[._-]psk\b|--with-decryption|/dev/u?random\b)"
+    r"|keyring[ ]get|pass[ ](?:show|otp|[a-z]{1,20}/)|[ ]pass[ ]|[._-]psk\b|--with-decryption|/dev/u?random\b"
+    r"|randombytes)"
 )
 
 # The value first, then what it is: `… is the token`, `… (api key)`, `"…",  # api key`. A lookbehind has one width, so
@@ -296,6 +300,12 @@ RANDOM: Final = (
         if anchor in {"secret", "token", "cred", "key", "salt", "_dsn", "_pat", "auth", "seed"}
     ),
     AnchoredRule("secret-assignment", "pepper", _SECRET),
+    AnchoredRule(  # what Python's shell answers
+        "secret-assignment",
+        "key",
+        rf"(?<=generate_key)\(\)\r?\n[ \t]{{0,8}}b?['\"]{MIXED_OR_LETTERS}{DOUBT}{long_value(20)}{AT_END}",
+        r"(?=\(\)\r?\n)",
+    ),
     AnchoredRule("password", "pass", f"{_OF_PASSWORDS}{_PASSWORD}"),
     # Long base64 has such short texts by chance.
     AnchoredRule("password", "pwd", rf"(?<![\w+/]{{12}}pwd){_PASSWORD}"),
@@ -371,6 +381,12 @@ RULES: Final = (
         r"(?:secrets?[ ](?:put|set|create|add|versions[ ]add)|config[ ]set[ ]--secret|env[ ]add)[ ]",
     ),
     # A value alone in its line, of a length that digests of files in base64 do not have there.
-    AnchoredRule("secret-assignment", '="', r"(?<=\n[ ]{4}\"[0-9a-z+/]{43}=\"),?$"),
-    AnchoredRule("secret-assignment", "==", r"(?<=[ \t\n\"'=>`(,][\w+/-]{86}==)(?<!512=.{88})(?![\w=])"),
+    AnchoredRule(
+        "secret-assignment",
+        '="',
+        r"(?:(?<=\n[ ]{4}\"[0-9a-z+/]{43}=\"),?$|(?<=encrypt(?:\": \"| = \")[0-9a-z+/]{43}=\"))",
+    ),
+    AnchoredRule(
+        "secret-assignment", "==", r"(?<=[ \t\n\"'=>`(,][\w+/-]{86}==)(?<!512=.{88})(?<!token\": \".{88})(?![\w=])"
+    ),
 )

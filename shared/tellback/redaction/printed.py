@@ -119,7 +119,7 @@ RULES: Final = (
         r"word[ ]'(?:(?<=login password ')|(?<=with password ')|(?<=encrypted password '))(?!\$|<|%)[^'\s]{4}",
     ),
     # Mail, networks.
-    AnchoredRule("password", "login", rf"[ ](?<=[ ]login[ ])[^\s@]{{1,64}}@[^\s@]{{1,80}}[ ]{GIVEN}$"),
+    AnchoredRule("password", "login", rf"[ ](?<=[ ]login[ ])[^\s@]{{1,64}}@[^\s@]{{1,80}}[ ]{GIVEN}(?=$|[,}}])"),
     AnchoredRule("password", "key", r"[ ]content[ ]{1,20}:[ ]\S{6}", "(?=[ ]content[ ])"),
     AnchoredRule(
         "password",

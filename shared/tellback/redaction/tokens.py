@@ -14,7 +14,7 @@ _WORD: Final = r"[0-9A-Za-z_-]"
 
 _ALNUM: Final = "[0-9A-Za-z]"
 # Digests of files in pip's RECORD, of 43 characters: up to ten stand before a sign that 32 letters and digits follow.
-_NO_DIGEST: Final = "".join(rf"(?<!sha256=[\w-]{{{before}}}[_-])" for before in range(2, 11))
+_NO_DIGEST: Final = "".join(rf"(?<![sS][hH][aA]256=[\w-]{{{before}}}[_-])" for before in range(2, 11))
 _OF_THREE_CLASSES: Final = (
     r"(?=[0-9a-z]{0,31}+[A-Z])(?=[0-9A-Z]{0,31}+[a-z])(?=[A-Za-z]{0,31}+\d)"
     rf"{_NO_DIGEST}{DOUBT}{_ALNUM}{{32}}"
@@ -234,8 +234,9 @@ PREFIXED: Final = (
     ("anthropic-key", f"{_WORD}{{20}}", "sk-ant-"),
     ("openai-key", f"{_WORD}{{20}}", "sk-proj- sk-svcacct- sk-admin- sk-None-"),
     ("model-provider-key", f"{_ALNUM}{{32}}", "sk- gsk_ pplx- csk- tvly-dev- tvly- r8_ hf_ api_org_ jina_ fc-"),
-    ("model-provider-key", f"{_WORD}{{30}}", "xai- nvapi- pcsk_ pa- tgp_v1_ sk-or-v1- lsv2_pt_ lsv2_sk_ sk-lf-"),
+    ("model-provider-key", f"{_WORD}{{30}}", "xai- nvapi- pcsk_ tgp_v1_ sk-or-v1- lsv2_pt_ lsv2_sk_ sk-lf-"),
     ("model-provider-key", f"{_WORD}{{40}}", "jina_"),
+    ("model-provider-key", f"{DOUBT}{_WORD}{{40}}", "pa-"),  # no anchor of a page: `#pa-1-separate-…`
     ("model-provider-key", f"{_HEX}{{40}}", "sk_"),
     ("model-provider-key", "[0-9A-Z]{30}[0-9A-Za-z]{10}", "rpa_"),
     ("model-provider-key", f"{_ALNUM}{{22}}", "fw_ key_ sess- e2b_ mem0- exa_"),
@@ -278,7 +279,7 @@ ANYWHERE: Final = (
     (
         "prefixed-token",
         (
-            r"(?=[0-9A-Za-z]{32})(?<=[0-9A-Za-z]{2}.)(?<!sha\d.)(?<!sha\d\d\d.)(?![0-9A-Za-z]{0,30}(?:ESt|ESa|EE\d|I[cw]))"
+            r"(?=[0-9A-Za-z]{32})(?<=[0-9A-Za-z]{2}.)(?<!sha\d.)(?<!sha\d\d\d.)(?<!batch_)(?<!file-)(?![0-9A-Za-z]{0,30}(?:ESt|ESa|EE\d|I[cw]))"
             + _OF_THREE_CLASSES
         ),
         "_ -",

@@ -55,6 +55,7 @@ _NOT_THE_VALUE: Final = (
     ),
     # Labels and times of a password. Each is as long as another word here: every new length costs a lookbehind.
     *("holder", "validator", "validators", "mismatch", "last_used", "lastused", "changed", "_at", "expiresat"),
+    *("transport", "iterations", "_form", "matching", "error", "action"),
     *("createdat", "updatedat", "changedat", "passwordkey", "encoder", "encryption", "accessor", "request", "success"),
     *("passwordmgr", "wd.h", ".hpp", ".cuh"),  # headers, in angle brackets as elements of XML have
     *("keysz", "charset", "_period", " h1"),  # the last is a digest's in go.sum
@@ -202,26 +203,13 @@ _NO_VALUES: Final = (
     *("sha1", "sha256", "sha384", "sha512", "md5"),  # `token.pyi,sha256=…`
     *("replace_me", "replaceme", "change_me", "changeme", "utf8string", "value_specified_in_no_log_parameter"),
     *("settings", "getpass", "input", "token", "value", "values", "secrets", "vars", "password", "passwort", "passwd"),
+    *("password1", "password2", "uint8array"),
 )
 # In quotes: settings, and the word for a password on a translated page, also with the letters that JSON escapes (a
 # backslash at the start belongs to the quote).
 _NO_QUOTED: Final = (
-    *(
-        "enable",
-        "disable",
-        "always",
-        "pass",
-        "passed",
-        "fail",
-        "failed",
-        "geslo",
-        "heslo",
-        "parol",
-        "parola",
-        "parole",
-        "passwuert",
-        "wachtwoord",
-    ),
+    *("enable", "disable", "always", "pass", "passed", "fail", "failed", "active", "inactive", "geslo", "heslo"),
+    *("parol", "parola", "parole", "passwuert", "wachtwoord"),
     *("kennwort", "senha", "salasana", "adgangskode", "lozinka", "passord", "has\\u0142o", "u015eifre"),
     *("salas\\u00f5na", "l\\u00f6senord", "jelsz\\u00f3", "slapta\\u017eodis"),
 )
@@ -233,8 +221,10 @@ NO_VALUE: Final = (
     r"|\^t[a-z]|!(?:vault|ref|sub|getatt|secret|env|env_var)\b|\?[a-z_ ]{0,60}\}"
     r"|0x[0-9a-f]{1,16}\b|0x[0-9a-f]{40}\b|~?\$[\w({]|[<{\[]|[~^v]?[0-9]{1,5}\.[0-9]{1,5}(?:\.[0-9]|[\"'])|%[(\w]|\*{3}|x{4}|\.{3}))(?!op://)"
     # Placeholders behind the prefix of a token; what Sealed Secrets encrypted; a colour in a style sheet.
-    r"(?![\w-]{2,10}[-_](?:x{4}|\*{3}|\.{3})|ag[a-d][0-9a-z+/]{100}|[a-z-]{3,24}+:#[0-9a-f]{3})"
-    rf"(?!{trie(_NO_VALUES)}\b(?![!@#%^&*+?~-])|(?:{trie(_NO_QUOTED)}|[a-z_]{{4,60}}+{_TYPE_ENDS})[\"'`])"
+    r"(?![\w-]{2,10}[-_](?:x{4}|\*{3}|\.{3})|ag[a-d][0-9a-z+/]{100}|[a-z-]{3,24}+:#[0-9a-f]{3}"
+    r"|your[_-]|[a-z][a-z0-9]{0,30}+_[0-9]\.[a-z]|aes-?[0-9]{3}-"
+    r"|a[0-9]{3}cbc|utf-?(?:8|16)|(?:md5|sha[0-9]{1,3}|(?:ec)?dsa|rsa)-?with)"  # `v4_1.default` of compiled TypeScript
+    rf"(?!{trie(_NO_VALUES)}\b(?![!@#%^&*+?~-])|(?:{trie(_NO_QUOTED)}|[a-z_]{{4,60}}+{_TYPE_ENDS}|type[a-z]{{8,60}}+)[\"'`])"
 )
 NOT_NAMED: Final = preceded_by(_NOT_THE_VALUE, unless=True)
 # The rest of a name. It rarely continues; checking its end costs more than all other checks.
