@@ -122,7 +122,7 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
         return None
     key = error_key(features)
     retry_key = mark(f"{key} {features.purpose or features.form}")
-    if _got_better(trail, features):
+    if _got_better(trail, features, key):
         trail.failures.pop(key, None)
         trail.failures.pop(retry_key, None)
     rejected = features.effect == "write" and features.tests is None
@@ -207,28 +207,28 @@ def same_output(trail: ProgressTrail, features: CallFeatures, at: int, repeats: 
     return StuckFinding("same_output", features.shown, len(calls), calls[0], at, detail=features.fault or features.last)
 
 
-def _tests_key(features: CallFeatures) -> str:
-    """Return the key of a test run; for an editor that runs tests after each edit that is the file."""
-    return mark(features.target)
-
-
-def _got_better(trail: ProgressTrail, features: CallFeatures) -> bool:
-    before, now = trail.tests.get(_tests_key(features)), _counted(features)
-    return before is not None and now is not None and compare_tests((before.failed, before.passed), now) == "better"
+def _got_better(trail: ProgressTrail, features: CallFeatures, error: str) -> bool:
+    """Check whether a run counts less than its last, or than any that failed by this error, whatever ran it."""
+    now = _counted(features)
+    if now is None:
+        return False
+    last, best = trail.tests.get(mark(features.target)), trail.tests.get(error)
+    better = [each for each in (last, best) if each and compare_tests((each.failed, each.passed), now) == "better"]
+    if best is None or best in better:
+        remember(trail.tests, error, TestRun(now.bad, now.passed), TESTS_MAX)
+    return bool(better)
 
 
 def _counted(features: CallFeatures) -> TestCounts | None:
     """Return what a run counted: its tests, or else the findings of a compiler or linter."""
-    if features.tests is None and features.findings is not None:
-        return TestCounts(passed=0, failed=features.findings)
-    return features.tests
+    found = features.findings
+    return features.tests if features.tests or found is None else TestCounts(passed=0, failed=found)
 
 
 def same_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find lines of a file that were read again and again while nothing changed it."""
     found: StuckFinding | None = None
-    single = len(features.views) == 1
-    reread = False
+    single, reread = len(features.views) == 1, False
     for view in features.views:
         key = mark("/".join(view.path.removeprefix("./").split("/")[-PATH_PARTS:]))
         since = max(trail.changed, trail.paths.get(file_mark(view.path), 0), at - VIEWS_FORGOTTEN_AFTER)
@@ -265,9 +265,7 @@ def _range(view: View) -> str:
 def two_states(trail: ProgressTrail, features: CallFeatures, at: int, state: int) -> StuckFinding | None:
     """Find two calls in turn, each with the answer that it had before."""
     trail.states = [*trail.states[-3:], state]
-    if features.waits or features.effect in ("plan", "wait", "none"):
-        return None
-    if len(trail.states) < 4:
+    if features.waits or features.effect in ("plan", "wait", "none") or len(trail.states) < 4:
         return None
     a, b, c, d = trail.states
     if a == c and b == d and a != b:
@@ -280,7 +278,7 @@ def worse_tests(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
     now = _counted(features)
     if now is None:
         return None
-    key = _tests_key(features)
+    key = mark(features.target)
     before = trail.tests.get(key)
     entry = TestRun(now.bad, now.passed)
     if before is not None:

@@ -28,6 +28,7 @@ _UNPARSED: Final = re.compile(r"\S{0,40}sh: (?:-c: )?line \d+: (?:syntax error|u
 # What `go run` says below the reason.
 _BARE: Final = re.compile(r"exit status \d{1,3}$")
 _PLACE: Final = re.compile(r":\d")
+_NUMBER: Final = re.compile(r"\b\d{1,9}\b")
 # A finding in a file that was named is about that file.
 _FILE_PLACE: Final = re.compile(r"\w\.\w{1,5}(?::\d|\(\d)")
 # A longer call is a script, whose words any error has; a longer result says more than what it complains of.
@@ -70,8 +71,8 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
     # One that names a place is a finding of a compiler, and the rest of the result says which.
     if reported and features.tests is None and not _PLACE.search(_ADDRESS.sub("", labelled)):
         error = error or labelled
-    if not (error or labelled) and reported and features.effect == "run" and features.tests is None:
-        error = _closing_line(text)
+    unknown = not (error or labelled) and reported and features.effect == "run" and features.tests is None
+    error = _closing_line(text) if unknown else error
     features.named = bool(names) or not runs or bool(error and _TOTAL.search(error) is None)
     shown = error if features.tests is None else _with_test(error, features.tests, names)
     features.error = shown or labelled or substance.first_line(text)
@@ -79,7 +80,8 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
         features.misuse = "<string>"
     else:
         features.misuse = substance.fails_in(text) if _MISUSE.match(features.error) else ""
-    if features.named:
+    # A last line with numbers says how much failed, and not what.
+    if features.named and not (unknown and _NUMBER.search(substance.without_times(error))):
         said = _GOT.sub("got", error) if names and error else features.error
         features.error_mark = substance.error_fingerprint(f"{said} {' '.join(names)}")
     else:

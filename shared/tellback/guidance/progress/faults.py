@@ -19,10 +19,11 @@ from tellback.guidance.progress.trail import mark
 _NO_RIGHT: Final = re.compile(
     r"permission denied|operation not permitted|(?:password|terminal) is required", re.IGNORECASE
 )
-_OWNED: Final = re.compile(r"[\w.-]+@[\w.-]+|(?<![\w.])/[\w.@+-]+(?:/[\w.@+-]+)*")
+_OWNED: Final = re.compile(r"(?<![\w.-])[\w.-]++@[\w.-]+|(?<![\w.])/[\w.@+-]+(?:/[\w.@+-]+)*")
 # Who is refused, or finds nobody there, is so whatever is asked for: names, paths and addresses say nothing about it.
 _REFUSED: Final = re.compile(
-    r"access ?denied|unauthori[sz]ed|not authorized|forbidden|connection (?:refused|closed)|couldn't connect"
+    r"access ?denied|unauthori[sz]ed|not authorized|forbidden|connection (?:refused|closed)"
+    r"|(?:can(?:no|')t|could(?:n't| not)|(?:failed|unable) to) connect\b"
     r"|\b(?:invalid|bad|wrong|missing) (?:(?:(?:access|auth\w{0,9}|bearer) )?(?:token|credentials)|api[ -]key)\b"
     r"(?!\W{0,3}(?:at|in|near|line)\b|:? ?[\"'`<])"  # of a parser
     r"|\bunreachable\b|not connected|\bhas been closed"

@@ -144,7 +144,7 @@ def findings(  # noqa: PLR0917 - all that a detector may look at
     familiar = features.known >= detectors.FAMILIAR_SHARE or trail.familiar
     return (
         detectors.same_failure(trail, features, at) if failed else None,
-        undone_edit(trail, features, at) if failed or trail.restores or features.alters else None,
+        undone_edit(trail, features, at) if failed or trail.edits or trail.restores or features.alters else None,
         edit_made_over(trail, features, at) if features.wrong else None,
         detectors.same_output(trail, features, at, repeats) if features.answers or features.scripted else None,
         fruitless.same_state(trail, features, at, known)
@@ -174,7 +174,7 @@ def findings(  # noqa: PLR0917 - all that a detector may look at
 
 def _note_action(trail: ProgressTrail, features: CallFeatures, at: int) -> None:
     trail.actions = [*trail.actions[-ACTIONS_MAX:], at]
-    if features.effect in ("run", "test"):
+    if features.effect in ("run", "test") and not features.swaps:  # a script that edits a file tries nothing
         trail.ran = at
 
 

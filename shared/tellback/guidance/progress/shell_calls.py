@@ -156,8 +156,6 @@ def _read_changes(
         if changes_files(each, effect)
         for path in _written(each, effect)
     )
-    if features.writes and features.effect == "write":
-        features.change = " ".join(line.split())
     if features.writes:
         features.swaps = tuple(
             swap
@@ -165,6 +163,7 @@ def _read_changes(
             if changes_files(each, effect)
             for swap in swaps_of(each, _written(each, effect), _folder_of(commands))
         )
+        features.change = " ".join(line.split()) if features.swaps or features.effect == "write" else ""
         features.removes = _removed_alone(commands)
         features.contents = tuple(
             (each.writes_to[0], mark_of(each.stdin)) for each in commands if each.stdin and len(each.writes_to) == 1
@@ -212,8 +211,8 @@ def _shell_target(commands: tuple[SimpleCommand, ...], effects: list[Effect], st
             continue
         # A test run with another seed is another run, and so is a build with other options; the options of other tests
         # change what is shown of them.
-        keeps = effect != "test" or each.program in BUILDERS
-        words = [word for word in each.words if keeps or not word.startswith("-") or "seed" in word]
+        keeps = effect != "test" or each.program in BUILDERS or any("seed" in word for word in each.words)
+        words = [word for word in each.words if keeps or not (word.startswith("-") or word.isdigit())]
         parts.append(" ".join((each.program, *words)))
         if each.stdin:
             parts.append(f"<{zlib.crc32(each.stdin.encode('utf-8', 'replace')):x}")

@@ -138,8 +138,10 @@ _FAILED_NAMES: Final = re.compile(
     re.MULTILINE,
 )
 # The last line of a Python traceback, also behind the margin `E   ` of pytest.
+_MARGIN: Final = 4
 _EXCEPTION: Final = re.compile(
-    r"^(?:E   )?\s{0,4}((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|Invalid|NotFound)\b(?::\s?.*)?)$",
+    r"^(?:E   \s{0,4}|( {0,12}))"
+    r"((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|Invalid|NotFound)\b(?::\s?.*)?)$",
     re.MULTILINE,
 )
 
@@ -152,7 +154,8 @@ def last_exception(text: str) -> str:
     """Return the last exception that the output of a test run names, "" without one."""
     found = ""
     for match in _EXCEPTION.finditer(text):
-        found = match[1]
+        if not found or len(match[1] or "") <= _MARGIN:  # Mocha's stand further in, as do those in code that is shown
+            found = match[2]
     if not found and "FAILED " in text:
         reasons = _REASON.findall(text)
         found = reasons[-1] if reasons else ""
@@ -205,15 +208,15 @@ _PLACES: Final = re.compile(
 
 
 def without_places(text: str) -> str:
-    """Return a result without the numbers of lines and columns that it names."""
-    return _PLACES.sub("", text)
+    """Return a result without times, and without the numbers of lines and columns that it names."""
+    return _PLACES.sub("", without_times(text))  # in a time of the day, a line would be found
 
 
 def error_fingerprint(error: str) -> int:
     """Return the fingerprint of an error: numbers of lines, paths and volatile parts do not matter."""
     if "undefined reference to " in error:
         error = _LINKED.sub("", error)
-    plain = _LINES.sub("", error)
+    plain = _LINES.sub("", without_times(error))  # first, as in `without_places`
     return zlib.crc32(without_volatile(plain).casefold().encode("utf-8", "replace"))
 
 

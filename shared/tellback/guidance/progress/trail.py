@@ -30,7 +30,7 @@ VIEWED_PATHS_MAX: Final = 6
 VIEWS_MAX: Final = 10
 VIEWED_MAX: Final = 16
 SCRIPTS_MAX: Final = 8
-TESTS_MAX: Final = 4
+TESTS_MAX: Final = 8
 PROBES_MAX: Final = 6
 TOOLS_MAX: Final = 6
 WORKED_MAX: Final = 12
@@ -98,6 +98,7 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     fixed: int = 0
     swapped: int = 0
     ran: int = 0
+    passed: int = 0
     home: str = ""
     heard: int = 0
     scripts: dict[str, list[str]] = {}

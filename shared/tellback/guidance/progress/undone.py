@@ -68,8 +68,8 @@ def edit_made_over(trail: ProgressTrail, features: CallFeatures, at: int) -> Stu
 
 
 def _found_in(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
-    if trail.restores and _works(features):
-        trail.restores = []
+    if (trail.edits or trail.restores) and _works(features):
+        trail.restores, trail.passed = [], at
     if not features.alters:
         return None
     redone = _made_again(trail, features, at)
@@ -94,12 +94,17 @@ def _there_and_back(trail: ProgressTrail, edit: Edit, at: int) -> StuckFinding |
         made = made or trail.edits.get(mark(f"{edit.path} 0 {edit.new}"))
     before, same = _count_again(trail, mark(f"+ {edit.whole}"), at) if edit.whole else (made, count)
     undone = trail.edits.get(mark(f"{edit.path} {edit.new} {edit.old}")) if edit.new else None
-    if made and undone and undone[0] > made[0] and at - made[0] <= EDITS_FORGOTTEN_AFTER:
+    if made and undone and _failed_between(trail, made[0], undone[0]) and at - made[0] <= EDITS_FORGOTTEN_AFTER:
         return StuckFinding("undone_edit", edit.path, made[1], made[0], at)
     # A command line that replaces a text is silent, whether or not it found that text: one more.
     if before and same >= SAME_EDIT + bool(edit.whole):
         return StuckFinding("same_edit", edit.path, same, before[0], at)
     return None
+
+
+def _failed_between(trail: ProgressTrail, made: int, undone: int) -> bool:
+    """Check whether an edit was taken back later, and not to see a test fail without it that went through with it."""
+    return made < undone and not made < trail.passed < undone
 
 
 def _count_again(trail: ProgressTrail, key: str, at: int) -> tuple[tuple[int, int] | None, int]:
@@ -164,7 +169,9 @@ def _made_again(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
     key = mark(f"= {features.change}")
     made = trail.edits.get(key)
     remember(trail.edits, key, (at, path), EDITS_MAX)
-    if made is None or not undone or made[0] > undone[-1] or at - made[0] > EDITS_FORGOTTEN_AFTER:
+    if made is None or not undone or at - made[0] > EDITS_FORGOTTEN_AFTER:
+        return None
+    if not _failed_between(trail, made[0], undone[-1]):
         return None
     # A run in between may check that the failure was there before the edit. A whole file that nothing ran was not
     # tried: many editors refuse to write over one, in words of their own, so that it is deleted first.
