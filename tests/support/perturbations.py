@@ -104,7 +104,12 @@ def _codex_patch(path: str, old: str, new: str) -> MadeCall:
 
 
 def _moatless_view(path: str, first: int, text: str) -> MadeCall:
-    span = {"file_path": path, "start_line": first, "end_line": first + text.count("\n"), "span_ids": []}
+    span: dict[str, object] = {
+        "file_path": path,
+        "start_line": first,
+        "end_line": first + text.count("\n"),
+        "span_ids": [],
+    }
     return (
         "ViewCode",
         {"files": [span]},
