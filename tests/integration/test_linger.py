@@ -360,9 +360,12 @@ def test_a_backlog_is_left_to_several_processes(bench: LingerBench, layout: Layo
 
 def test_a_stream_that_nobody_serves_is_found_when_a_lingerer_died(bench: LingerBench, layout: Layout) -> None:
     """Its marker and lease end with it; then a visit of its team finds the stream, as it finds any other."""
-    assert len(bench.intake.take_each(layout.all, FAMILY, 0.2, 0, linger=True)) == 4
+    assert len(bench.intake.take_each(layout.all, FAMILY, 10, 0, linger=True)) == 4
     bench.append(0, "a")
     assert idle_streams(bench.database, layout) == []
+    keys = [layout.shard(0).key(name, FAMILY) for name in ("lease", "wakeup")]
+    assert all(0 < left <= 10_000 for left in bench.database.pipeline([("PTTL", key) for key in keys]))
+    bench.database.pipeline([("PEXPIRE", key, 1) for key in keys])
     wait_until(lambda: idle_streams(bench.database, layout) == [(layout.shard(0), FAMILY)], "the visit finds it")
 
 

@@ -225,11 +225,11 @@ def test_a_bank_that_only_stores_facts_counts_and_forgetting_needs_no_room(one_s
 def test_a_hook_of_one_session_too_many_sends_and_keeps_nothing(one_shard: Settings) -> None:
     with connect(settings=one_shard) as tb:
         LimitStore(tb.context.database, tb.context.layout).change(sessions=1)
-        run_hook(one_shard, tool_event(session_id="first"))
-        run_hook(one_shard, tool_event(session_id="second"))
-        run_hook(one_shard, tool_event("toolu_2", session_id="first"))
-        assert waiting(tb.context.database, tb.context.layout) == 4, "each call of the first, with its beginning"
-    assert "PostToolUse: dropped: TooMany: the limit of active sessions is reached" in "".join(
+        for session in ("first", "second", "first"):
+            started = tool_event(None, session_id=session, hook_event_name="SessionStart")
+            run_hook(one_shard, started, "--wait=10", event="session-start")
+        assert waiting(tb.context.database, tb.context.layout) == 2, "the beginning of the first, each time"
+    assert "SessionStart: dropped: TooMany: the limit of active sessions is reached" in "".join(
         path.read_text() for path in Path(one_shard.data_dir).rglob("troubles.log")
     )
     assert not list(Path(one_shard.data_dir).rglob("*.spool"))
