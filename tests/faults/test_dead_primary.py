@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -27,6 +28,7 @@ from tellback.state.turns import Turns
 from tellback_workers.app import app
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import TeamScheduler
+from tests.support.hooks import run_hook, tool_event, troubles
 from tests.support.jobs import ended, submission
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer
@@ -190,3 +192,14 @@ def test_a_silent_node_stays_one_where_no_thread_can_ask_it_again(
         connections._silent = dict.fromkeys(connections._pools, 0.0)
         monkeypatch.setattr(threading.Thread, "start", none)
         assert not connections.answers(0)
+
+
+def test_a_hook_asks_the_next_node_if_one_hangs(cluster: RedisCluster, settings: Settings) -> None:
+    """As the first of the URL it took all of the time, and each event of the host was kept on disk."""
+    with socket.create_server(("127.0.0.1", 0)) as hanging:  # it accepts connections, and never answers
+        url = cluster.url.replace("//", f"//127.0.0.1:{hanging.getsockname()[1]},")
+        started = tool_event(None, hook_event_name="SessionStart")
+        run_hook(settings, started, f"--redis-url={url}", "--wait=5", event="session-start")
+    assert troubles(settings) == ""
+    with connect(settings=settings) as tb:
+        assert tb.context.database.command("XLEN", tb.context.layout.of("s1").key("in", "events")) == 1

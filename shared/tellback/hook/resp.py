@@ -41,7 +41,7 @@ class RespConnection:
             Unavailable: the server cannot be reached in time, or refuses the connection.
             ConfigurationError: `url` is not the URL of a Redis.
         """
-        self._deadline = deadline
+        self.deadline = deadline
         self._buffer = bytearray()
         self._at = 0
         self._greeting: list[tuple[Arg, ...]] = []
@@ -87,7 +87,7 @@ class RespConnection:
         raise trouble
 
     def _seconds_left(self) -> float:
-        left = self._deadline - clock.monotonic()
+        left = self.deadline - clock.monotonic()
         if left <= 0:
             raise TimeoutError
         return left

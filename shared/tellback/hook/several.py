@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
 from tellback import clock
@@ -39,23 +39,30 @@ def open_several(url: str, deadline: float) -> RespConnection:
 
 def _connect_primary(servers: RedisServers, deadline: float) -> RespConnection:
     trouble = Unavailable("no Sentinel answers")
+    for _, reply in _ask_each(servers, deadline, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", servers.master_name):
+        if isinstance(reply, list):
+            host, port = cast("list[bytes]", reply)
+            return RespConnection(servers.url_of(host.decode(), int(port)), deadline)
+        trouble = (
+            reply if isinstance(reply, Unavailable) else Unavailable(f"unknown to Sentinel: {servers.master_name}")
+        )
+    raise trouble
+
+
+def _ask_each(servers: RedisServers, deadline: float, *question: Arg) -> Iterator[tuple[RespConnection | None, Any]]:
+    """Yield a connection to each server with its reply, or None with the error that came instead."""
     for number, node in enumerate(servers.nodes):
-        # One that hangs gets its share of the time that is left.
+        # One that hangs, but accepts connections, gets its share of the time that is left.
         now = clock.monotonic()
         share = now + (deadline - now) / (len(servers.nodes) - number + 1)
         try:
-            sentinel = RespConnection(node, share)
-            [place] = sentinel.run_commands([("SENTINEL", "GET-MASTER-ADDR-BY-NAME", servers.master_name)])
+            connection = RespConnection(node, share)
+            [reply] = connection.run_commands([question])
         except Unavailable as error:
-            trouble = error
-            continue
-        if isinstance(place, list):
-            host, port = cast("list[bytes]", place)
-            return RespConnection(servers.url_of(host.decode(), int(port)), deadline)
-        trouble = (
-            place if isinstance(place, Unavailable) else Unavailable(f"unknown to Sentinel: {servers.master_name}")
-        )
-    raise trouble
+            yield None, error
+        else:
+            connection.deadline = deadline
+            yield connection, reply
 
 
 class ClusterConnection(RespConnection):
@@ -68,18 +75,14 @@ class ClusterConnection(RespConnection):
             Unavailable: none does in time.
         """
         self._servers = servers
-        self._deadline = deadline
-        self._nodes: dict[NodeAddress, RespConnection] = {}
+        self.deadline = deadline
         self._owners: dict[int, NodeAddress] = {}
         trouble = Unavailable("no node")
-        for address in servers.addresses:
-            try:
-                self._node(address)
-            except Unavailable as error:
-                trouble = error
-            else:
-                self._first = address
+        for address, (node, reply) in zip(servers.addresses, _ask_each(servers, deadline, "PING"), strict=False):
+            if node is not None and not isinstance(reply, Unavailable):
+                self._first, self._nodes = address, {address: node}
                 return
+            trouble = reply
         raise trouble
 
     def run_commands(self, commands: Sequence[Sequence[Arg]]) -> list[Any]:
@@ -130,7 +133,7 @@ class ClusterConnection(RespConnection):
                 if word == "MOVED":
                     self._owners[int(slot)] = address
                 again[at] = (address, word == "ASK")
-            elif str(reply) in PASSING and clock.monotonic() + BACKOFF < self._deadline:
+            elif str(reply) in PASSING and clock.monotonic() + BACKOFF < self.deadline:
                 clock.sleep(BACKOFF)
                 again[at] = (asked, asking)
         return again
@@ -142,5 +145,5 @@ class ClusterConnection(RespConnection):
     def _node(self, address: NodeAddress) -> RespConnection:
         node = self._nodes.get(address)
         if node is None:
-            node = self._nodes[address] = RespConnection(self._servers.url_of(*address), self._deadline)
+            node = self._nodes[address] = RespConnection(self._servers.url_of(*address), self.deadline)
         return node
