@@ -12,7 +12,9 @@ import pytest
 
 from tellback import OutgoingResponse, RoutingOutcome, Settings, Tellback, Turn, connect
 from tellback.cli.teams import _state_text
+from tellback.errors import Unavailable
 from tellback.names import Family
+from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.cluster import ClusterConnections
 from tellback.state.database import Database, connect_to
 from tellback.state.intake import Intake
@@ -192,6 +194,31 @@ def test_a_silent_node_stays_one_where_no_thread_can_ask_it_again(
         connections._silent = dict.fromkeys(connections._pools, 0.0)
         monkeypatch.setattr(threading.Thread, "start", none)
         assert not connections.answers(0)
+
+
+def test_a_command_waits_once_for_a_node_that_hangs_and_names_it(
+    cluster: RedisCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited up to three times, 17 s in all, and named every node."""
+    monkeypatch.setattr("tellback.state.call_deadline.OPEN_SECONDS", 60.0)
+    first, _, node = (f"127.0.0.1:{node.port}" for node in cluster.primaries)
+    other, _, key = (Layout(team_on(cluster, node), 1).shard(0).key("team") for node in cluster.primaries)
+    with closing(Database(cluster.url, call_deadline=1.0, breaker=CircuitBreaker())) as database:
+        assert database.command("EXISTS", key) == 0
+        cluster.primaries[2].suspend()
+        try:
+            for reason in (".+", "a call just before got no reply"):
+                with pytest.raises(Unavailable, match=rf"Redis at {node} did not answer in time \({reason}\)"):
+                    database.command("EXISTS", key)
+            assert database.command("EXISTS", other) == 0
+        finally:
+            cluster.primaries[2].resume()
+    cluster.primaries[0].kill()
+    with (
+        closing(Database(cluster.url)) as database,
+        pytest.raises(Unavailable, match=rf"Can't reach Redis at {first} .*Start this node of the cluster"),
+    ):
+        database.command("EXISTS", other)
 
 
 def test_a_hook_asks_the_next_node_if_one_hangs(cluster: RedisCluster, settings: Settings) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from itertools import chain
@@ -21,7 +22,7 @@ from redis import exceptions
 from tellback import clock
 from tellback.backoff import Backoff
 from tellback.forks import run_in_child
-from tellback.state.call_deadline import CallDeadline
+from tellback.state.call_deadline import CallDeadline, CircuitBreaker
 from tellback.state.redis_py import Command, RedisConnections, open_socket
 from tellback.state.slots import slot_of_command
 from tellback.urls import RedisServers
@@ -84,18 +85,22 @@ class _ClusterCall:
 class ClusterConnections:
     """The pooled connections to a cluster, with the methods of `RedisConnections`. Safe across threads and forks."""
 
-    def __init__(self, servers: RedisServers, *, call_deadline: float | None) -> None:
+    def __init__(self, servers: RedisServers, *, call_deadline: float | None, once: bool = False) -> None:
         """Prepare the pools; nothing is connected before the first call.
+
+        With `once`, calls of a node that has just kept another waiting in vain fail without being sent.
 
         Raises:
             ValueError: the URL is not that of a Redis; the message may contain part of the password.
         """
         self._servers = servers
         self._seconds = call_deadline
+        self._once = once
         self._deadline = None if call_deadline is None else CallDeadline(call_deadline, open_socket)
         self._pools: dict[NodeAddress, RedisConnections] = {}
         self._primaries: dict[int, NodeAddress] = {}  # by slot; empty: to be read
         self._silent: dict[NodeAddress, float] = {}  # nodes that did not answer, and until when that counts
+        self._breakers = defaultdict[NodeAddress, CircuitBreaker](CircuitBreaker)
         self._closed = False
         self._unlock()
         run_in_child(self._unlock)
@@ -220,9 +225,12 @@ class ClusterConnections:
             left = self._left(call.end)
             for address, indexes in groups.items():
                 try:
+                    if self._once and self._breakers[address].is_open:
+                        raise exceptions.TimeoutError("a call just before got no reply")
                     sent.append((indexes, stack.enter_context(self._pool(address).sent(call.packet(indexes), left))))
                 except _UNANSWERED as error:
-                    self._note_silent(address)
+                    self._note_silent(address, error)
+                    error.add_note(f"{address[0]}:{address[1]}")  # which the message of `Unavailable` names
                     call.store(indexes, error)
             for indexes, read in sent:
                 address = call.asked[indexes[0]]
@@ -230,10 +238,13 @@ class ClusterConnections:
                     call.store(indexes, read())
                     self._silent.pop(address, None)
                 except _UNANSWERED as error:
-                    self._note_silent(address)
+                    self._note_silent(address, error)
+                    error.add_note(f"{address[0]}:{address[1]}")  # which the message of `Unavailable` names
                     call.store(indexes, error)
 
-    def _note_silent(self, address: NodeAddress) -> None:
+    def _note_silent(self, address: NodeAddress, error: Exception | None = None) -> None:
+        if isinstance(error, exceptions.TimeoutError):
+            self._breakers[address].trip()
         self._silent[address] = clock.monotonic() + SILENT_SECONDS
 
     def _is_silent(self, address: NodeAddress) -> bool:
@@ -307,7 +318,7 @@ class ClusterConnections:
                 with self._pool(address).sent([("CLUSTER", "SLOTS")], self._left(end)) as read:
                     [reply] = read()
             except _UNANSWERED as error:
-                self._note_silent(address)
+                self._note_silent(address, error)
                 trouble = error
                 continue
             if isinstance(reply, Exception):

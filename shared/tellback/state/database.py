@@ -56,7 +56,7 @@ class WrongType(exceptions.ResponseError):
         self.keys = keys
 
 
-def connect_to(url: str, *, call_deadline: float | None = None) -> Connections:
+def connect_to(url: str, *, call_deadline: float | None = None, once: bool = False) -> Connections:
     """Prepare the connections to the Redis, the primary behind Sentinel, or the cluster that a URL names.
 
     Raises:
@@ -65,7 +65,7 @@ def connect_to(url: str, *, call_deadline: float | None = None) -> Connections:
     """
     servers = servers_of(url)
     if servers is not None and servers.kind == "cluster":
-        return ClusterConnections(servers, call_deadline=call_deadline)
+        return ClusterConnections(servers, call_deadline=call_deadline, once=once)
     return redis_py.RedisConnections(url, call_deadline=call_deadline)
 
 
@@ -88,13 +88,13 @@ class Database:
 
         `call_deadline`, in seconds, is for callers that must not wait. It bounds connecting, each reply and each call
         as a whole, and turns retries off. `confirmation` is what `confirm` waits for, by default nothing. `breaker`
-        stops calls soon after an unanswered one; not those of a cluster, where other nodes may answer.
+        stops calls soon after an unanswered one; of a cluster, those of the same node.
 
         Raises:
             ConfigurationError: the URL is not that of a Redis.
         """
         try:
-            self._connections = connect_to(url, call_deadline=call_deadline)
+            self._connections = connect_to(url, call_deadline=call_deadline, once=breaker is not None)
         except (ValueError, TypeError):  # its message may contain part of the password
             raise ConfigurationError(NOT_A_URL) from None
         self.url = url
@@ -344,7 +344,7 @@ def _with_keys(error: Exception, command: Command) -> Exception:
 @contextmanager
 def _unavailable(url: str, breaker: CircuitBreaker | None) -> Generator[None, None, None]:
     if breaker is not None and breaker.is_open:
-        raise Unavailable(unanswered_text("a call just before got no reply", url))
+        raise Unavailable(unanswered_text("a call just before got no reply", where_of(url)))
     try:
         yield
     except exceptions.RedisError as error:

@@ -83,24 +83,30 @@ def where_of(url: str) -> str:
     return address.path if address.scheme == "unix" else f"{address.host or 'localhost'}:{address.port or 6379}"
 
 
-def unanswered_text(reason: str, url: str) -> str:
+def _node_of(error: Exception) -> str:
+    """Return the node of a cluster that an error is noted to be about, or ""."""
+    return "".join(getattr(error, "__notes__", ())[:1])
+
+
+def unanswered_text(reason: str, where: str) -> str:
     """Return that Redis did not answer, at which address, and the next step."""
-    return f"Redis at {where_of(url)} did not answer in time ({reason}). Check its load with `tellback doctor`"
+    return f"Redis at {where} did not answer in time ({reason}). Check its load with `tellback doctor`"
 
 
 def unavailable_text(error: Exception, url: str) -> str:
     """Return what failed, at which address (without its password), and the next step."""
-    where = where_of(url)
+    where = _node_of(error) or where_of(url)
     if said := _tls_text(error, url):
         return said
     if isinstance(error, exceptions.TimeoutError):
-        return unanswered_text(str(error), url)
+        return unanswered_text(str(error), where)
     if isinstance(error, exceptions.ConnectionError) and not isinstance(error, _REFUSALS):
         # redis-py raises its own error while it handles the socket's, whose words are shorter and hold no address.
         cause = error.__context__
         reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(error).rstrip(".")
         reason = reason[:1].lower() + reason[1:]
-        return f"Can't reach Redis at {where} ({reason}). Start it with `tellback up`, or set TELLBACK_REDIS_URL"
+        start = "this node of the cluster" if _node_of(error) else "it with `tellback up`, or set TELLBACK_REDIS_URL"
+        return f"Can't reach Redis at {where} ({reason}). Start {start}"
     if isinstance(error, exceptions.InvalidResponse):
         return f"No Redis answers at {where}, but another program ({error}). Check the port in TELLBACK_REDIS_URL"
     advice = f". {CHECK_LOGIN}" if isinstance(error, exceptions.AuthenticationError) else ""
@@ -109,7 +115,7 @@ def unavailable_text(error: Exception, url: str) -> str:
 
 def _tls_text(error: Exception, url: str) -> str:
     """Return the text of an error for which one side speaks TLS and the other does not, or trusts it not."""
-    where, servers, cause = where_of(url), servers_of(url), error.__context__
+    where, servers, cause = _node_of(error) or where_of(url), servers_of(url), error.__context__
     by_sentinel = servers is not None and servers.kind == "sentinel"
     scheme = servers.scheme if servers else Address(url).scheme
     if scheme == "rediss":
