@@ -57,6 +57,7 @@ _DOCUMENTED: Final = (
     (("terraform", "tofu"), ("plan", "--detailed-exitcode"), range(2, 3)),
     (("helm",), ("diff", "--detailed-exitcode"), range(2, 3)),
     (("kubectl",), ("diff",), range(1, 2)),
+    (("gh",), ("pr", "checks"), range(8, 9)),
     (("npm", "pnpm"), ("outdated",), range(1, 2)),
     (("systemctl",), ("is-active",), range(3, 4)),
     (("systemctl",), ("is-enabled",), range(1, 2)),

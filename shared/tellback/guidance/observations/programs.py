@@ -210,7 +210,7 @@ def _classify_answer(run: ProgramRun, code: int) -> Finding | None:
     answers = code in (1, 123) and any(answers_by_exit(each) for each in chain)
     harmless = all(is_reading(each) for each in chain)
     # Of several programs an earlier one may have set the code; `cd` would say why.
-    if all(each.program == "cd" for each in chain[:-1]) and is_documented_answer(chain[-1], code):
+    if all(each.program in ("cd", "sleep") for each in chain[:-1]) and is_documented_answer(chain[-1], code):
         return Finding("no_results" if quiet else "ok")
     if answers and (quiet or (harmless and not _says_unreadable(run.output))):
         return Finding("no_results" if quiet else "ok")
