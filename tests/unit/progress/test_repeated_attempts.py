@@ -190,3 +190,16 @@ def test_nobody_is_sent_to_read_the_code_of_a_service() -> None:
     assert [each.suggestions for _, each in nudges_in(booked)] == [(SERVICE_STEP,)]
     ran = [each for n in range(3) for each in (edited(n), claude_code("python app.py", trace("KeyError: 'idx'"), 1))]
     assert [each.suggestions for _, each in nudges_in(ran)] == [(TEXTS["same_failure"][1],)]
+
+
+FAILED = "1 failed, 4 passed in 0.2s\nFAILED tests/test_x.py::test_a - ValueError: bad"
+
+
+def test_a_test_that_passed_and_fails_without_the_fix_begins_a_new_count() -> None:
+    """G-248: to put the fix aside shows that the test needs it."""
+    red, green = claude_code("pytest -q", FAILED, 1), claude_code("pytest -q", "5 passed in 0.2s")
+    aside, again = claude_code("git stash", "Saved working directory"), claude_code("git stash pop", "Dropped stash")
+    fixed = [red, edited(1), red, edited(2), green, aside, red, again, green]
+    assert not nudges_in(fixed)
+    stuck = [each for n in range(3, 6) for each in (edited(n), red)]
+    assert [call for call, _ in nudges_in([*fixed, *stuck])] == [len(fixed) + 6]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
-from tellback.guidance.observations.testruns import TestCounts
 from tellback.guidance.progress.effects import only_notes, words_in
 from tellback.guidance.progress.faults import (
     BLOCKS,
@@ -208,21 +207,15 @@ def same_output(trail: ProgressTrail, features: CallFeatures, at: int, repeats: 
 
 
 def _got_better(trail: ProgressTrail, features: CallFeatures, error: str) -> bool:
-    """Check whether a run counts less than its last, or than any that failed by this error, whatever ran it."""
-    now = _counted(features)
+    """Check whether a run counts less than its last, which may have passed, or than any that failed by this error."""
+    now = features.counted
     if now is None:
         return False
     last, best = trail.tests.get(mark(features.target)), trail.tests.get(error)
     better = [each for each in (last, best) if each and compare_tests((each.failed, each.passed), now) == "better"]
     if best is None or best in better:
         remember(trail.tests, error, TestRun(now.bad, now.passed), TESTS_MAX)
-    return bool(better)
-
-
-def _counted(features: CallFeatures) -> TestCounts | None:
-    """Return what a run counted: its tests, or else the findings of a compiler or linter."""
-    found = features.findings
-    return features.tests if features.tests or found is None else TestCounts(passed=0, failed=found)
+    return bool(better) or (last is not None and not last.failed)
 
 
 def same_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
@@ -275,7 +268,7 @@ def two_states(trail: ProgressTrail, features: CallFeatures, at: int, state: int
 
 def worse_tests(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find a test run whose failures grow with each change."""
-    now = _counted(features)
+    now = features.counted
     if now is None:
         return None
     key = mark(features.target)

@@ -121,6 +121,13 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
         return self.failed and self.tests is None and self.acts < 2
 
     @property
+    def counted(self) -> TestCounts | None:
+        """The counts of a run: of its tests, or else of what a compiler or linter found."""
+        if self.tests is None and self.findings is not None:
+            return TestCounts(passed=0, failed=self.findings)
+        return self.tests
+
+    @property
     def hides(self) -> bool:
         """True if the result does not show what the call did: only later calls do."""
         return self.unseen or (self.operates and self.effect == "write")
