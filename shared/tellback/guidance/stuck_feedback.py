@@ -55,7 +55,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     ),
     "empty_searches": (
         "The last {count} searches, since call {since}, found nothing, whatever their words.",
-        "List what is there (a folder, the names in a file) before you search for another word.",
+        "List what is there (a folder, the names in a file, the links of a page) before you search for another word.",
     ),
     "worse_tests": (
         "`{subject}` got worse {count} times in a row since call {since}: {detail} now.",

@@ -18,7 +18,6 @@ IN_TIME: Final = 3
 # Stuck ones that are reported late or not at all, and healthy ones that hear something.
 MISJUDGED: Final = {
     "blind_stretches.jsonl": {
-        "a confirmed booking watched on and on",
         "one sum printed in many ways",
         "subagents that find no retries",
         "an overflow of 14 pixels after each style",

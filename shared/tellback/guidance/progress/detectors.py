@@ -192,7 +192,9 @@ def same_output(trail: ProgressTrail, features: CallFeatures, at: int, repeats: 
     if features.failed or not shown:
         return None
     key = mark(f"> {features.news} {features.address or features.purpose or features.shown}")
-    calls = [index for index in trail.failures.get(key, ()) if actions_since(trail, index) <= ATTEMPT][-11:]
+    since = trail.arrived if features.effect == "write" else 0  # it comes back from a page that was new
+    calls = [index for index in trail.failures.get(key, ()) if index >= since]
+    calls = [index for index in calls if actions_since(trail, index) <= ATTEMPT][-11:]
     changed = trail.anything if features.answers else trail.fixed
     if features.answers and features.effect == "read":  # what runs, such as a script in the page, may change it too
         changed = max(changed, trail.ran)

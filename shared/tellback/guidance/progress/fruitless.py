@@ -10,7 +10,7 @@ from tellback.guidance.progress.detectors import ATTEMPT, RETRIES_ASKED_FOR, SAM
 from tellback.guidance.progress.effects import words_in
 from tellback.guidance.progress.faults import shows_progress
 from tellback.guidance.progress.features import CallFeatures
-from tellback.guidance.progress.substance import fault_line, has_fault
+from tellback.guidance.progress.substance import fault_line
 from tellback.guidance.progress.trail import FAILURES_MAX, Asked, ProgressTrail, StuckFinding, file_mark, mark, remember
 
 EMPTY_SEARCHES: Final = 6  # with 5, an agent that was making progress got a false report
@@ -61,8 +61,8 @@ def same_state(trail: ProgressTrail, features: CallFeatures, at: int, known: Ask
     """
     if known is None or known.news != features.news or features.failed or trail.anything <= known.indexes[-1]:
         return None
-    faulty = features.state and has_fault(features.state)  # asked last, as it takes longest
-    if not _shows_swapped(trail, features, known.indexes[-1]) and not faulty:
+    fault = fault_line(features.state)  # asked last, as it takes longest
+    if not _shows_swapped(trail, features, known.indexes[-1]) and not fault:
         return None
     key = mark(f"> {features.news} {features.shown}")
     calls = [index for index in trail.failures.get(key, known.indexes[-1:]) if actions_since(trail, index) <= ATTEMPT]
@@ -70,7 +70,7 @@ def same_state(trail: ProgressTrail, features: CallFeatures, at: int, known: Ask
     remember(trail.failures, key, calls[-12:], FAILURES_MAX)
     if len(calls) < SAME_OUTPUT:
         return None
-    return StuckFinding("same_output", features.shown, len(calls), calls[0], at, detail=fault_line(features.state))
+    return StuckFinding("same_output", features.shown, len(calls), calls[0], at, detail=fault)
 
 
 # A name with an ending, in the words of a call.

@@ -45,6 +45,8 @@ from tellback.guidance.repeats import (
 # Calls after which a read or a search no longer repeats: agents lose what it showed, or want to be sure. With 12 one
 # report less was right, 60 gives the same figures.
 FORGOTTEN: Final = 25
+# New lines of a page that was not seen before; a page with a field filled in has one or two. By judgement.
+NEW_PAGE: Final = 3
 LONG_ANSWER: Final = 4  # lines, which no two questions share by chance; by judgement
 
 
@@ -120,6 +122,8 @@ def judge(
         features.known, seen = add_lines(seen, features.lines)
         if features.known < 1 and not features.idles:
             trail.heard = at
+        if features.effect == "write" and (1 - features.known) * len(features.lines) >= NEW_PAGE:
+            trail.arrived = at
     state = hash_of(marks.attempt, at if features.hides else features.news)
     found = findings(trail, features, at, repeats, known, state)
     if changed or features.sends:

@@ -31,7 +31,7 @@ from tellback.guidance.progress.effects import (
     tool_effect,
 )
 from tellback.guidance.progress.failures import read_complaint, read_failure
-from tellback.guidance.progress.faults import says_why
+from tellback.guidance.progress.faults import says_it_worked, says_why
 from tellback.guidance.progress.features import END, SHOWN, CallFeatures, Edit, View
 from tellback.guidance.progress.output import printed_by
 from tellback.guidance.progress.patches import read_patch
@@ -94,7 +94,7 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
     features.mute = features.failed and not text and says_why(features.programs, event.params)
     if features.failed and features.error and features.edit is None:
         read_complaint(features, text, " ".join(map(str, event.params.values())))
-    if features.effect in ("read", "search", "run", "test", "wait"):
+    if features.faulty or features.effect in ("read", "search", "run", "test", "wait"):
         if len(text) >= LINE_CHARS:
             shown = substance.without_places(text) if features.failed else text  # an edit above a fault moves it
             features.lines = line_marks(shown, " ".join(map(str, event.params.values())))
@@ -161,14 +161,11 @@ def _read_answer(features: CallFeatures, said: _Substance) -> None:
     is_page = text.count("\n") >= _PAGE_LINES
     if features.answers:
         whole = is_page and not features.programs and features.effect != "read"
+        worked = whole and features.effect == "write" and says_it_worked(text)
         features.fault = substance.fault_line(text)
-        features.faulty = whole or bool(features.fault)
-    elif (
-        (features.effect in ("read", "wait") or features.waits)
-        and not features.views
-        and len(text) <= substance.STATE_CHARS
-    ):
-        features.state = text
+        features.faulty = (whole or bool(features.fault)) and not worked
+    elif (features.effect in ("read", "wait") or features.waits) and not features.views:
+        features.state = text if len(text) <= substance.STATE_CHARS else ""
     if features.effect in ("read", "run") and not features.views and substance.is_pending(text):
         features.waits = True
     acts = features.effect == "write" and not (is_page or features.failed)

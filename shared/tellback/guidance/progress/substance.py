@@ -271,6 +271,11 @@ _FAULT: Final = fault_pattern(
     r"|restarting|exited \([1-9]|not (?:allowed|valid|found|accepted|available)"
     r"|unable to|can(?:not|'t)|could(?: not|n't)"
 )
+# A page that says in a sentence, or as a message whose role may be `alert`, that it did what it was asked to.
+WORKED: Final = re.compile(
+    r"(?im)^(?![^\n]{0,120}(?:\bnot?\b|n't\b|\bfail|\berror))(\W{0,8}(?:alert|status)\b)?[^\n]{0,60}"
+    r"\b(?:saved|added|created|updated|sent|submitted|deleted|removed|success(?:fully)?)(?(1)\b|[.!])"
+)
 _PICTURE: Final = re.compile(
     r"[\W_]*(?:an? )?(?:image|screenshot|picture)(?: omitted| content)?[\W_]*|data:image/.*", re.IGNORECASE
 )
@@ -281,13 +286,8 @@ def fault_line(text: str) -> str:
     found = _FAULT.search(text)
     if found is None:
         return ""
-    start, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.end())
-    return text[start : end if end >= 0 else len(text)].strip(" \t-")[:_ERROR_CHARS]
-
-
-def has_fault(text: str) -> bool:
-    """Check whether an answer says that something is wrong."""
-    return _FAULT.search(text) is not None
+    line = text[text.rfind("\n", 0, found.start()) + 1 :].partition("\n")[0]
+    return "" if WORKED.match(line) else line.strip(" \t-")[:_ERROR_CHARS]
 
 
 # What a database counts when a statement changed something; made again it changes other rows.
