@@ -168,3 +168,25 @@ def test_after_a_limit_the_step_is_to_wait() -> None:
     said = "SearchException: https://search.example/html 202 Ratelimit"
     ((_, feedback),) = nudges_in([made("web_search", said, query=f"word {n}") for n in range(3)])
     assert feedback.suggestions == (LIMITED_STEP,)
+
+
+REFUSED = "app-1 | FATAL: cannot reach db:5432\napp-1 exited with code 1"
+INACTIVE = "web.service\n   Active: failed (Result: exit-code)\n   bind() to port 80 failed"
+
+
+@pytest.mark.parametrize(
+    ("change", "asks"),
+    [
+        ("docker compose up -d", claude_code("docker compose -f dev.yml logs --tail 5 app", REFUSED)),
+        ("docker-compose up -d", claude_code("docker-compose logs --tail 5 app", REFUSED)),
+        ("kubectl -n prod apply -f web.yml", claude_code("kubectl -n prod get pods", pods("web-1", restarts="3"))),
+        ("systemctl restart web", claude_code("systemctl status web --no-pager", INACTIVE, 3)),
+        ("service web restart", claude_code("service web status", INACTIVE)),
+        ("systemctl restart web", claude_code("journalctl -u web -n 3", INACTIVE)),
+    ],
+)
+def test_to_ask_after_a_container_a_cluster_or_a_unit_changes_nothing(change: str, asks: MadeCall) -> None:
+    """G-249: whatever stands before its subcommand; what it shows after each change is compared."""
+    calls = [each for n in range(3) for each in (claude_edit(n), claude_code(change, "Done."), asks)]
+    assert [call for call, _ in said_by(calls)] == [9]
+    assert [call for call, _ in said_by([asks] * 3)] == [3]

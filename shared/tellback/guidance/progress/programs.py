@@ -30,7 +30,7 @@ _BY_NAME: Final[dict[str, Effect]] = {
         "read",
         "less more file env date top uniq yq xxd awk gawk ldd netstat ss curl wget http open goto scroll_up",
         "scroll_down host dig ping man identify exiftool info help hostname test [ [[",
-        "dpkg-query",
+        "dpkg-query journalctl dmesg",
     ),
     **named("read", "get-content gc dir get-childitem gci get-item get-location test-path get-process select-object"),
     **named("search", "ag ack fd locate search_dir search_file find_file fzf select-string sls findstr"),
@@ -40,7 +40,7 @@ _BY_NAME: Final[dict[str, Effect]] = {
         "write",
         "rm mv cp mkdir rmdir touch chmod chown ln tee patch dd truncate unzip tar gzip gunzip zip rsync kill pkill",
         "killall edit create insert append write apply_patch black isort gofmt goimports autopep8 yapf prettier 2to3",
-        "systemctl service launchctl set-content add-content out-file remove-item new-item copy-item move-item",
+        "launchctl set-content add-content out-file remove-item new-item copy-item move-item",
         "rename-item del erase",
     ),
     **named("install", "apt apt-get yum dnf apk brew conda mamba gem easy_install virtualenv venv"),
@@ -69,7 +69,12 @@ _TESTS: Final = words_in(
 )
 _STARTS: Final = words_in("start dev serve preview watch")
 _GH_WRITES: Final = words_in("create edit merge close comment review checkout delete ready reopen clone")
-_CONTAINER_READS: Final = words_in("ps logs images inspect get describe top version info diff stats")
+# Subcommands of docker, kubectl and systemctl that only show something, and names that stand before a subcommand.
+_STATE_READS: Final = words_in(
+    "ps logs images inspect get describe top version info diff stats ls list history status show cat is-active",
+    "is-enabled is-failed list-units list-unit-files list-timers",
+)
+_GROUPS: Final = words_in("compose container image volume network system")
 SCRIPT_PROGRAMS: Final = words_in("python python3 python2 node ruby perl php deno bun ipython osascript lua")
 # Searches of texts, whose first word is what they look for.
 GREPS: Final = words_in("grep egrep fgrep rg zgrep ag ack")
@@ -128,6 +133,7 @@ _QUERIES: Final = re.compile(r"\bselect\b.*\bwhere\b", re.IGNORECASE | re.DOTALL
 
 
 def _kubectl(words: tuple[str, ...]) -> Effect:
+    words = _from_subcommand(words, _CONTAINER_WITH_VALUE)
     if _first(words) == "rollout":
         return "wait" if "status" in words else "read" if "history" in words else "write"
     is_search = _first(words) == "get" and any(map(_SELECTS.match, words))
@@ -138,15 +144,22 @@ def _client_of_database(words: tuple[str, ...]) -> Effect:
     return "search" if any(map(_QUERIES.search, words)) else "read"
 
 
-# Options of git itself, before its subcommand, that take the next word.
-_GIT_WITH_VALUE: Final = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
+# Options of a program itself, before its subcommand, that take the next word.
+_GIT_WITH_VALUE: Final = words_in("-C -c --git-dir --work-tree --namespace")
+_CONTAINER_WITH_VALUE: Final = words_in(
+    "-f --file -p --project-name --profile --env-file -n --namespace --context --kubeconfig -H --host"
+)
 
 
 def git_words(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return the words of a command of git from its subcommand on."""
+    return _from_subcommand(words, _GIT_WITH_VALUE)
+
+
+def _from_subcommand(words: tuple[str, ...], with_value: frozenset[str]) -> tuple[str, ...]:
     place = 0
-    while place < len(words) and words[place].startswith("-"):
-        place += 2 if words[place] in _GIT_WITH_VALUE else 1
+    while place < len(words) and (words[place].startswith("-") or words[place] in _GROUPS):
+        place += 2 if words[place] in with_value else 1
     return words[place:] if place else words
 
 
@@ -177,8 +190,12 @@ def _gh(words: tuple[str, ...]) -> Effect:
 
 
 def _container(words: tuple[str, ...]) -> Effect:
-    first = _first(words)
-    return "wait" if first == "wait" else "read" if first in _CONTAINER_READS else "run" if first == "exec" else "write"
+    first = _first(_from_subcommand(words, _CONTAINER_WITH_VALUE))
+    return "wait" if first == "wait" else "read" if first in _STATE_READS else "run" if first == "exec" else "write"
+
+
+def _service(words: tuple[str, ...]) -> Effect:
+    return "read" if words[-1:] == ("status",) else "write"
 
 
 def _tail(words: tuple[str, ...]) -> Effect:
@@ -202,6 +219,9 @@ _BY_ARGUMENTS: Final[dict[str, Callable[[tuple[str, ...]], Effect]]] = {
     "gh": _gh,
     "docker": _container,
     "podman": _container,
+    "docker-compose": _container,
+    "systemctl": _container,
+    "service": _service,
     "kubectl": _kubectl,
     "oc": _kubectl,
     "psql": _client_of_database,

@@ -39,7 +39,7 @@ _REMOTES: Final = words_in(
     "aws az gcloud helm terraform tofu pulumi ansible ansible-playbook flyctl fly heroku vercel netlify wrangler doctl",
     "cdk sam serverless eksctl gh psql mysql sqlite3",
 )
-_OPERATES: Final = words_in("kubectl oc docker podman systemctl service ssh scp")
+_OPERATES: Final = words_in("kubectl oc docker docker-compose podman systemctl service ssh scp")
 _CHANGES: Final = words_in(
     "apply destroy import create update delete put set add remove attach detach start stop reboot restart rerun",
     "trigger deploy up down install upgrade uninstall rollback enable disable scale cp mv rm sync publish terminate",
