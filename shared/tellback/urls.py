@@ -15,6 +15,7 @@ _USUAL: Final = re.compile(
 
 
 _LAST_PORT: Final = 65_535
+_LONGEST_LABEL: Final = 63
 
 
 class Address:
@@ -35,6 +36,8 @@ class Address:
             self.port = int(port or 0)
             if self.port > _LAST_PORT:
                 raise ValueError("the port is out of range")
+            if not all(0 < len(label) <= _LONGEST_LABEL for label in self.host.removesuffix(".").split(".")):
+                raise ValueError("a label of the host is empty or too long")
             return
         from urllib.parse import parse_qsl, unquote, urlsplit  # noqa: PLC0415 - see above
 
@@ -43,6 +46,7 @@ class Address:
         self.user, self.password, self.host = (
             unquote(part or "") for part in (parts.username, parts.password, parts.hostname)
         )
+        self.host.encode("idna")  # as `socket` will, whose error is none of a connection
         self.query = dict(parse_qsl(parts.query))
 
 
@@ -145,7 +149,7 @@ def _sentinels(login: str, hosts: str, path: str, query: str) -> RedisServers:
 
 
 def _with_port(hosts: list[str], default: int) -> list[str]:
-    if not all(hosts):
+    if not all(Address(f"redis://{host}").host for host in hosts):
         raise ValueError("a host is missing")
     return [host if re.search(r":\d+$", host) else f"{host}:{default}" for host in hosts]
 
