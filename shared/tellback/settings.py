@@ -348,14 +348,14 @@ def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> S
     redaction rules apply to this process from then on.
 
     Raises:
-        ConfigurationError: a value has the wrong type or range; the message names the variable.
+        ConfigurationError: a value has the wrong type or range; the message names the variable or the override.
     """
     environ = os.environ if environ is None else environ
     fields = Settings.__struct_fields__
+    arguments = {name: value for name, value in overrides.items() if value is not None}
     given: dict[str, str] = {
         name: environ[PREFIX + name.upper()] for name in fields if environ.get(PREFIX + name.upper())
-    }
-    given.update({name: value for name, value in overrides.items() if value is not None})
+    } | arguments
     try:
         settings = msgspec.convert(given, Settings, strict=False)
     except msgspec.ValidationError as error:
@@ -364,8 +364,8 @@ def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> S
         advice = FORMS.get(name) if "matching regex" in wrong else KINDS.get(wrong)
         if advice is not None:
             wrong = f"{given[name.lower()][:100]!r}: {advice}"
-        raise ConfigurationError(f"{PREFIX}{name}: {wrong}") from error
-    check_teams(f"{PREFIX}TEAM", settings.team)
+        raise ConfigurationError(f"{name.lower() if name.lower() in arguments else PREFIX + name}: {wrong}") from error
+    check_teams("" if "team" in arguments else f"{PREFIX}TEAM", settings.team)
     check_teams(f"{PREFIX}TEAMS", *settings.served_teams)
     if settings.catalogs or settings.channel_languages or "fallback_language" in given:
         _ = settings.turn_texts  # fail at the start, not when a turn is overdue and its user waits

@@ -39,7 +39,7 @@ def add_rules_of(path: str, variable: str) -> None:
 
 
 def check_teams(variable: str, *teams: str) -> None:
-    """Check the names of teams.
+    """Check the names of teams; `variable` is "" for names that an argument gave.
 
     Raises:
         ConfigurationError: a name is not allowed.
@@ -48,7 +48,7 @@ def check_teams(variable: str, *teams: str) -> None:
         for team in teams:
             check_team(team)
     except InvalidInput as error:
-        raise ConfigurationError(f"{variable}: {error}") from error
+        raise ConfigurationError(f"{variable}: {error}" if variable else str(error)) from error
 
 
 def wrong_field(message: str, fields: Iterable[str]) -> str:

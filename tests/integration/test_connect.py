@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -68,8 +69,11 @@ def test_an_id_that_would_be_a_folder_elsewhere_is_refused(
 def test_the_team_given_to_connect_counts(settings: Settings, database: Database) -> None:
     with connect(database.url, team="acme") as tb:
         assert tb.context.layout.team == "acme"
-    with pytest.raises(ConfigurationError, match="TELLBACK_TEAM"):
+    with pytest.raises(ConfigurationError, match=r"^team 'No Team': use 1 to 64 of"):
         connect(settings.redis_url, team="No Team")
+    number: Any = 6379
+    with pytest.raises(ConfigurationError, match=r"^redis_url: Expected `str`"):
+        connect(number)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +83,10 @@ def test_the_team_given_to_connect_counts(settings: Settings, database: Database
         "http://localhost",
         "redis://:pass/word@localhost:6379",
         "redis://h:99999",
+        "redis://a..b:6379",
+        f"rediss://{'h' * 64}/0?ssl_cert_reqs=none",
+        "redis+cluster://h1,.h2",
+        "sentinel://a..b/0?master_name=m",
         "redis://h/0?pass=1",
         "redis://h/name",
         "redis://h/0/1",
