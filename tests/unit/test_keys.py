@@ -56,7 +56,8 @@ def test_the_shard_is_the_crc_that_other_languages_compute() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("\udcff", "not valid Unicode"), (5, "is 5; use text"), (None, "is None; use text")]
+    ("name", "said"),
+    [("\udcff", r"^'\\udcff' is not valid Unicode text"), (5, "is 5; use text"), (None, "is None; use text")],
 )
 def test_a_name_that_no_key_can_hold_is_an_error_of_ours(name: Any, said: str) -> None:
     layout = Layout("acme", 4)

@@ -231,8 +231,7 @@ def encode_event(message: Message) -> bytes:
     try:
         raw = encode(message)
     except UnicodeEncodeError as error:  # half a surrogate pair, as in names of files that are not UTF-8
-        name = type(message).__name__
-        raise InvalidInput(f"{name} holds text that is not valid Unicode: {error.reason}") from None
+        raise InvalidInput(f"{error.object!r:.60} is not valid Unicode text") from None
     if len(raw) > MAX_MESSAGE_BYTES:
         raise InvalidInput(f"{type(message).__name__} has {len(raw)} bytes; an entry holds {MAX_MESSAGE_BYTES}")
     return raw

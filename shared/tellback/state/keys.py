@@ -208,8 +208,8 @@ def key_suffix(name: str, *parts: str) -> str:
         quoted = [_quote(part) for part in parts]
     except (AttributeError, TypeError):
         raise _not_text(*parts) from None
-    except UnicodeEncodeError:
-        raise InvalidInput(f"{name} of {parts!r}: a name is not valid Unicode text") from None
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{error.object!r} is not valid Unicode text") from None
     return ":".join([family, *quoted])  # a StrEnum is slow to format
 
 
