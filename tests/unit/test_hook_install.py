@@ -159,7 +159,7 @@ def test_what_is_no_regular_file_is_refused_and_left(command: str, tmp_path: Pat
     os.mkfifo(path)
     done = run(command, "--settings", path)
     assert done.returncode == 2
-    assert "is not a regular file; nothing was changed" in " ".join(done.stderr.split())
+    assert done.stderr.endswith("is not a regular file\n")
     assert stat.S_ISFIFO(path.stat().st_mode)
     assert [entry.name for entry in tmp_path.iterdir()] == ["settings.json"]
 
@@ -277,7 +277,7 @@ def test_a_provider_that_only_workers_can_have_is_named(tmp_path: Path) -> None:
 def test_a_file_in_place_of_the_folder_is_no_wrong_json(tmp_path: Path) -> None:
     (tmp_path / ".claude").touch()
     refused = run("install", "--settings", tmp_path / ".claude" / "settings.json").stderr
-    assert refused.endswith("cannot be read: Not a directory; nothing was changed\n")
+    assert refused.endswith("cannot be read: Not a directory\n")
 
 
 def test_the_default_files_are_the_users_and_the_projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

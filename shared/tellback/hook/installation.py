@@ -189,7 +189,7 @@ def _read_bytes(path: Path) -> bytes | None:
 def _refuse_irregular(path: Path) -> None:
     """Refuse a device, which a rename as root would replace, and a FIFO, which would hold up its reader."""
     if not stat.S_ISREG(path.stat().st_mode):
-        raise ConfigurationError(f"{path} is not a regular file; nothing was changed")
+        raise ConfigurationError(f"{path} is not a regular file")
 
 
 def _read_settings(path: Path) -> tuple[bytes | None, dict[str, Any]]:
@@ -197,11 +197,11 @@ def _read_settings(path: Path) -> tuple[bytes | None, dict[str, Any]]:
         before = _read_bytes(path)
         found: object = _parse_json(before or b"")
     except OSError as error:
-        raise ConfigurationError(f"{path} cannot be read: {error.strerror}; nothing was changed") from error
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{path} is not valid JSON: {error}; nothing was changed") from error
+        raise ConfigurationError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(found, dict):
-        raise ConfigurationError(f"{path} holds no JSON object; nothing was changed")
+        raise ConfigurationError(f"{path} holds no JSON object")
     settings = cast("dict[str, Any]", found)
     _hooks_in(settings, path, add=False)
     return before, settings
@@ -256,7 +256,7 @@ def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _hooks_in(settings: dict[str, Any], path: Path, *, add: bool = True) -> dict[str, Any]:
     value: object = settings.setdefault("hooks", {}) if add else settings.get("hooks", {})
     if not isinstance(value, dict):
-        raise ConfigurationError(f"{path}: hooks is not an object; nothing was changed")
+        raise ConfigurationError(f"{path}: hooks is not an object")
     return cast("dict[str, Any]", value)
 
 
