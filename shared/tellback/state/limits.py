@@ -59,16 +59,16 @@ class LimitStore:
     def change(self, author: Author | None = None, /, **values: float) -> TeamLimits:
         """Change some of the limits, and return all; they hold from the next call of each host.
 
-        The audit log names the author, by default this process's user. A shard that could not be reached keeps its
-        old limits until the call is repeated.
+        The audit log names the author, by default this process's user, unless a team is suspended or
+        resumed that already is. A shard that could not be reached keeps its old limits until the call is repeated.
 
         Raises:
             InvalidInput: a value is negative, infinite or of another type, or the author's texts are too long.
             Unavailable: Redis is unavailable.
         """
-        entry = (author or Author.of()).entry(
-            _act(values), " ".join(f"{name}={value}" for name, value in values.items())
-        )
+        act = _act(values)
+        target = " ".join(f"{name}={value}" for name, value in values.items()) if act == "limit" else self._layout.team
+        entry = (author or Author.of()).entry(act, target)
         first = self._layout.shard(0)
         while True:
             before = self._stored()
@@ -79,7 +79,8 @@ class LimitStore:
                 entry=entry,
                 fields=_fields(limits, self._layout.shards),
             )
-            if decide(self._db, first, changing):  # else another operator was faster
+            is_same = act != "limit" and limits == _decoded(before) and before in (b"", msgspec.json.encode(limits))
+            if is_same or decide(self._db, first, changing):  # else another operator was faster
                 self._copy(limits)
                 return limits
 
