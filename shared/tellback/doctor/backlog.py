@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tellback.broker import KEY_PREFIX
-from tellback.doctor.infrastructure import DoctorFinding, note, ok, wrong
+from tellback.doctor.infrastructure import DoctorFinding, not_permitted, note, ok, wrong
 from tellback.errors import Unavailable
 from tellback.names import SWEEPS_QUEUE, Family
 from tellback.settings import Settings
@@ -59,8 +59,8 @@ def check_keys(database: Database, layout: Layout) -> Iterator[DoctorFinding]:
     """Yield a finding if a key that all of a shard share has another type; other checks may fail because of it."""
     try:
         yield from _wrong_types(database, layout)
-    except NotPermitted as error:  # an agent's user may not ask for types; the checks that follow need none
-        yield note("keys", f"not checked: {error}", "connect as the user `operator`")
+    except NotPermitted:  # an agent's user may not ask for types; the checks that follow need none
+        yield not_permitted("keys")
 
 
 def _wrong_types(database: Database, layout: Layout) -> Iterator[DoctorFinding]:
@@ -123,8 +123,8 @@ def check_queues(broker: Database, workers: Iterable[Worker]) -> DoctorFinding:
     """Check the lengths of Celery's queues, which hold only wake-ups."""
     try:
         return _check_queue_lengths(broker, workers)
-    except NotPermitted as error:
-        return note("queues", f"not checked: {error}", "connect as the user `operator`")
+    except NotPermitted:
+        return not_permitted("queues")
     except Unavailable as error:
         reason = str(error).replace("TELLBACK_REDIS_URL", "TELLBACK_BROKER_URL")  # it names the variable of the state
         return wrong(
