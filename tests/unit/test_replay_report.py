@@ -62,6 +62,7 @@ def test_nudges_stand_at_the_call_that_earned_them() -> None:
         *("7", "not solved", 4, 4, 1, 3),
     )  # fmt: skip
     assert [line.kind for line in card.lines] == ["user", "call", "call", "call", "call", "agent"]
+    assert [line.position for line in card.lines] == [0, 2, 4, 6, 8, 9]
 
 
 def test_each_call_has_its_observation_and_next_steps() -> None:
@@ -356,5 +357,5 @@ def test_a_report_whose_name_is_too_long_is_refused(talks: str, tmp_path: Path) 
 def test_a_file_without_conversations_writes_no_report(tmp_path: Path) -> None:
     done = invoke("-", "--report", str(tmp_path / "r.md"), stdin=b"[]\n")
     assert done.exit_code == 2
-    assert "contains no conversation" in done.stderr
+    assert "tellback: standard input contains no conversation\n" in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
 import typer
 
 from tellback.cli.common import GUIDANCE, UrlOption, echo, existing_team, plain_text, print_json, report_errors
-from tellback.cli.replay_report import INTERRUPTED, ReplayBars, open_input
+from tellback.cli.replay_report import INTERRUPTED, ReplayBars, input_name, open_input
 from tellback.errors import InvalidInput
 from tellback.names import REPLAY_TEAM
 from tellback.wording import count_phrase
@@ -155,7 +155,7 @@ def _play_file(file: str, timeout: float, *, as_json: bool, redis_url: str | Non
         _print_result(outcome)
     _explain_differences(file, outcome, team or REPLAY_TEAM)
     if not outcome.conversations:
-        echo(f"tellback: {file} contains no conversation", err=True)
+        echo(f"tellback: {input_name(file)} contains no conversation", err=True)
         raise typer.Exit(2)
     if not outcome.is_match:
         raise typer.Exit(1)
@@ -206,7 +206,7 @@ def _explain_differences(file: str, outcome: ReplayResult, team: str) -> None:
         why = "the workers made no progress" if outcome.workers else alone
         echo(f"tellback: some events were not applied: {why}", err=True)
     for line, reason in outcome.differing.items():
-        echo(f"tellback: {file}, line {line}: {reason}", err=True)
+        echo(f"tellback: {input_name(file)}, line {line}: {reason}", err=True)
 
 
 class KillOptions(TypedDict):
@@ -239,7 +239,7 @@ def play_file_with_hosts(
     for turn in outcome.doubled:
         echo(f"tellback: turn {turn} has more than one first answer", err=True)
     if not outcome.conversations:
-        echo(f"tellback: {file} contains no conversation", err=True)
+        echo(f"tellback: {input_name(file)} contains no conversation", err=True)
         raise typer.Exit(2)
     if not outcome.is_match:
         raise typer.Exit(1)

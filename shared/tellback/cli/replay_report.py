@@ -35,6 +35,7 @@ def write_reports(name: str, reports: Sequence[Path], top: int, *, as_json: bool
     with report_errors():
         _check_report_paths(reports)
     digest = _analyze(name, top)
+    name = input_name(name)
     for bad in digest.bad:
         echo(f"tellback: {name}, line {bad.line}: {bad.reason}", err=True)
     if digest.bad_beyond:
@@ -213,6 +214,11 @@ def open_input(name: str) -> Generator[BinaryIO, None, None]:
             raise InvalidInput(f"can't read {name}: {error.strerror}") from error
     with source:
         yield source
+
+
+def input_name(name: str) -> str:
+    """Return the name of an input in a message."""
+    return "standard input" if name == "-" else name
 
 
 def input_size(source: BinaryIO) -> int | None:

@@ -41,7 +41,7 @@ PROMPT: Final = "transcript"
 
 @dataclass(frozen=True, slots=True)
 class TranscriptText:
-    """A text of the user or the agent; `position` is that of the user's message, or of the one it answers."""
+    """A text of the user or the agent; `position` is that of its message."""
 
     position: int
     speaker: str
@@ -137,7 +137,7 @@ class GuidanceAnalyzer:
             match each:
                 case UserMessage(position, text):
                     account.items.append(TranscriptText(position, "user", text))
-                case AgentAnswer(position, text):
+                case AgentAnswer(_, text, position):
                     account.items.append(TranscriptText(position, "agent", text))
                 case ToolResult():
                     account.items.append(player.observe_call(each))

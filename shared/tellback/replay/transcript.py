@@ -39,10 +39,11 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class AgentAnswer:
-    """The answer to the user's message at `position`."""
+    """The answer to the user's message at `position`; `at` is its own."""
 
     position: int
     text: str
+    at: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +240,7 @@ def parse_messages(messages: Sequence[object]) -> tuple[tuple[Step, ...], Odditi
 def _steps(messages: Sequence[object], oddities: Oddities) -> Iterator[Step]:
     calls = _PendingCalls(oddities)
     user: int | None = None
-    answer: tuple[bool, str] | None = None  # True if the message also had tool calls, and the text
+    answer: tuple[bool, str, int] | None = None  # True if the message also had tool calls, the text, its position
     for position, raw in enumerate(messages):
         message = _as_mapping(raw)
         role = message.get("role")
@@ -252,7 +253,7 @@ def _steps(messages: Sequence[object], oddities: Oddities) -> Iterator[Step]:
             text = content_text(message.get("content")) or content_text(message.get("refusal"))
             # Text beside tool calls is mostly a comment on the work, so it answers only if no other text does.
             if text.strip() and (answer is None or answer[0] or not beside):
-                answer = (beside, text)
+                answer = (beside, text, position)
         elif role in CALL_ROLES:
             yield calls.match_result(message, position)
         elif role not in SILENT_ROLES:
@@ -261,9 +262,9 @@ def _steps(messages: Sequence[object], oddities: Oddities) -> Iterator[Step]:
     calls.count_unanswered()
 
 
-def _end_turn(user: int | None, answer: tuple[bool, str] | None, reason: str) -> Iterator[Step]:
+def _end_turn(user: int | None, answer: tuple[bool, str, int] | None, reason: str) -> Iterator[Step]:
     if user is not None:
-        yield MissingAnswer(user, reason) if answer is None else AgentAnswer(user, answer[1])
+        yield MissingAnswer(user, reason) if answer is None else AgentAnswer(user, *answer[1:])
 
 
 def is_error(result: str) -> bool:
