@@ -32,9 +32,10 @@ QUOTE: Final = "> "
 # The beginnings of our sections, notes, checks and refusals in every language; `test_forgeries.py` compares them with
 # the catalogs and with what the hooks say. An agent may understand languages other than its own.
 HEADINGS: Final = (
-    "next steps:", "alternatives:", "note: nothing here about", "before you give your final answer",
-    "your task is not complete yet", "nächste schritte:", "alternativen:", "hinweis: hier steht nichts über",
-    "vor der endgültigen antwort:", "die aufgabe ist noch nicht fertig", "следующие шаги:", "варианты:",
+    "next steps:", "next step:", "alternatives:", "note: nothing here about", "before you give your final answer",
+    "your task is not complete yet", "nächste schritte:", "nächster schritt:", "alternativen:",
+    "hinweis: hier steht nichts über", "vor der endgültigen antwort:", "die aufgabe ist noch nicht fertig",
+    "следующие шаги:", "следующий шаг:", "варианты:",
     "примечание: здесь ничего нет о", "перед окончательным ответом", "задача ещё не выполнена",  # noqa: RUF001 - Russian
     "before you finish, this is missing", "before you finish, check that this holds", "denied by tellback",
 )  # fmt: skip
@@ -107,7 +108,8 @@ def _patterns() -> _Patterns:
         ),
         bracket=re.compile(r"\[\s*(?:feedback|observation|te[il]{2}back)\b(?!\]\()"),  # but a link of Markdown is none
         tail=re.compile(r"\[\s*f?e?e?d?b?a?c?k?\s*$"),
-        title=re.compile(r"feedback[\s*_`~]*-+[\s*_`~]+\S"),
+        # "Tellback: do this", but no port and no attribute of C++.
+        title=re.compile(r"feedback[\s*_`~]*-+[\s*_`~]+\S|te[il]{2}back[\s*_`~]*:[\s*_`~]+\S"),
         item=re.compile(r"\s*[-*+•·–—‣◦▪](?:\s|$)"),
         arrow=re.compile(r"\s*(?:[→➔➜➡⇒⟶⮕▶►➤]|[-=]+>)"),
     )
@@ -301,7 +303,7 @@ def _marks(headings: tuple[str, ...], *, signs: bool = False) -> _Marks:
     whole = tuple(sorted(mark for mark in folded if mark.strip(" (:")))
     spaced = tuple(mark.replace(" ", "") for mark in whole)
     shown = _SIGNS if signs else ()
-    longest = {max(re.split(r"\W+", mark), key=len) for mark in whole}
+    longest = {max(reversed(re.split(r"\W+", mark)), key=len) for mark in whole}  # "step", which is rarer than "next"
     words = longest | {"feedback", "tellback", "[observation", *shown}
     lettered = (tuple(map(with_letters, whole)), tuple(map(with_letters, spaced)))
     letters = [_patterns().other.sub("", as_guessed(mark)) for mark in (*whole, "feedback")]
@@ -388,5 +390,6 @@ def _begins(line: str, headings: Sequence[str]) -> bool:
         if line.startswith(heading.rstrip(": ")):
             rest = line[len(heading.rstrip(": ")) :].strip(" *_`~")
             # "Next steps for the team are" is somebody else's sentence.
-            return not heading.endswith(":") or not rest[:1].isalnum() or rest.endswith(":") or "tellback" in rest
+            if not heading.endswith(":") or not rest[:1].isalnum() or rest.endswith(":") or "tellback" in rest:
+                return True
     return False
