@@ -64,7 +64,7 @@ def _draw(folder: Path, out: Path, part: int) -> None:
                     hidden[half].append("\t".join(("", rule, place, _shown(lines[number]))))
     for half in _HALVES:
         drawn = random.Random(_SEED).sample(hidden[half], min(_DRAWN, len(hidden[half])))
-        (out / f"{half}.tsv").write_text("\n".join(drawn))
+        (out / f"{half}.tsv").write_text("\n".join(drawn), errors="backslashreplace")
     (out / "counts.json").write_text(json.dumps(counts))
 
 
@@ -83,7 +83,7 @@ def _texts(package: Path, part: int) -> Generator[tuple[Path, str]]:
 
 
 def _hashed(name: str) -> int:
-    return int.from_bytes(hashlib.sha256(f"{_SEED}{name}".encode()).digest()[:8])
+    return int.from_bytes(hashlib.sha256(f"{_SEED}{name}".encode(errors="surrogateescape")).digest()[:8])
 
 
 def _shown(line: str) -> str:
