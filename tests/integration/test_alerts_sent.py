@@ -103,6 +103,29 @@ def test_a_change_is_sent_once_and_its_end_too(tb: Tellback, server: HttpServer,
     assert server.requests[2].headers["Idempotency-Key"] != sent.headers["Idempotency-Key"]
 
 
+def test_a_notice_whose_reply_was_lost_comes_again_with_its_key(
+    tb: Tellback, server: HttpServer, database: Database
+) -> None:
+    """Its key was that of the attempt's time, so that a receiver took it for another alert. Requirement A-529."""
+    server.then(reset, reply(503))
+    one = watcher(tb, made(server))
+    late_turn(tb)
+    for _ in range(3):
+        one.step()
+    assert [each.json["state"] for each in server.requests] == ["firing"] * 3
+    assert len({each.json["key"] for each in server.requests}) == 1
+    assert len({each.json["at"] for each in server.requests}) == 3, "each describes the state at its own time"
+    server.then(reset)
+    clear_overdue(database, tb)
+    one.step()
+    one.step()
+    late_turn(tb)
+    one.step()
+    assert [each.json["state"] for each in server.requests[3:]] == ["resolved", "resolved", "firing"]
+    assert server.requests[3].json["key"] == server.requests[4].json["key"]
+    assert server.requests[5].json["key"] != server.requests[0].json["key"]
+
+
 def test_each_rule_fires_and_links_to_its_runbook(tb: Tellback, server: HttpServer) -> None:
     """The rules are overdue turns, dead letters, lag, and a team above its share; Slack gets each too."""
     settings = made(server)

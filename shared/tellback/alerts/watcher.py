@@ -91,6 +91,7 @@ class AlertWatcher:
         self._read = read
         self._settings = settings
         self._well_since: dict[str, float] = {}
+        self._since: dict[str, int] = {}  # of those that the receiver has not accepted yet: each attempt has one key
         self._delays: Iterator[float] = BACKOFF.delays()
 
     def run(self, stop: threading.Event) -> None:
@@ -125,17 +126,21 @@ class AlertWatcher:
     def _check(self) -> None:
         lease = max(LEASE_PERIODS * self._settings.period, 2 * self._settings.timeout)
         if not self._notified.acquire(lease):
+            self._since.clear()
             return
         status, known = self._read(), self._notified.firing()
         if known:
             self._notified.renew()
         for rule in RULES:
             summary = rule.summary(status, self._settings)
+            if summary is None or rule.name in known:
+                self._since.pop(rule.name, None)
             if summary is not None:
                 self._well_since.pop(rule.name, None)
                 if rule.name not in known:
-                    self._send(rule, status, "firing", summary, status.at)
-                    self._notified.note_firing(rule.name, status.at)
+                    since = self._since.setdefault(rule.name, status.at)
+                    self._send(rule, status, "firing", summary, since)
+                    self._notified.note_firing(rule.name, since)
             elif rule.name in known and self._is_well(rule.name):
                 seconds = (status.at - known[rule.name]) / 1000
                 self._send(rule, status, "resolved", f"over, after {seconds:.0f} s", known[rule.name])
