@@ -174,7 +174,8 @@ def stop_event() -> threading.Event:
     stop = threading.Event()
 
     def request_stop(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
+        # In a thread: the signal may interrupt this one within `stop.wait`, which holds the lock that `set` waits for.
+        threading.Thread(target=stop.set, daemon=True).start()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, request_stop)
