@@ -10,9 +10,9 @@
 --   consumer str
 --   max_entries int: 0 reads nothing
 --   max_bytes int
--- returns: nil if another consumer holds the lease, or there is no stream and the caller does not linger; else [fence, 1
---   if entries are pending, the next entries]. While entries are pending, which a dead consumer left, none is read: they
---   come first.
+-- returns: nil if another consumer holds the lease, or there is no stream and the caller does not linger; else
+--   [fence, 1 if entries are pending, the next entries]. While entries are pending, which a dead consumer left, none
+--   is read: they come first.
 -- @include reading
 local length = redis.call('XLEN', key_intake) -- first: if it has another type, nobody holds a lease of it
 local held = redis.call('EXISTS', key_lease) == 1
