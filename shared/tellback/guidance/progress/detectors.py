@@ -214,6 +214,9 @@ def _got_better(trail: ProgressTrail, features: CallFeatures, error: str) -> boo
     if now is None:
         return False
     last, best = trail.tests.get(mark(features.target)), trail.tests.get(error)
+    # Another command that runs more than twice as many tests runs others, of which more pass.
+    if best is not None and now.bad == best.failed and now.passed > 2 * best.passed:
+        best = TestRun(now.bad, now.passed)
     better = [each for each in (last, best) if each and compare_tests((each.failed, each.passed), now) == "better"]
     if best is None or best in better:
         remember(trail.tests, error, TestRun(now.bad, now.passed), TESTS_MAX)
