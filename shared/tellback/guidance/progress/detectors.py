@@ -93,6 +93,18 @@ SOON: Final = 12
 VIEWS_FORGOTTEN_AFTER: Final = 60
 
 
+def attempts(trail: ProgressTrail, key: str, since: int = 0, window: int = ATTEMPT) -> list[int]:
+    """Return the calls under a key after call `since` that belong to one attempt with the newest."""
+    return [each for each in trail.failures.get(key, ()) if each > since and actions_since(trail, each) <= window]
+
+
+def note_attempt(trail: ProgressTrail, key: str, earlier: list[int], at: int) -> list[int]:
+    """Record a call under a key behind earlier ones, and return them all; the last one is left out to replace it."""
+    calls = [*earlier[-11:], at]
+    remember(trail.failures, key, calls, FAILURES_MAX)
+    return calls
+
+
 def actions_since(trail: ProgressTrail, index: int) -> int:
     """Return how many calls after call `index`, up to the newest, ran or changed something."""
     return sum(each > index for each in trail.actions)
@@ -131,19 +143,16 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     form = features.form or (features.purpose if refused else "")
     worked = trail.worked.get(mark(form), 0) if form else 0  # for other items of a list
     retries = _retries(trail, features, retry_key, at, worked if refused else 0)
-    known = trail.failures.get(key, ())
-    again = [index for index in known if actions_since(trail, index) <= window and index > worked][-11:]
+    again = attempts(trail, key, worked, window)
     if len(retries) >= (RETRIES_ASKED_FOR if features.retry_asked else SAME_FAILURE):
         return StuckFinding("same_failure", key, len(retries), retries[0], at, detail=features.error)
     closer = features.effect == "run" and bool(features.lines) and features.known < RETRY_SHARE
     unfixed = bool(again) and trail.fixed <= again[-1] and not (features.fixes or _is_own(trail, features))
     if again and not blocks and not ran_out_of_time(features) and (closer or unfixed):
         # Nothing was fixed since, or a run shows something else: a bug examined from several sides fails each time.
-        again[-1] = at
-        remember(trail.failures, key, again, FAILURES_MAX)
+        note_attempt(trail, key, again[:-1], at)
         return None
-    again.append(at)
-    remember(trail.failures, key, again, FAILURES_MAX)
+    again = note_attempt(trail, key, again, at)
     named = features.named or refused or is_tested_edit(features)
     # With a change before each run, waiting is not what it tries.
     waits = features.retry_asked and trail.fixed <= again[0]
@@ -172,15 +181,9 @@ def _retries(trail: ProgressTrail, features: CallFeatures, key: str, at: int, wo
     """
     if not features.cites and (not features.purpose or features.effect not in _RETRIED):
         return []
-    known = trail.failures.get(key, ())
-    calls = [index for index in known if index > worked and actions_since(trail, index) <= ATTEMPT][-11:]
+    calls = attempts(trail, key, worked)
     share = 1.0 if calls and trail.anything > calls[-1] >= trail.fixed else RETRY_SHARE
-    if calls and features.lines and features.known < share:
-        calls[-1] = at
-    else:
-        calls.append(at)
-    remember(trail.failures, key, calls, FAILURES_MAX)
-    return calls
+    return note_attempt(trail, key, calls[:-1] if features.lines and features.known < share else calls, at)
 
 
 def same_output(trail: ProgressTrail, features: CallFeatures, at: int, repeats: list[int]) -> StuckFinding | None:
@@ -192,17 +195,14 @@ def same_output(trail: ProgressTrail, features: CallFeatures, at: int, repeats: 
     if features.failed or not shown:
         return None
     key = mark(f"> {features.news} {features.address or features.purpose or features.shown}")
-    since = trail.arrived if features.effect == "write" else 0  # it comes back from a page that was new
-    calls = [index for index in trail.failures.get(key, ()) if index >= since]
-    calls = [index for index in calls if actions_since(trail, index) <= ATTEMPT][-11:]
+    # It comes back from a page that was new.
+    calls = attempts(trail, key, trail.arrived - 1 if features.effect == "write" else 0)
     changed = trail.anything if features.answers else trail.fixed
     if features.answers and features.effect == "read":  # what runs, such as a script in the page, may change it too
         changed = max(changed, trail.ran)
     if calls and changed <= calls[-1] and not (features.address and len(repeats) == 1):
-        calls[-1] = at  # nothing was changed since
-    else:
-        calls.append(at)
-    remember(trail.failures, key, calls, FAILURES_MAX)
+        calls.pop()  # nothing was changed since
+    calls = note_attempt(trail, key, calls, at)
     if len(calls) < SAME_OUTPUT:
         return None
     return StuckFinding("same_output", features.shown, len(calls), calls[0], at, detail=features.fault or features.last)

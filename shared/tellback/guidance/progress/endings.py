@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from tellback.guidance.progress.detectors import attempts, note_attempt
 from tellback.guidance.progress.faults import shows_progress
 from tellback.guidance.progress.features import CallFeatures
-from tellback.guidance.progress.trail import FAILURES_MAX, ProgressTrail, StuckFinding, mark, remember
+from tellback.guidance.progress.trail import ProgressTrail, StuckFinding, mark
 
 WAITS: Final = 6  # by judgement
 WAITS_FOR_DEAD: Final = 3  # by judgement
@@ -46,9 +47,7 @@ def _things(features: CallFeatures) -> list[str]:
 def _counted(trail: ProgressTrail, what: str, at: int) -> list[int]:
     """Record the call under a name, and return the calls under it since the last change."""
     key = mark(f"~ {what}")
-    calls = [*(index for index in trail.failures.get(key, ()) if index > trail.anything), at][-12:]
-    remember(trail.failures, key, calls, FAILURES_MAX)
-    return calls
+    return note_attempt(trail, key, attempts(trail, key, trail.anything), at)
 
 
 def after_done(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:

@@ -6,12 +6,12 @@ import re
 import zlib
 from typing import Final
 
-from tellback.guidance.progress.detectors import ATTEMPT, RETRIES_ASKED_FOR, SAME_OUTPUT, actions_since
+from tellback.guidance.progress.detectors import RETRIES_ASKED_FOR, SAME_OUTPUT, attempts, note_attempt
 from tellback.guidance.progress.effects import words_in
 from tellback.guidance.progress.faults import shows_progress
 from tellback.guidance.progress.features import CallFeatures
 from tellback.guidance.progress.substance import fault_line
-from tellback.guidance.progress.trail import FAILURES_MAX, Asked, ProgressTrail, StuckFinding, file_mark, mark, remember
+from tellback.guidance.progress.trail import Asked, ProgressTrail, StuckFinding, file_mark, mark
 
 EMPTY_SEARCHES: Final = 6  # with 5, an agent that was making progress got a false report
 # Searches further apart than this, on average, are no row: a review looked for one thing in each of its commits.
@@ -65,9 +65,8 @@ def same_state(trail: ProgressTrail, features: CallFeatures, at: int, known: Ask
     if not _shows_swapped(trail, features, known.indexes[-1]) and not fault:
         return None
     key = mark(f"> {features.news} {features.shown}")
-    calls = [index for index in trail.failures.get(key, known.indexes[-1:]) if actions_since(trail, index) <= ATTEMPT]
-    calls.append(at)
-    remember(trail.failures, key, calls[-12:], FAILURES_MAX)
+    trail.failures.setdefault(key, known.indexes[-1:])
+    calls = note_attempt(trail, key, attempts(trail, key), at)
     if len(calls) < SAME_OUTPUT:
         return None
     return StuckFinding("same_output", features.shown, len(calls), calls[0], at, detail=fault)
@@ -90,10 +89,7 @@ def same_complaint(trail: ProgressTrail, features: CallFeatures, at: int) -> Stu
     if not features.failed or not features.complaint or not form or shows_progress(features):
         return None
     key = mark(f"? {features.complaint} {form}")
-    worked = trail.worked.get(mark(form), 0)
-    known = trail.failures.get(key, ())
-    calls = [*(index for index in known if index > worked and actions_since(trail, index) <= ATTEMPT), at][-12:]
-    remember(trail.failures, key, calls, FAILURES_MAX)
+    calls = note_attempt(trail, key, attempts(trail, key, trail.worked.get(mark(form), 0)), at)
     needed = RETRIES_ASKED_FOR if features.retry_asked else SAME_COMPLAINT
     if len(calls) < needed:
         return None

@@ -350,7 +350,6 @@ def _note_changes(trail: ProgressTrail, features: CallFeatures, changed: list[st
     if not changed:
         return
     trail.anything = at
-    trail.changes += 1
     if features.fixes:
         trail.fixed = at
         trail.familiar = 0

@@ -22,7 +22,6 @@ ACTIONS_MAX: Final = 24
 ASKED_MAX: Final = 40
 COPIES_MAX: Final = 6
 CONTENTS_MAX: Final = 6
-CAUSES_MAX: Final = 6
 FAILURES_MAX: Final = 20
 EDITS_MAX: Final = 24
 PATHS_MAX: Final = 16
@@ -54,12 +53,19 @@ class Asked(msgspec.Struct, array_like=True, gc=False):
 
 
 class Failures(msgspec.Struct, array_like=True, gc=False):
-    """An error that came again: how often, in which calls first and last, and after how many changes."""
+    """An error that came again: how often, and in which calls first and last."""
 
     count: int
     first: int
     last: int
-    changes: int = 0
+
+
+class Restore(msgspec.Struct, array_like=True, gc=False):
+    """A file that was taken back in a call, and the tests that had failed before, 0 for none."""
+
+    path: int
+    at: int
+    fault: int = 0
 
 
 class TestRun(msgspec.Struct, array_like=True, gc=False):
@@ -92,7 +98,6 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     """The memory of an evaluation's calls; `finding` is the newest, whether or not it was reported."""
 
     changed: int = 0
-    changes: int = 0
     actions: list[int] = []
     anything: int = 0
     fixed: int = 0
@@ -112,11 +117,10 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     views: dict[str, list[tuple[int, int, int, int]]] = {}
     viewed: list[str] = []
     edits: dict[str, tuple[int, int]] = {}
-    restores: list[tuple[int, int]] = []
+    restores: list[Restore] = []
     copies: dict[str, str] = {}
     contents: dict[str, int] = {}
     fault: int = 0
-    causes: dict[str, int] = {}
     tests: dict[str, TestRun] = {}
     tools: dict[str, Failures] = {}
     worked: dict[str, int] = {}

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from tellback.guidance.progress.detectors import ATTEMPT, SAME_FAILURE, SOON, actions_since
+from tellback.guidance.progress.detectors import ATTEMPT, SAME_FAILURE, SOON, actions_since, attempts, note_attempt
 from tellback.guidance.progress.faults import shows_fault
 from tellback.guidance.progress.features import CallFeatures, Edit
 from tellback.guidance.progress.swaps import is_placed
 from tellback.guidance.progress.trail import (
-    CAUSES_MAX,
     CONTENTS_MAX,
     COPIES_MAX,
     EDITS_MAX,
-    FAILURES_MAX,
     ProgressTrail,
+    Restore,
     StuckFinding,
     file_mark,
     mark,
@@ -54,13 +53,12 @@ def edit_made_over(trail: ProgressTrail, features: CallFeatures, at: int) -> Stu
     if not features.wrong or features.edit is None:
         return None
     key = mark(f"? {features.edit.path} {features.wrong}")
-    known = [index for index in trail.failures.get(key, ()) if actions_since(trail, index) <= ATTEMPT]
+    known = attempts(trail, key)
     over = features.creates or mark(f"? {features.edit.path} {features.edit.old}") in trail.edits
     remember(trail.edits, mark(f"? {features.edit.path} {features.edit.new}"), (at, 0), EDITS_MAX)
     if known and not over:
         return None
-    calls = [*known, at]
-    remember(trail.failures, key, calls, FAILURES_MAX)
+    calls = note_attempt(trail, key, known, at)
     if len(calls) < SAME_FAILURE:
         return None
     said = features.wrong.partition("\n")[0]
@@ -132,22 +130,19 @@ def _rewritten(trail: ProgressTrail, features: CallFeatures) -> list[Edit]:
 
 def _restored_again(trail: ProgressTrail, features: CallFeatures, at: int, removed: str = "") -> StuckFinding | None:
     if features.unstashes:
-        while trail.restores and trail.restores[-1][0] == _ALL_FILES:
+        while trail.restores and trail.restores[-1].path == _ALL_FILES:
             trail.restores = trail.restores[:-1]
     restored = features.restores or _copied_back(trail, features) or removed
     if restored:
         path = int(file_mark(restored), 16)
-        trail.restores = [each for each in trail.restores if actions_since(trail, each[1]) <= ATTEMPT][-5:]
-        trail.restores.append((path, at))
-        remember(trail.causes, str(at), trail.fault, CAUSES_MAX)
+        trail.restores = [each for each in trail.restores if actions_since(trail, each.at) <= ATTEMPT][-5:]
+        trail.restores.append(Restore(path, at, trail.fault))
         trail.fault = 0
-        again = [index for other, index in trail.restores if other == path]
-        causes = [trail.causes.get(str(index), 0) for index in again]
-        needed = RESTORES_OTHERWISE if all(causes) and len(set(causes)) == len(causes) else RESTORES
-        if removed:
-            needed = max(needed, REMOVALS)
-        if len(again) >= needed:
-            return StuckFinding("undone_edit", restored, len(again), again[0], at)
+        again = [each for each in trail.restores if each.path == path]
+        faults = {each.fault for each in again}
+        needed = RESTORES_OTHERWISE if 0 not in faults and len(faults) == len(again) else RESTORES
+        if len(again) >= max(needed, REMOVALS if removed else 0):
+            return StuckFinding("undone_edit", restored, len(again), again[0].at, at)
     return None
 
 
@@ -165,7 +160,7 @@ def _made_again(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
     if not features.change or not features.writes or features.restores:
         return None
     path = int(file_mark(features.writes[-1]), 16)
-    undone = [index for other, index in trail.restores if other in (path, _ALL_FILES) and at - index <= SOON]
+    undone = [each.at for each in trail.restores if each.path in (path, _ALL_FILES) and at - each.at <= SOON]
     key = mark(f"= {features.change}")
     made = trail.edits.get(key)
     remember(trail.edits, key, (at, path), EDITS_MAX)
