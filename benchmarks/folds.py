@@ -47,7 +47,6 @@ Setting = tuple[Any, str, float]
 GRID: Final[tuple[tuple[Any, str, tuple[float, ...]], ...]] = (
     (detectors, "SAME_FAILURE", (3, 4)),
     (detectors, "SAME_COUNTS", (3, 4, 5)),
-    (detectors, "SAME_MANY_COUNTS", (3, 4)),
     (detectors, "SAME_CALL", (3, 4)),
     (detectors, "SAME_FAILING_CALL", (2, 3)),
     (detectors, "FORGOTTEN_REFUSAL", (0, 4, 8)),
@@ -62,8 +61,6 @@ GRID: Final[tuple[tuple[Any, str, tuple[float, ...]], ...]] = (
     (detectors, "STALE_OF_EIGHT", (2, 3, 4)),
     (detectors, "FAMILIAR_OF_EIGHT", (6, 7, 8)),
     (detectors, "FAMILIAR_SHARE", (0.75, 0.85, 0.95)),
-    (detectors, "BLIND_PROBES", (2, 3, 4)),
-    (detectors, "BLIND_SHARE", (0.8, 0.9, 1.0)),
     (detectors, "RETRY_SHARE", (0.3, 0.6, 0.8)),
     (detectors, "ATTEMPT", (5, 8, 11)),
     (detectors, "BLOCKED_ATTEMPT", (8, 16, 24)),

@@ -52,6 +52,9 @@ GIT_STEP: Final = (
 UNREADABLE_STEP: Final = (
     "It could not read what you wrote: look at the place that it names, and write that part in another way."
 )
+COUNTED_STEP: Final = (
+    "Find out which tests fail and whether they failed before your first edit; then fix these, or leave them."
+)
 CHECKED_STEP: Final = (
     "Look up the rule or the declaration that it names: what you have changed so far does not touch it."
 )
@@ -134,6 +137,7 @@ _NAMELESS: Final = lazy_pattern(
 )
 # Of a compiler or a linter, which names a place and often a rule.
 _CHECKED: Final = lazy_pattern(r"\w[:(]\d+(?:[:,]\d+)?\)?: |\berror(?:\[E\d+\]| TS\d+| CS\d+)|too many arguments")
+_COUNTED: Final = lazy_pattern(r"^\d+ failed, \d+ passed$")
 # Names that are guessed, of which the error says that there is none.
 _GUESSED: Final = lazy_pattern(
     r"does not exist|[Nn]o such|[Nn]ot found|No matching|[Uu]nrecogni[sz]ed name|[Uu]nable to locate"
@@ -150,7 +154,10 @@ _FITTING: Final = (
     (_UNREADABLE, UNREADABLE_STEP),
     (_NAMELESS, GUESSED_STEP),
 )
-_FITTING_KIND: Final = {"failing_tool": ((_GUESSED, GUESSED_STEP),), "same_failure": ((_CHECKED, CHECKED_STEP),)}
+_FITTING_KIND: Final = {
+    "failing_tool": ((_GUESSED, GUESSED_STEP),),
+    "same_failure": ((_CHECKED, CHECKED_STEP), (_COUNTED, COUNTED_STEP)),
+}
 
 
 def next_step(found: StuckFinding, call: ToolCall | None, general: str) -> str:

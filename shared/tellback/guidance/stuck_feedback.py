@@ -42,12 +42,8 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "Make the edit or the test that these lines suggest, or say what you still need to know and look for that.",
     ),
     "undone_edit": (
-        "{subject} has been changed and taken back since call {since}; times taken back: {count}.",
-        "Note what was wrong with the last attempt, then make one small edit and check it before the next.",
-    ),
-    "same_edit": (
-        "The same replacement in {subject} has been made {count} times, last at call {since}.",
-        "Look at the lines that it is about: see whether the change is there, and what takes it away.",
+        "A change to {subject} has been taken back or made again since call {since}; times: {count}.",
+        "See what the file holds now and what was wrong with the last attempt; then make one small edit and check it.",
     ),
     "two_states": (
         "You have gone back and forth between two calls since call {since}, each with the same result as before.",
@@ -60,14 +56,6 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "worse_tests": (
         "`{subject}` got worse {count} times in a row since call {since}: {detail} now.",
         "Take the last change back, and find out why it broke them.",
-    ),
-    "same_counts": (
-        "The tests have counted the same {count} times since call {since}, with an edit before each: {detail}.",
-        "Find out which tests fail and whether they failed before your first edit; then fix these, or leave them.",
-    ),
-    "blind_probe": (
-        "{count} scripts since call {since} ended with the same line and showed nothing new.",
-        "Check that the script reaches the code it is about (raise an error there), or print something else.",
     ),
     "failing_tool": (
         "{subject} has failed {count} times in a row since call {since}, with different arguments.",
@@ -87,6 +75,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     ),
 }
 KINDS: Final = tuple(TEXTS)
+_MERGED: Final = {"same_edit": "undone_edit", "same_counts": "same_failure", "blind_probe": "no_news"}
 # Addresses that do not exist are no searches, though they find as little.
 MISSING_PAGES: Final = "The last {count} addresses or names that you asked for, since call {since}, do not exist."
 # Shown nothing, which no edit follows from.
@@ -107,6 +96,8 @@ class StuckFeedback(NamedByClass):
         given: Any = self.off
         kinds = tuple(cast("Any", given)) if isinstance(given, tuple | list) else (given,)
         unknown = [kind for kind in kinds if kind not in KINDS]
+        if unknown and (now := _MERGED.get(unknown[0])):
+            raise InvalidInput(f"StuckFeedback.off has {unknown[0]!r}, which is a part of {now!r} now; use that")
         if unknown:
             raise InvalidInput(f"StuckFeedback.off has {unknown[0]!r}; use a tuple of {', '.join(KINDS)}")
 
@@ -150,7 +141,6 @@ def _evidence(found: StuckFinding, context: FeedbackContext) -> list[Observation
             ("call", ("same_call", "two_states", "dead_wait"), found.subject),
             ("last call", ("no_news",), found.detail),
             ("it shows", ("same_output",), found.detail),
-            ("last line", ("blind_probe",), found.detail),
             ("read", ("same_lines",), "" if found.detail == NOTHING_SHOWN else found.detail),
         )
         if found.kind in kinds and (text or found.kind == "same_failure")

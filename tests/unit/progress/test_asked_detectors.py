@@ -66,7 +66,12 @@ def drawn_features(draw: random.Random) -> CallFeatures:
 
 def drawn_trail(draw: random.Random, features: CallFeatures) -> ProgressTrail:
     """A memory in which much of what could be found is close to its threshold."""
-    keys = [mark(f"> {features.news} {features.shown}"), mark(f"? {features.edit} {features.wrong}"), mark("~ done")]
+    keys = [
+        mark(f"> {features.news} {features.shown}"),
+        mark(f"? {features.edit} {features.wrong}"),
+        mark("~ done"),
+        mark("| 1 error"),
+    ]
     tool = mark(f"{features.tool} {features.effect}")
     trail: dict[str, Any] = {
         "failures": {key: list(NOW_AND_THEN[-4:]) for key in keys},
@@ -82,7 +87,6 @@ def drawn_trail(draw: random.Random, features: CallFeatures) -> ProgressTrail:
         "idle": 9,
         "done": AT - 4,
         "states": [1, 2, 1],
-        "probes": [(0, AT - 2), (0, AT - 1)],
         "counts": (1, 3, 5, AT - 6),
         "views": {mark("app.py"): [(1, 20, at, 9) for at in NOW_AND_THEN[-4:]]},
         "asked": {"a": Asked(1, 2, 9, list(NOW_AND_THEN[-3:]))},
@@ -128,7 +132,7 @@ def all_findings(
         fruitless.same_complaint(trail, features, AT),
         fruitless.in_vain(trail, features, AT),
         detectors.same_counts(trail, features, AT),
-        detectors.blind_probe(trail, features, AT),
+        detectors.no_new_output(trail, features, AT),
         endings.dead_wait(trail, features, AT, repeats),
         endings.after_done(trail, features, AT),
         detectors.no_news(trail, features, AT, is_stale=judge.is_stale(trail, features, repeats)),

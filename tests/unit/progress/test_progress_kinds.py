@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tellback import FeedbackProviderConfig, InvalidInput, StuckFeedback, recommended_providers
 from tellback.contracts.guidance import Outcome, OutcomeCode
-from tellback.guidance.next_steps import FAILING_CALL_STEP, LACKING_STEP, REFUSED_EDIT_STEP
+from tellback.guidance.next_steps import COUNTED_STEP, FAILING_CALL_STEP, LACKING_STEP, REFUSED_EDIT_STEP
 from tellback.guidance.progress.trail import StuckFinding
 from tellback.guidance.stuck_feedback import KINDS, TEXTS
 from tellback.testing import Call, Changed, Fire, Step, context, run_all
@@ -146,14 +146,11 @@ STUCK: dict[str, tuple[Callable[[], list[Step]], int]] = {
     "same_call": (lambda: [bash("git status", "nothing to commit")] * 5, 3),
     "same_lines": (lambda: [bash(f"sed -n '{100 + n},{140 + n}p' app.py", f"lines {n}") for n in range(6)], 4),
     "undone_edit": (lambda: [edit("a", "b"), edit("b", "a"), edit("a", "b"), edit("b", "a"), edit("a", "b")], 3),
-    "same_edit": (lambda: [each for n in range(4) for each in (edit("a", "b"), bash(f"./make {n}", f"run {n}"))], 5),
     "two_states": (lambda: [bash("ls a", "x"), bash("ls b", "y")] * 3, 4),
     "empty_searches": (lambda: [bash(f"grep -rn word{n} src", "", code="no_results") for n in range(8)], 6),
     "worse_tests": (
         lambda: [each for n in (1, 2, 4) for each in (edit(f"a{n}", f"b{n}"), pytest_run(n, 20 - n, f"E{n}: x"))], 6,
     ),
-    "same_counts": (lambda: [edit_with_counts(n, 2, 86) for n in range(6)], 4),
-    "blind_probe": (lambda: [probe(n) for n in range(6)], 4),
     "failing_tool": (lambda: [Call("book", {"seat": n}, status="error", error=f"no {n * 'x'}") for n in range(5)], 3),
     "dead_wait": (lambda: [bash("sleep 9; curl localhost:80", "curl: (7) Connection refused")] * 5, 3),
     "after_done": (lambda: [Call("finish", {}), *(read(f"/r/{n}.py") for n in range(5))], 4),
@@ -245,8 +242,20 @@ def test_views_between_the_refused_edits_of_an_editor_change_no_verdict() -> Non
     assert [fire.call for fire in reports(steps)] == [5]
 
 
-def test_counts_with_many_failures_are_reported_one_run_earlier() -> None:
-    assert [fire.call for fire in reports([edit_with_counts(n, 4, 82) for n in range(4)])] == [3]
+@pytest.mark.parametrize("failed", [2, 4])
+def test_edits_after_which_an_editor_counts_the_same_four_times_are_reported(failed: int) -> None:
+    fires = reports([edit_with_counts(n, failed, 88 - failed) for n in range(6)])
+    assert [(fire.call, fire.feedback.suggestions) for fire in fires] == [(4, (COUNTED_STEP,))]
+
+
+def test_a_replacement_that_is_made_for_the_third_time_counts_as_taken_back() -> None:
+    fires = reports([each for n in range(4) for each in (edit("a", "b"), bash(f"./make {n}", f"run {n}"))])
+    assert [(fire.call, fire.feedback.suggestions) for fire in fires] == [(5, (TEXTS["undone_edit"][1],))]
+
+
+def test_scripts_that_end_with_the_same_line_bring_no_news() -> None:
+    fires = reports([probe(n) for n in range(6)])
+    assert [(fire.call, fire.feedback.suggestions) for fire in fires] == [(4, (TEXTS["no_news"][1],))]
 
 
 def test_a_call_that_lacks_a_module_is_reported_at_its_second_failure() -> None:
@@ -324,6 +333,14 @@ def test_each_kind_can_be_turned_off(kind: str) -> None:
     quiet = FeedbackProviderConfig(StuckFeedback(off=(kind,)), config.trigger)
     reported = [fire.feedback.suggestions for fire in reports(STUCK[kind][0](), [quiet])]
     assert (TEXTS[kind][1],) not in reported
+
+
+@pytest.mark.parametrize(
+    ("before", "now"), [("same_edit", "undone_edit"), ("same_counts", "same_failure"), ("blind_probe", "no_news")]
+)
+def test_a_kind_that_is_a_part_of_another_now_is_refused_by_its_name(before: str, now: str) -> None:
+    with pytest.raises(InvalidInput, match=f"'{before}'.* '{now}'"):
+        StuckFeedback(off=(before,))
 
 
 def test_a_kind_that_does_not_exist_is_refused() -> None:

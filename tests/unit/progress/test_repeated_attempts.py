@@ -93,7 +93,7 @@ def test_one_replacement_in_a_file_and_its_copies_is_reported_at_the_fourth() ->
     calls = [
         each for n in range(5) for each in (mini_swe_agent(f"cp u/q.py u/q.py.new{n}"), sed(670, f"u/q.py.new{n}"))
     ]
-    assert kinds(calls) == [(8, "same_edit")]
+    assert kinds(calls) == [(8, "undone_edit")]
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def test_a_line_that_comes_back_after_another_text_stood_there_is_undone(edit: C
     runs = [red(name) for name in ("total", "tax", "empty")]
     back = woven([edit(41, "x = 1"), edit(41, "x = 2"), edit(41, "x = 1")], runs)
     assert [(call, each.summary.rpartition("has been")[2]) for call, each in nudges_in(back)] == [
-        (5, " changed and taken back since call 1; times taken back: 1.")
+        (5, " taken back or made again since call 1; times: 1.")
     ]
     assert not spoken(woven([edit(41, f"x = {n}") for n in (1, 2, 3)], runs))
     assert not spoken(woven([edit(41 + n, "x = 1") for n in range(3)], runs))

@@ -7,7 +7,6 @@ the repository has no such figure for it.
 
 from __future__ import annotations
 
-import zlib
 from typing import Final
 
 from tellback.guidance.progress.effects import only_notes, words_in
@@ -28,7 +27,6 @@ from tellback.guidance.progress.substance import asks_to_retry, compare_tests
 from tellback.guidance.progress.trail import (
     ACTIONS_MAX,
     FAILURES_MAX,
-    PROBES_MAX,
     TESTS_MAX,
     TOOLS_MAX,
     VIEWED_MAX,
@@ -46,10 +44,6 @@ from tellback.guidance.progress.trail import (
 SAME_FAILURE: Final = 3  # by judgement
 # A count says less than an error, and the first may be of failures from before the first edit: one more, by judgement.
 SAME_COUNTS: Final = 4
-# One or two failing tests often predate the agent's edits; three or more rarely do. Reporting these one run earlier
-# found one stretch more (10 of 21, on half of the tuning tasks) and added no false report.
-FOREIGN: Final = 2
-SAME_MANY_COUNTS: Final = 3
 RETRIES_ASKED_FOR: Final = 5  # of a call whose own result asks to try again; by judgement
 SAME_CALL: Final = 3  # by judgement
 # The same key or wheel with nothing else in between; what that shows may stand elsewhere. By the rules of the labels
@@ -75,11 +69,9 @@ STALE_OF_EIGHT: Final = 3  # with 2, six agents that were making progress got a 
 IDLE: Final = frozenset({"none", "plan"})  # effects of calls that neither ask nor do anything
 IDLE_CALLS: Final = 10  # by the rules of the labels; none of the tuning transcripts has as many
 FAMILIAR_OF_EIGHT: Final = 7  # reads and searches with hardly a new line; with 6, four false reports
-# These three were set with their detectors on one half of the tuning tasks and checked on the other, where the
-# detectors found one stretch more (9 of 21) and added no false report. No other value is on record.
+# Set with its detectors on one half of the tuning tasks and checked on the other, where they found one stretch more (9
+# of 21) and added no false report. No other value is on record.
 FAMILIAR_SHARE: Final = 0.85
-BLIND_PROBES: Final = 3
-BLIND_SHARE: Final = 0.9
 # A run that shows more new lines than this of a failure looks closer at it, as with a longer traceback; by judgement,
 # 0.3 and 0.6 give the same figures.
 RETRY_SHARE: Final = 0.6
@@ -313,10 +305,10 @@ def same_counts(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
     now = (features.tests.bad, features.tests.passed)
     count, first = (count + 1, first) if (failed, passed) == now else (1, at)
     trail.counts = (*now, count, first)
-    if not features.tests.bad or count < (SAME_MANY_COUNTS if features.tests.bad > FOREIGN else SAME_COUNTS):
+    if not features.tests.bad or count < SAME_COUNTS:
         return None
     counts = f"{now[0]} failed, {now[1]} passed"
-    return StuckFinding("same_counts", counts, count, first, at, detail=counts)
+    return StuckFinding("same_failure", counts, count, first, at, detail=counts)
 
 
 def failing_tool(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
@@ -381,16 +373,14 @@ def no_new_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     return StuckFinding("no_news", "", count, at - trail.familiar.bit_length() + 1, at, detail=features.shown)
 
 
-def blind_probe(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+def no_new_output(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find scripts written to learn something that end with the same line and print nothing new."""
-    if not features.probes or not features.lines or features.known < BLIND_SHARE:
+    if not features.probes or not features.lines or features.known < FAMILIAR_SHARE:
         return None
     if len(features.lines) == 1 and not shows_fault(features):  # the answer to one of a row of questions
         return None
-    end = zlib.crc32(features.last.encode("utf-8", "replace"))
-    recent = [each for each in trail.probes if each[1] > trail.fixed and at - each[1] <= SOON]
-    trail.probes = [*recent, (end, at)][-PROBES_MAX:]
-    alike = [index for other, index in trail.probes if other == end]
-    if len(alike) < BLIND_PROBES:
+    key = mark(f"| {features.last}")
+    calls = note_attempt(trail, key, attempts(trail, key, max(trail.fixed, at - 8)), at)
+    if len(calls) < STALE_OF_EIGHT:
         return None
-    return StuckFinding("blind_probe", f"{end:x}", len(alike), alike[0], at, detail=features.last)
+    return StuckFinding("no_news", "", len(calls), calls[0], at, detail=features.shown)

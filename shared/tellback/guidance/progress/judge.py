@@ -162,7 +162,7 @@ def findings(  # noqa: PLR0917 - all that a detector may look at
         fruitless.same_complaint(trail, features, at) if failed else None,
         fruitless.in_vain(trail, features, at) if nothing or trail.empties[0] or trail.missing[0] else None,
         detectors.same_counts(trail, features, at) if tests else None,
-        detectors.blind_probe(trail, features, at) if features.probes else None,
+        detectors.no_new_output(trail, features, at) if features.probes else None,
         endings.dead_wait(trail, features, at, repeats) if features.waits or effect == "wait" else None,
         endings.after_done(trail, features, at) if trail.done or effect in _ASKS_NOTHING else None,
         detectors.no_news(trail, features, at, is_stale=is_stale(trail, features, repeats))

@@ -9,7 +9,7 @@ import msgspec
 
 from tellback.guidance.progress import detectors, endings, fruitless
 from tellback.guidance.progress.trail import REPORTED_MAX, ProgressTrail, StuckFinding, mark, remember
-from tellback.guidance.progress.undone import RESTORES, SAME_EDIT
+from tellback.guidance.progress.undone import RESTORES
 
 # Multiples of a kind's threshold at which it is reported again, more firmly; each level once in an evaluation. At
 # twice the threshold, one of two reports was right.
@@ -18,7 +18,7 @@ FIRMER = (1, 3)
 # thing in 25 calls. With 8 in place of 4, two right reports go and no false one does.
 QUIET: Final = 25
 QUIET_WHILE_IN_VAIN: Final = 4
-IN_VAIN: Final = ("same_output", "undone_edit", "same_edit")  # although no call failed or found nothing
+IN_VAIN: Final = ("same_output", "undone_edit")  # although no call failed or found nothing
 
 
 def first_reportable(trail: ProgressTrail, found: Iterable[StuckFinding | None]) -> StuckFinding | None:
@@ -72,15 +72,12 @@ THRESHOLDS = {
     "same_output": detectors.SAME_OUTPUT,
     "same_failure": detectors.SAME_FAILURE,
     "undone_edit": RESTORES,
-    "same_edit": SAME_EDIT,
     "same_call": detectors.SAME_CALL,
     "same_lines": detectors.SAME_LINES,
     "two_states": 1,
     "worse_tests": detectors.WORSE_RUNS,
     "failing_tool": detectors.FAILING_TOOL,
     "empty_searches": fruitless.EMPTY_SEARCHES,
-    "same_counts": detectors.SAME_COUNTS,
-    "blind_probe": detectors.BLIND_PROBES,
     "dead_wait": endings.WAITS_FOR_DEAD,
     "after_done": endings.AFTER_DONE,
     "no_news": detectors.STALE_OF_EIGHT,

@@ -30,7 +30,6 @@ VIEWS_MAX: Final = 10
 VIEWED_MAX: Final = 16
 SCRIPTS_MAX: Final = 8
 TESTS_MAX: Final = 8
-PROBES_MAX: Final = 6
 TOOLS_MAX: Final = 6
 WORKED_MAX: Final = 12
 REPORTED_MAX: Final = 24
@@ -135,7 +134,6 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     seen: bytes = b""
     familiar: int = 0
     idle: int = 0
-    probes: list[tuple[int, int]] = []
     counts: tuple[int, int, int, int] = (0, 0, 0, 0)
     reported: dict[str, tuple[int, int]] = {}
     finding: StuckFinding | None = None

@@ -96,7 +96,7 @@ def _there_and_back(trail: ProgressTrail, edit: Edit, at: int) -> StuckFinding |
         return StuckFinding("undone_edit", edit.path, made[1], made[0], at)
     # A command line that replaces a text is silent, whether or not it found that text: one more.
     if before and same >= SAME_EDIT + bool(edit.whole):
-        return StuckFinding("same_edit", edit.path, same, before[0], at)
+        return StuckFinding("undone_edit", edit.path, same, before[0], at)
     return None
 
 
