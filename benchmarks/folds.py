@@ -25,7 +25,7 @@ from benchmarks.scoring import LabelScore
 from benchmarks.transcripts import Transcript, read_coding
 from tellback import recommended_providers
 from tellback.guidance import measures
-from tellback.guidance.progress import detectors, fruitless, judge, reports, undone
+from tellback.guidance.progress import detectors, endings, fruitless, judge, reports, undone
 from tellback.guidance.progress.features import CallFeatures
 from tellback.guidance.progress.trail import ProgressTrail
 from tellback.guidance.repeats import AttemptMarks
@@ -45,20 +45,13 @@ Setting = tuple[Any, str, float]
 
 # The thresholds that decide most, with the values that are compared.
 GRID: Final[tuple[tuple[Any, str, tuple[float, ...]], ...]] = (
-    (detectors, "SAME_FAILURE", (3, 4)),
-    (detectors, "SAME_COUNTS", (3, 4, 5)),
-    (detectors, "SAME_CALL", (3, 4)),
+    (detectors, "REPEATS", (2, 3, 4)),
+    (detectors, "WEAK_REPEATS", (3, 4, 5)),
     (detectors, "SAME_FAILING_CALL", (2, 3)),
     (detectors, "FORGOTTEN_REFUSAL", (0, 4, 8)),
-    (detectors, "SAME_OUTPUT", (2, 3, 4)),
-    (detectors, "SAME_LINES", (3, 4, 5)),
     (fruitless, "EMPTY_SEARCHES", (4, 5, 6, 8)),
-    (fruitless, "MISSING_PAGES", (3, 4, 5)),
-    (detectors, "FAILING_TOOL", (3, 4)),
-    (detectors, "MUTE_SHELL", (2, 3, 4)),
     (detectors, "FAILING_SHELL", (5, 8, 11)),
     (detectors, "WORSE_RUNS", (2, 3)),
-    (detectors, "STALE_OF_EIGHT", (2, 3, 4)),
     (detectors, "FAMILIAR_OF_EIGHT", (6, 7, 8)),
     (detectors, "FAMILIAR_SHARE", (0.75, 0.85, 0.95)),
     (detectors, "RETRY_SHARE", (0.3, 0.6, 0.8)),
@@ -103,7 +96,7 @@ def play(calls: Mapping[str, Sequence[JudgedCall]], settings: Sequence[Setting] 
     with ExitStack() as stack:
         for module, name, value in settings:
             # A module that imported the name has a copy of its own.
-            for holder in (detectors, fruitless, undone, judge, reports):
+            for holder in (detectors, endings, fruitless, undone, judge, reports):
                 if holder is module or hasattr(holder, name):
                     stack.enter_context(patch.object(holder, name, value))
         return {name: list(_found_in(each)) for name, each in calls.items()}

@@ -45,7 +45,7 @@ def labelled(monkeypatch: pytest.MonkeyPatch, stuck: set[int]) -> None:
         return {name: [stretch(name, task)] for task in TASKS for name in [f"mini-django__{task}"]}
 
     monkeypatch.setattr(folds, "read_labels", labels)
-    monkeypatch.setattr(folds, "GRID", ((detectors, "SAME_CALL", (3, 4)),))
+    monkeypatch.setattr(folds, "GRID", ((detectors, "REPEATS", (3, 4)),))
 
 
 def test_each_task_has_one_fold_and_each_fold_has_tasks() -> None:
@@ -60,9 +60,9 @@ def test_a_threshold_is_chosen_on_the_other_folds_and_measured_on_the_one_left_o
     shown = capsys.readouterr().out
     stuck = sum(fold_of(task) == 0 for task in TASKS)
     assert f"| fold 0: {stuck} transcripts | none | 0.00 (0 of {stuck}; " in shown, "its own labels had no say"
-    assert shown.count("| SAME_CALL 4 |") == FOLDS
+    assert shown.count("| REPEATS 4 |") == FOLDS
     assert f"| all folds, with the thresholds as they are | {stuck / len(TASKS):.2f} ({stuck} of {len(TASKS)};" in shown
-    assert detectors.SAME_CALL == 3, "the thresholds of the code are back"
+    assert detectors.REPEATS == 3, "the thresholds of the code are back"
 
 
 def test_thresholds_that_are_right_stay_and_each_kind_is_counted_by_fold(

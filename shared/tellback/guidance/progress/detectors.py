@@ -41,31 +41,27 @@ from tellback.guidance.progress.trail import (
     remember,
 )
 
-SAME_FAILURE: Final = 3  # by judgement
-# A count says less than an error, and the first may be of failures from before the first edit: one more, by judgement.
-SAME_COUNTS: Final = 4
+# The third time is evidence, by judgement. With 2 of the last eight calls, six agents that were making progress got a
+# false report of no news.
+REPEATS: Final = 3
+# What says less takes one more: a count of failures, which may have been there before the first edit, lines that are
+# read again, a name that does not exist, after which the next may.
+WEAK_REPEATS: Final = 4
 RETRIES_ASKED_FOR: Final = 5  # of a call whose own result asks to try again; by judgement
-SAME_CALL: Final = 3  # by judgement
 # The same key or wheel with nothing else in between; what that shows may stand elsewhere. By the rules of the labels
 # the tenth call that brings nothing is evidence; two more by judgement.
 SAME_PRESS: Final = 12
-# For any program rather than scripts that show a fault, four agents whose linter found nothing got a false report.
-SAME_OUTPUT: Final = 3
 # A tool other than a shell that failed answers the same call in the same way.
 SAME_FAILING_CALL: Final = 2
 # An edit resent at once after a refusal may be a slip: one of four such agents recovered. After four other calls it
 # means that the refusal was forgotten.
 FORGOTTEN_REFUSAL: Final = 4
 NOTHING_SHOWN: Final = "nothing"  # the detail of a finding about lines beyond the end
-SAME_LINES: Final = 4  # by judgement
-FAILING_TOOL: Final = 3  # by judgement, first 4
-MUTE_SHELL: Final = 3  # `ls` and `echo` say why they fail, unless the shell itself does not work
 FAILING_SHELL: Final = 8  # with 5, an agent that was making progress got a false report; with 8, none did
 WORSE_RUNS: Final = 2  # by judgement
 LINTERS: Final = words_in(
     "ruff eslint flake8 pylint pycodestyle mypy pyright biome rubocop golangci-lint shellcheck tsc vue-tsc"
 )
-STALE_OF_EIGHT: Final = 3  # with 2, six agents that were making progress got a false report
 IDLE: Final = frozenset({"none", "plan"})  # effects of calls that neither ask nor do anything
 IDLE_CALLS: Final = 10  # by the rules of the labels; none of the tuning transcripts has as many
 FAMILIAR_OF_EIGHT: Final = 7  # reads and searches with hardly a new line; with 6, four false reports
@@ -106,7 +102,7 @@ def same_call(features: CallFeatures, at: int, repeats: list[int]) -> StuckFindi
     """Find a call that was made before, with nothing in between that could change its answer, and the same answer."""
     absent = features.absent and not features.programs  # a shell may look whether a server is up by now
     certain = absent or (features.failed and _fails_again(features, at, repeats))
-    needed = SAME_FAILING_CALL if certain else SAME_PRESS if features.presses else SAME_CALL
+    needed = SAME_FAILING_CALL if certain else SAME_PRESS if features.presses else REPEATS
     if len(repeats) < needed or features.waits or features.effect == "wait":
         return None
     if features.retry_asked and len(repeats) < RETRIES_ASKED_FOR:
@@ -136,7 +132,7 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     worked = trail.worked.get(mark(form), 0) if form else 0  # for other items of a list
     retries = _retries(trail, features, retry_key, at, worked if refused else 0)
     again = attempts(trail, key, worked, window)
-    if len(retries) >= (RETRIES_ASKED_FOR if features.retry_asked else SAME_FAILURE):
+    if len(retries) >= (RETRIES_ASKED_FOR if features.retry_asked else REPEATS):
         return StuckFinding("same_failure", key, len(retries), retries[0], at, detail=features.error)
     closer = features.effect == "run" and bool(features.lines) and features.known < RETRY_SHARE
     unfixed = bool(again) and trail.fixed <= again[-1] and not (features.fixes or _is_own(trail, features))
@@ -148,7 +144,7 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     named = features.named or refused or is_tested_edit(features)
     # With a change before each run, waiting is not what it tries.
     waits = features.retry_asked and trail.fixed <= again[0]
-    needed = RETRIES_ASKED_FOR if waits else SAME_FAILURE if named else SAME_COUNTS
+    needed = RETRIES_ASKED_FOR if waits else REPEATS if named else WEAK_REPEATS
     if len(again) < needed:
         return None
     return StuckFinding("same_failure", key, len(again), again[0], at, detail=features.error)
@@ -181,7 +177,8 @@ def _retries(trail: ProgressTrail, features: CallFeatures, key: str, at: int, wo
 def same_output(trail: ProgressTrail, features: CallFeatures, at: int, repeats: list[int]) -> StuckFinding | None:
     """Find a script, a page or a service that shows the same fault each time, though something was changed before.
 
-    One address that is asked in another way, such as with another header, counts as a change too.
+    One address that is asked in another way, such as with another header, counts as a change too. When any program's
+    output counted, four agents whose linter found nothing got a false report.
     """
     shown = features.faulty if features.answers else features.scripted and shows_fault(features)
     if features.failed or not shown:
@@ -195,7 +192,7 @@ def same_output(trail: ProgressTrail, features: CallFeatures, at: int, repeats: 
     if calls and changed <= calls[-1] and not (features.address and len(repeats) == 1):
         calls.pop()  # nothing was changed since
     calls = note_attempt(trail, key, calls, at)
-    if len(calls) < SAME_OUTPUT:
+    if len(calls) < REPEATS:
         return None
     return StuckFinding("same_output", features.shown, len(calls), calls[0], at, detail=features.fault or features.last)
 
@@ -231,9 +228,10 @@ def same_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFi
         trail.viewed = [*trail.viewed[-(VIEWED_MAX - 1) :], file_mark(view.path)]
         remember(trail.views, key, [*known, (view.start, view.end, at, features.news)][-VIEWS_MAX:], VIEWED_PATHS_MAX)
         seen = len(again) + 1
-        reread |= seen >= 3
-        if (seen >= SAME_LINES and at - again[1 - SAME_LINES] <= SOON) or (seen >= 3 and trail.reread.bit_count() >= 2):
-            found = StuckFinding("same_lines", view.path, len(again) + 1, again[0], at, detail=_range(view))
+        reread |= seen >= REPEATS
+        soon = seen >= WEAK_REPEATS and at - again[1 - WEAK_REPEATS] <= SOON
+        if soon or (seen >= REPEATS and trail.reread.bit_count() >= 2):
+            found = StuckFinding("same_lines", view.path, seen, again[0], at, detail=_range(view))
     trail.reread = ((trail.reread << 1) | reread) & 0xFF
     return found
 
@@ -305,7 +303,7 @@ def same_counts(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
     now = (features.tests.bad, features.tests.passed)
     count, first = (count + 1, first) if (failed, passed) == now else (1, at)
     trail.counts = (*now, count, first)
-    if not features.tests.bad or count < SAME_COUNTS:
+    if not features.tests.bad or count < WEAK_REPEATS:
         return None
     counts = f"{now[0]} failed, {now[1]} passed"
     return StuckFinding("same_failure", counts, count, first, at, detail=counts)
@@ -332,7 +330,8 @@ def failing_tool(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
         entry = Failures(0, at, at)  # a shell that fails before and after an edit runs something, and that fails
     entry = Failures(entry.count + 1, entry.first, at)
     remember(trail.tools, key, entry, TOOLS_MAX)
-    needed = MUTE_SHELL if features.mute else FAILING_SHELL if features.programs and not path else FAILING_TOOL
+    # `ls` and `echo` say why they fail, unless the shell itself does not work.
+    needed = FAILING_SHELL if features.programs and not (path or features.mute) else REPEATS
     if asks_to_retry(features.error):
         needed = max(needed, RETRIES_ASKED_FOR)
     if entry.count < needed:
@@ -345,7 +344,7 @@ def failing_tool(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
 def no_news(trail: ProgressTrail, features: CallFeatures, at: int, *, is_stale: bool) -> StuckFinding | None:
     """Find a run of calls most of which said nothing new."""
     trail.stale = ((trail.stale << 1) | is_stale) & 0xFF
-    if not is_stale or trail.stale.bit_count() < STALE_OF_EIGHT:
+    if not is_stale or trail.stale.bit_count() < REPEATS:
         return None
     first = at - trail.stale.bit_length() + 1
     return StuckFinding("no_news", "", trail.stale.bit_count(), first, at, detail=features.shown)
@@ -381,6 +380,6 @@ def no_new_output(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuc
         return None
     key = mark(f"| {features.last}")
     calls = note_attempt(trail, key, attempts(trail, key, max(trail.fixed, at - 8)), at)
-    if len(calls) < STALE_OF_EIGHT:
+    if len(calls) < REPEATS:
         return None
     return StuckFinding("no_news", "", len(calls), calls[0], at, detail=features.shown)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tellback.guidance.progress.detectors import attempts, note_attempt
+from tellback.guidance.progress.detectors import REPEATS, attempts, note_attempt
 from tellback.guidance.progress.faults import shows_progress
 from tellback.guidance.progress.features import CallFeatures
 from tellback.guidance.progress.trail import ProgressTrail, StuckFinding, mark
 
 WAITS: Final = 6  # by judgement
-WAITS_FOR_DEAD: Final = 3  # by judgement
-AFTER_DONE: Final = 3  # by judgement
 # An id, a port, the name of a pod or a log tells what a call waits for, whatever words ask for it.
 _THING: Final = re.compile(
     r"(?<![\w-])(?:(?=[a-z_-]*\d[\w-]*\d[\w-]*\d)[\w-]{4,80}|[\w-]{1,80}\.(?:log|out)\b)", re.IGNORECASE
@@ -32,7 +30,7 @@ def dead_wait(trail: ProgressTrail, features: CallFeatures, at: int, repeats: li
         same = {index for each in trail.asked.values() if each.news == features.news for index in each.indexes}
         calls = max(repeats, sorted(index for index in same if index > trail.anything), key=len)
     if features.dead or features.failed:
-        needed = WAITS_FOR_DEAD
+        needed = REPEATS
         if not shows_progress(features) or features.dead:
             calls = max([calls, *(_counted(trail, thing, at) for thing in _things(features))], key=len)
     return StuckFinding("dead_wait", features.shown, len(calls), calls[0], at) if len(calls) >= needed else None
@@ -57,10 +55,10 @@ def after_done(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFi
         return None
     if features.effect in ("write", "plan"):
         trail.done = 0  # a new task
-    if trail.done and at - trail.done >= AFTER_DONE:
+    if trail.done and at - trail.done >= REPEATS:
         return StuckFinding("after_done", features.shown, at - trail.done, trail.done, at)
     if features.effect == "none" and features.programs and _SAYS_DONE.search(features.shown):
         calls = _counted(trail, "done", at)
-        if len(calls) >= AFTER_DONE:
+        if len(calls) >= REPEATS:
             return StuckFinding("after_done", features.shown, at - calls[0], calls[0], at)
     return None

@@ -6,7 +6,7 @@ import re
 import zlib
 from typing import Final
 
-from tellback.guidance.progress.detectors import RETRIES_ASKED_FOR, SAME_OUTPUT, attempts, note_attempt
+from tellback.guidance.progress.detectors import REPEATS, RETRIES_ASKED_FOR, WEAK_REPEATS, attempts, note_attempt
 from tellback.guidance.progress.effects import words_in
 from tellback.guidance.progress.faults import shows_progress
 from tellback.guidance.progress.features import CallFeatures
@@ -16,8 +16,6 @@ from tellback.guidance.progress.trail import Asked, ProgressTrail, StuckFinding,
 EMPTY_SEARCHES: Final = 6  # with 5, an agent that was making progress got a false report
 # Searches further apart than this, on average, are no row: a review looked for one thing in each of its commits.
 SEARCH_SPREAD: Final = 4
-MISSING_PAGES: Final = 4  # by the rules of the labels
-SAME_COMPLAINT: Final = 4  # the third package that does not exist may be followed by one that does
 MISSING: Final = "404"  # the detail of a finding about addresses
 
 
@@ -48,7 +46,7 @@ def _missing_pages(trail: ProgressTrail, features: CallFeatures, at: int) -> Stu
     count, first = trail.missing if known else (0, 0)
     trail.missing = (count + 1, first or at) if features.absent else (0, 0)
     count, first = trail.missing
-    if count < MISSING_PAGES:
+    if count < WEAK_REPEATS:
         return None
     return StuckFinding("empty_searches", MISSING, count, first, at, detail=MISSING)
 
@@ -67,7 +65,7 @@ def same_state(trail: ProgressTrail, features: CallFeatures, at: int, known: Ask
     key = mark(f"> {features.news} {features.shown}")
     trail.failures.setdefault(key, known.indexes[-1:])
     calls = note_attempt(trail, key, attempts(trail, key), at)
-    if len(calls) < SAME_OUTPUT:
+    if len(calls) < REPEATS:
         return None
     return StuckFinding("same_output", features.shown, len(calls), calls[0], at, detail=fault)
 
@@ -90,7 +88,7 @@ def same_complaint(trail: ProgressTrail, features: CallFeatures, at: int) -> Stu
         return None
     key = mark(f"? {features.complaint} {form}")
     calls = note_attempt(trail, key, attempts(trail, key, trail.worked.get(mark(form), 0)), at)
-    needed = RETRIES_ASKED_FOR if features.retry_asked else SAME_COMPLAINT
+    needed = RETRIES_ASKED_FOR if features.retry_asked else WEAK_REPEATS
     if len(calls) < needed:
         return None
     subject = next((each for each in features.programs if each not in _LEADING), features.tool)

@@ -217,7 +217,7 @@ def is_stale(trail: ProgressTrail, features: CallFeatures, repeats: list[int]) -
         return True
     # Two runs after each edit measure something, whose times are no news here.
     runs = features.effect in ("run", "test")
-    least = detectors.RETRIES_ASKED_FOR if features.retry_asked else detectors.SAME_CALL if runs else 2
+    least = detectors.RETRIES_ASKED_FOR if features.retry_asked else detectors.REPEATS if runs else 2
     return len(repeats) >= least and features.effect in ("read", "search", "run", "test") and not features.waits
 
 
@@ -304,7 +304,7 @@ def same_answer(trail: ProgressTrail, features: CallFeatures, at: int, repeats: 
     if features.waits or features.effect == "wait":
         same = set(repeats)
     recent = [index for index in same if index > since]
-    if len(recent) < detectors.STALE_OF_EIGHT:
+    if len(recent) < detectors.REPEATS:
         return None
     return StuckFinding("no_news", "", len(recent), min(recent), at, detail=features.shown)
 

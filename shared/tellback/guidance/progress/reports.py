@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from tellback.guidance.progress import detectors, endings, fruitless
+from tellback.guidance.progress import detectors, fruitless
 from tellback.guidance.progress.trail import REPORTED_MAX, ProgressTrail, StuckFinding, mark, remember
 from tellback.guidance.progress.undone import RESTORES
 
@@ -62,23 +62,18 @@ def _in_another_way(finding: StuckFinding, last: StuckFinding | None) -> bool:
 def _at_new_level(trail: ProgressTrail, finding: StuckFinding) -> StuckFinding | None:
     """Return the finding with its level if this level was not found before."""
     known, last_at = trail.reported.get(_key(finding), (0, 0))
-    level = max(1, sum(finding.count >= THRESHOLDS[finding.kind] * times for times in FIRMER))
+    threshold = THRESHOLDS.get(finding.kind, detectors.REPEATS)
+    level = max(1, sum(finding.count >= threshold * times for times in FIRMER))
     if level <= known and finding.since <= last_at:  # with calls that are all newer it is another one
         return None
     return msgspec.structs.replace(finding, level=level)
 
 
+# Of the kinds that take another number of times than `REPEATS`.
 THRESHOLDS = {
-    "same_output": detectors.SAME_OUTPUT,
-    "same_failure": detectors.SAME_FAILURE,
     "undone_edit": RESTORES,
-    "same_call": detectors.SAME_CALL,
-    "same_lines": detectors.SAME_LINES,
+    "same_lines": detectors.WEAK_REPEATS,
     "two_states": 1,
     "worse_tests": detectors.WORSE_RUNS,
-    "failing_tool": detectors.FAILING_TOOL,
     "empty_searches": fruitless.EMPTY_SEARCHES,
-    "dead_wait": endings.WAITS_FOR_DEAD,
-    "after_done": endings.AFTER_DONE,
-    "no_news": detectors.STALE_OF_EIGHT,
 }

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from tellback.guidance.progress.detectors import ATTEMPT, SAME_FAILURE, SOON, actions_since, attempts, note_attempt
+from tellback.guidance.progress.detectors import (
+    ATTEMPT,
+    REPEATS,
+    SOON,
+    WEAK_REPEATS,
+    actions_since,
+    attempts,
+    note_attempt,
+)
 from tellback.guidance.progress.faults import shows_fault
 from tellback.guidance.progress.features import CallFeatures, Edit
 from tellback.guidance.progress.swaps import is_placed
@@ -27,9 +35,6 @@ RESTORES_OTHERWISE: Final = 5
 # Times that a file of the agent's own is deleted to write it again: many programs refuse to write over one, so that the
 # second is a detour. By judgement; one of the tuning transcripts has two and got on, one has six and did not.
 REMOVALS: Final = 3
-# Times that one replacement is made in a file or its copies: whoever makes it a third time did not see that it is
-# there, or what takes it away. None of the tuning transcripts that get on has three.
-SAME_EDIT: Final = 3
 # Calls after which an edit no longer belongs to the same attempt; by judgement.
 EDITS_FORGOTTEN_AFTER: Final = 16
 
@@ -59,7 +64,7 @@ def edit_made_over(trail: ProgressTrail, features: CallFeatures, at: int) -> Stu
     if known and not over:
         return None
     calls = note_attempt(trail, key, known, at)
-    if len(calls) < SAME_FAILURE:
+    if len(calls) < REPEATS:
         return None
     said = features.wrong.partition("\n")[0]
     return StuckFinding("same_failure", key, len(calls), calls[0], at, detail=said)
@@ -94,8 +99,9 @@ def _there_and_back(trail: ProgressTrail, edit: Edit, at: int) -> StuckFinding |
     undone = trail.edits.get(mark(f"{edit.path} {edit.new} {edit.old}")) if edit.new else None
     if made and undone and _failed_between(trail, made[0], undone[0]) and at - made[0] <= EDITS_FORGOTTEN_AFTER:
         return StuckFinding("undone_edit", edit.path, made[1], made[0], at)
-    # A command line that replaces a text is silent, whether or not it found that text: one more.
-    if before and same >= SAME_EDIT + bool(edit.whole):
+    # Whoever makes it a third time did not see that it is there, or what takes it away. A command line that replaces a
+    # text is silent, whether or not it found that text.
+    if before and same >= (WEAK_REPEATS if edit.whole else REPEATS):
         return StuckFinding("undone_edit", edit.path, same, before[0], at)
     return None
 
