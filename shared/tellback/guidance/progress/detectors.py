@@ -142,9 +142,7 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
         return None
     again = note_attempt(trail, key, again, at)
     named = features.named or refused or is_tested_edit(features)
-    # With a change before each run, waiting is not what it tries.
-    waits = features.retry_asked and trail.fixed <= again[0]
-    needed = RETRIES_ASKED_FOR if waits else REPEATS if named else WEAK_REPEATS
+    needed = RETRIES_ASKED_FOR if features.retry_asked else REPEATS if named else WEAK_REPEATS
     if len(again) < needed:
         return None
     return StuckFinding("same_failure", key, len(again), again[0], at, detail=features.error)

@@ -59,7 +59,6 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     change: str = ""  # the change in full, so that the same one is known when it is made again
     sought: str = ""  # the words of a search, wherever it looks
     restores: str = ""  # the path that it takes back to an earlier state, "*" for all
-    removes: str = ""  # the one file that it deletes, and does nothing else
     unstashes: bool = False  # it brings back what was put aside
     moves: bool = False  # it goes to another revision, which has failures of its own
     copies: tuple[tuple[str, str], ...] = ()  # files that it copies, each with its copy

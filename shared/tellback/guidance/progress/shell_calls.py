@@ -164,7 +164,6 @@ def _read_changes(
             for swap in swaps_of(each, _written(each, effect), _folder_of(commands))
         )
         features.change = " ".join(line.split()) if features.swaps or features.effect == "write" else ""
-        features.removes = _removed_alone(commands)
         features.contents = tuple(
             (each.writes_to[0], mark_of(each.stdin)) for each in commands if each.stdin and len(each.writes_to) == 1
         ) or tuple(
@@ -263,15 +262,6 @@ def _named_files(command: SimpleCommand) -> tuple[str, ...]:
     if command.program not in ("sed", "touch", "rm", "mkdir", "tee", "perl", "black", "isort", "gofmt"):
         return ()
     return tuple(word for word in command.words if not word.startswith("-") and len(word) < 200)[-1:]
-
-
-def _removed_alone(commands: tuple[SimpleCommand, ...]) -> str:
-    """Return the one file that a command line deletes, if it does nothing else."""
-    last = commands[-1]
-    if last.program != "rm" or any(each.program != "cd" for each in commands[:-1]):
-        return ""
-    files = [word for word in last.words if word != "-f"]
-    return files[0] if len(files) == 1 and not files[0].startswith("-") else ""
 
 
 def _folder_of(commands: tuple[SimpleCommand, ...]) -> str:

@@ -32,9 +32,6 @@ RESTORES: Final = 2  # by judgement
 # Restores after each of which other tests failed than before: experiments, such as faults put in to see a test fail.
 # For scripts that fail in other ways, two agents that got nowhere were not reported.
 RESTORES_OTHERWISE: Final = 5
-# Times that a file of the agent's own is deleted to write it again: many programs refuse to write over one, so that the
-# second is a detour. By judgement; one of the tuning transcripts has two and got on, one has six and did not.
-REMOVALS: Final = 3
 # Calls after which an edit no longer belongs to the same attempt; by judgement.
 EDITS_FORGOTTEN_AFTER: Final = 16
 
@@ -78,11 +75,9 @@ def _found_in(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFin
     redone = _made_again(trail, features, at)
     if redone is not None:
         return redone
-    # A file that was not written by this agent as a whole is no attempt of its own.
-    removed = features.removes if features.removes and file_mark(features.removes) in trail.contents else ""
     edits = [*_rewritten(trail, features), features.edit, *features.swaps]
     back_again = [_there_and_back(trail, edit, at) for edit in edits if edit is not None]
-    return next(filter(None, back_again), None) or _restored_again(trail, features, at, removed)
+    return next(filter(None, back_again), None) or _restored_again(trail, features, at)
 
 
 def _there_and_back(trail: ProgressTrail, edit: Edit, at: int) -> StuckFinding | None:
@@ -134,11 +129,11 @@ def _rewritten(trail: ProgressTrail, features: CallFeatures) -> list[Edit]:
     return edits
 
 
-def _restored_again(trail: ProgressTrail, features: CallFeatures, at: int, removed: str = "") -> StuckFinding | None:
+def _restored_again(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     if features.unstashes:
         while trail.restores and trail.restores[-1].path == _ALL_FILES:
             trail.restores = trail.restores[:-1]
-    restored = features.restores or _copied_back(trail, features) or removed
+    restored = features.restores or _copied_back(trail, features)
     if restored:
         path = int(file_mark(restored), 16)
         trail.restores = [each for each in trail.restores if actions_since(trail, each.at) <= ATTEMPT][-5:]
@@ -147,7 +142,7 @@ def _restored_again(trail: ProgressTrail, features: CallFeatures, at: int, remov
         again = [each for each in trail.restores if each.path == path]
         faults = {each.fault for each in again}
         needed = RESTORES_OTHERWISE if 0 not in faults and len(faults) == len(again) else RESTORES
-        if len(again) >= max(needed, REMOVALS if removed else 0):
+        if len(again) >= needed:
             return StuckFinding("undone_edit", restored, len(again), again[0].at, at)
     return None
 
@@ -174,9 +169,8 @@ def _made_again(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
         return None
     if not _failed_between(trail, made[0], undone[-1]):
         return None
-    # A run in between may check that the failure was there before the edit. A whole file that nothing ran was not
-    # tried: many editors refuse to write over one, in words of their own, so that it is deleted first.
-    if trail.ran > undone[-1] or (features.creates and trail.ran < made[0]):
+    # A run in between may check that the failure was there before the edit.
+    if trail.ran > undone[-1]:
         return None
     if any(other == path and made[0] < index < undone[-1] for index, other in trail.edits.values()):
         return None
