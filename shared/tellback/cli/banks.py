@@ -1,15 +1,13 @@
 """`tellback bank`: inspect banks, manage the facts that they store, and re-embed a bank with another model.
 
-`tellback bank NAME` is short for `tellback bank show NAME`; its options choose one of several views. Options that
-store, forget or list facts are gathered in `FactOptions`.
+`tellback bank NAME` is short for `tellback bank show NAME`; its options choose one of several views.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -25,6 +23,7 @@ from tellback.cli.common import (
     existing_team,
     listed_team,
     print_json,
+    progress_bar,
     report_errors,
     show_rows,
     warn_of_models,
@@ -129,7 +128,6 @@ def bank(
     """
     from tellback.state.banks import bank_names
 
-    holding = FactOptions(remember=remember, text=text, forget=forget, listed=limit if remembered else None)
     publishes = remember is not None or forget is not None
     views = {"--fact": fact, "--last": last, "--prune-candidates": prune_candidates or None}
     views |= {"--remember": remember, "--forget": forget, "--remembered": remembered or None}
@@ -140,8 +138,14 @@ def bank(
             warn_of_models(tb)
         if name is None:
             _show_banks(tb, bank_names(tb.context.database, tb.context.layout), as_json=as_json)
-        elif holding.is_given:
-            holding.run(tb, name, as_json=as_json)
+        elif remember is not None:
+            _remember_fact(tb, name, remember, text)
+        elif text is not None:
+            raise InvalidInput("--text goes with --remember")
+        elif forget is not None:
+            _forget_fact(tb, name, forget)
+        elif remembered:
+            _list_facts(tb, name, limit, as_json=as_json)
         elif fact is not None:
             _show_fact(fact, tb.bank(name).fact_stats(fact), as_json=as_json)
         elif last is not None:
@@ -220,9 +224,9 @@ def reembed(
             raise InvalidInput("the embedding model is not installed: pip install 'tellback[workers]'") from error
         context, bank_name = tb.context, tb.bank(name).name
         shard = context.layout.of(bank_name)
-        with _progress() as progress:
+        with progress_bar("clusters and stored facts") as update:
             run = Reembedding(context.database, shard, bank_name, encoder_for(load(), model))
-            done = run.run(threshold=threshold, progress=progress)
+            done = run.run(threshold=threshold, progress=lambda done, of: update(completed=done, total=of))
     if as_json:
         print_json(msgspec.to_builtins(done))
     elif done.changed:
@@ -234,18 +238,6 @@ def reembed(
     else:
         kept = "" if threshold is None else f"; its threshold stays {done.threshold:g}: set one by `tellback calibrate`"
         echo(f"bank {name} already uses the model {done.model}{kept}")
-
-
-@contextmanager
-def _progress() -> Generator[Callable[[int, int], None], None, None]:
-    """Show a progress bar if standard error is a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("clusters and stored facts", total=None)
-        yield lambda done, of: bar.update(task, completed=done, total=of)
 
 
 def _show_banks(tb: Tellback, names: list[str], *, as_json: bool) -> None:
@@ -296,36 +288,6 @@ def _round_scores(row: dict[str, Any]) -> dict[str, Any]:
 
 
 _COLUMNS: Final = ("at", "fact_id", "text")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FactOptions:
-    """Options of `tellback bank` that manage stored facts; `listed` is the number of facts to list."""
-
-    remember: str | None = None
-    text: str | None = None
-    forget: str | None = None
-    listed: int | None = None
-
-    @property
-    def is_given(self) -> bool:
-        """True if any of these options was used."""
-        return self != FactOptions()
-
-    def run(self, tb: Tellback, bank: str, *, as_json: bool) -> None:
-        """Run the one action that the options ask for.
-
-        Raises:
-            InvalidInput: --remember has no text, or --text no --remember.
-        """
-        if self.remember is not None:
-            _remember_fact(tb, bank, self.remember, self.text)
-        elif self.text is not None:
-            raise InvalidInput("--text goes with --remember")
-        elif self.forget is not None:
-            _forget_fact(tb, bank, self.forget)
-        elif self.listed is not None:
-            _list_facts(tb, bank, self.listed, as_json=as_json)
 
 
 def _remember_fact(tb: Tellback, bank: str, fact_id: str, text: str | None) -> None:

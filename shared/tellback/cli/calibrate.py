@@ -6,10 +6,9 @@ The model runs in this process, so that calibrating needs no worker and, without
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -18,8 +17,10 @@ from tellback.cli.common import (
     TeamOption,
     UrlOption,
     client,
+    input_name,
     plot_path,
     print_json,
+    progress_bar,
     report_errors,
     reporting_plot_errors,
 )
@@ -134,9 +135,7 @@ def _read_pairs(pairs: str, columns: str | None, delimiter: str | None, same_fro
         raise InvalidInput(f"can't read {pairs}: {error.strerror}") from error
     if len(data) > _MAX_FILE_BYTES:
         raise InvalidInput(f"{pairs} is larger than {_MAX_FILE_BYTES >> 20} MiB: use a sample of a few thousand pairs")
-    return read_pairs(
-        data, "standard input" if pairs == "-" else pairs, columns=columns, delimiter=delimiter, same_from=same_from
-    )
+    return read_pairs(data, input_name(pairs), columns=columns, delimiter=delimiter, same_from=same_from)
 
 
 def _not_installed(error: ImportError) -> ConfigurationError:
@@ -218,29 +217,14 @@ def _pair_cosines(encoder: Encoder, pairs: Sequence[Pair]) -> list[float]:
     from tellback.signals.matching import exact_cosine
 
     found: list[float] = []
-    with _progress(len(pairs)) as advance:
+    with progress_bar("pairs", len(pairs)) as update:
         for start in range(0, len(pairs), _ENCODE_BATCH):
             part = pairs[start : start + _ENCODE_BATCH]
             texts = list(dict.fromkeys(text for pair in part for text in (pair.first, pair.second)))
             rows = dict(zip(texts, encoder.encode(texts), strict=True))
             found += [exact_cosine(rows[pair.first], rows[pair.second]) for pair in part]
-            advance(len(part))
+            update(advance=len(part))
     return found
-
-
-class _Advance(Protocol):
-    def __call__(self, done: int) -> None: ...
-
-
-@contextmanager
-def _progress(total: int) -> Generator[_Advance, None, None]:
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
-        task = progress.add_task("pairs", total=total)
-        yield lambda done: progress.update(task, advance=done)
 
 
 def _draw_report(found: CalibrationReport, path: Path) -> None:

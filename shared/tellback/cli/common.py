@@ -9,10 +9,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
 
@@ -180,6 +181,40 @@ def stop_event() -> threading.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, request_stop)
     return stop
+
+
+@contextmanager
+def open_input(name: str) -> Generator[BinaryIO, None, None]:
+    """Open a file, or standard input for `-`.
+
+    Raises:
+        InvalidInput: the file can't be read.
+    """
+    if name == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        source = Path(name).open("rb")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise InvalidInput(f"can't read {name}: {error.strerror}") from error
+    with source:
+        yield source
+
+
+def input_name(name: str) -> str:
+    """Return the name of an input in a message."""
+    return "standard input" if name == "-" else name
+
+
+@contextmanager
+def progress_bar(task: str, total: int | None = None) -> Generator[Callable[..., None], None, None]:
+    """Show a progress bar if standard error is a terminal; yield the function that updates it."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
+        yield partial(progress.update, progress.add_task(task, total=total))
 
 
 def warn_of_models(tb: Tellback) -> None:

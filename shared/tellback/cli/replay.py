@@ -7,22 +7,33 @@ host processes that it kills, and checks that every user message still gets exac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
 
-from tellback.cli.common import GUIDANCE, UrlOption, echo, existing_team, plain_text, print_json, report_errors
-from tellback.cli.replay_report import INTERRUPTED, ReplayBars, input_name, open_input
+from tellback.cli.common import (
+    GUIDANCE,
+    UrlOption,
+    echo,
+    existing_team,
+    input_name,
+    open_input,
+    plain_text,
+    print_json,
+    report_errors,
+)
+from tellback.cli.replay_report import INTERRUPTED, ReplayBars
 from tellback.errors import InvalidInput
 from tellback.names import REPLAY_TEAM
 from tellback.wording import count_phrase
 
 if TYPE_CHECKING:
     from tellback.client.connection import Tellback
-    from tellback.replay.hosts import HostsResult
+    from tellback.replay.hosts import HostsReplay, HostsResult
     from tellback.replay.run import ReplayResult
 
 
@@ -105,8 +116,10 @@ def replay(
         with report_errors():
             if report or offline:
                 raise InvalidInput("--kill-hosts can't be combined with --report or --offline")
-        killing = KillOptions(kill_every=kill_hosts, seed=seed, answer_within=answer_within, timeout=timeout)
-        play_file_with_hosts(file, killing, as_json=as_json, redis_url=redis_url, team=team)
+        from tellback.replay.hosts import HostsReplay
+
+        playing = partial(HostsReplay, kill_every=kill_hosts, seed=seed, answer_within=answer_within, timeout=timeout)
+        _play_file_with_hosts(file, playing, as_json=as_json, redis_url=redis_url, team=team)
         return
     if report or offline:
         from tellback.cli.replay_report import write_reports
@@ -129,22 +142,25 @@ def _undo(redis_url: str | None, team: str | None, *, as_json: bool) -> None:
 
 
 @contextmanager
-def _player(redis_url: str | None, team: str | None) -> Generator[Tellback, None, None]:
-    """Open a client of the team to play into: a named one, or that of replays."""
+def _player(
+    file: str, redis_url: str | None, team: str | None, counting: str = "counted by the workers"
+) -> Generator[tuple[Tellback, BinaryIO, ReplayBars]]:
+    """Open the file, and a client of the team to play into: a named one, or that of replays."""
     from tellback.client.connection import connect
     from tellback.replay.own_team import claim_team
 
-    with report_errors(), connect(redis_url, team=team or REPLAY_TEAM) as tb:
+    with report_errors(), open_input(file) as source, connect(redis_url, team=team or REPLAY_TEAM) as tb:
         if not team:  # an empty one is that of a variable which is not set
             claim_team(tb.context.database, tb.context.layout)
-        yield tb
+        with ReplayBars(file, source, counting) as bars:
+            yield tb, source, bars
 
 
 def _play_file(file: str, timeout: float, *, as_json: bool, redis_url: str | None, team: str | None) -> None:
     from tellback.replay.run import Replay
 
     try:
-        with open_input(file) as source, _player(redis_url, team) as tb, ReplayBars(file, source) as bars:
+        with _player(file, redis_url, team) as (tb, source, bars):
             outcome = Replay(tb, bars, timeout=timeout).run(source)
     except KeyboardInterrupt:
         echo("tellback: interrupted; played events stay in Redis, and nothing was compared", err=True)
@@ -154,6 +170,10 @@ def _play_file(file: str, timeout: float, *, as_json: bool, redis_url: str | Non
     else:
         _print_result(outcome)
     _explain_differences(file, outcome, team or REPLAY_TEAM)
+    _exit_by_outcome(file, outcome)
+
+
+def _exit_by_outcome(file: str, outcome: ReplayResult | HostsResult) -> None:
     if not outcome.conversations:
         echo(f"tellback: {input_name(file)} contains no conversation", err=True)
         raise typer.Exit(2)
@@ -209,24 +229,13 @@ def _explain_differences(file: str, outcome: ReplayResult, team: str) -> None:
         echo(f"tellback: {input_name(file)}, line {line}: {reason}", err=True)
 
 
-class KillOptions(TypedDict):
-    """Options of --kill-hosts; `answer_within` and `timeout` are in seconds."""
-
-    kill_every: int
-    seed: int
-    answer_within: float
-    timeout: float
-
-
-def play_file_with_hosts(
-    file: str, killing: KillOptions, *, as_json: bool, redis_url: str | None, team: str | None
+def _play_file_with_hosts(
+    file: str, replay: Callable[..., HostsReplay], *, as_json: bool, redis_url: str | None, team: str | None
 ) -> None:
     """Play the file and print the outcome of each user message; exit 1 unless each has exactly one answer."""
-    from tellback.replay.hosts import HostsReplay
-
     try:
-        with open_input(file) as source, _player(redis_url, team) as tb, ReplayBars(file, source, "answered") as bars:
-            outcome = HostsReplay(tb, bars, **killing).run(source)
+        with _player(file, redis_url, team, "answered") as (tb, source, bars):
+            outcome = replay(tb, bars).run(source)
     except KeyboardInterrupt:
         echo("tellback: interrupted; played events stay in Redis, and the sweep answers open turns", err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -238,11 +247,7 @@ def play_file_with_hosts(
         echo(f"tellback: turn {turn} has no answer: run `tellback doctor` to check the workers", err=True)
     for turn in outcome.doubled:
         echo(f"tellback: turn {turn} has more than one first answer", err=True)
-    if not outcome.conversations:
-        echo(f"tellback: {input_name(file)} contains no conversation", err=True)
-        raise typer.Exit(2)
-    if not outcome.is_match:
-        raise typer.Exit(1)
+    _exit_by_outcome(file, outcome)
 
 
 def _print_hosts_result(outcome: HostsResult) -> None:

@@ -1,20 +1,19 @@
 """`tellback replay --report`: analyse the guidance that conversations would have received, without Redis.
 
-Also home to what both kinds of replay share: the input file and the progress bars.
+Also home to the progress bars, which both kinds of replay share.
 """
 
 from __future__ import annotations
 
 import secrets
-import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 import typer
 
-from tellback.cli.common import echo, plain_text, print_json, report_errors
+from tellback.cli.common import echo, input_name, open_input, plain_text, print_json, report_errors
 from tellback.errors import InvalidInput
 from tellback.wording import count_phrase
 
@@ -68,7 +67,11 @@ def _analyze(name: str, top: int) -> AnalysisDigest:
 
     console = Console(stderr=True)
     try:
-        with open_input(name) as source, Progress(console=console, disable=not console.is_terminal) as progress:
+        with (
+            report_errors(),
+            open_input(name) as source,
+            Progress(console=console, disable=not console.is_terminal) as progress,
+        ):
             bar = progress.add_task("analysing", total=input_size(source))
 
             def advance(conversations: int) -> None:
@@ -76,9 +79,8 @@ def _analyze(name: str, top: int) -> AnalysisDigest:
                     progress.update(bar, completed=source.tell())
                 progress.update(bar, description=f"analysing {count_phrase(conversations, 'conversation')}")
 
-            with report_errors():
-                shown = "standard input" if name == "-" else Path(name).name
-                return analyze_file(source, source=shown, top=top, progress=advance)
+            shown = input_name(name if name == "-" else Path(name).name)
+            return analyze_file(source, source=shown, top=top, progress=advance)
     except KeyboardInterrupt:
         echo("tellback: interrupted; nothing was written", err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -165,7 +167,7 @@ def _print_digest(digest: AnalysisDigest, reports: Sequence[Path]) -> None:
 class ReplayBars:
     """Two progress bars on a terminal, nothing in a pipe; bad lines are reported in both."""
 
-    def __init__(self, name: str, source: BinaryIO, counting: str = "counted by the workers") -> None:
+    def __init__(self, name: str, source: BinaryIO, counting: str) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
@@ -199,26 +201,6 @@ class ReplayBars:
         """Advance the second bar."""
         self._progress.start_task(self._counting)
         self._progress.update(self._counting, completed=done, total=wanted)
-
-
-@contextmanager
-def open_input(name: str) -> Generator[BinaryIO, None, None]:
-    """Open the file, or standard input for `-`; an unreadable file is reported in one line with exit code 2."""
-    if name == "-":
-        yield sys.stdin.buffer
-        return
-    with report_errors():
-        try:
-            source = Path(name).open("rb")  # noqa: SIM115 - closed below
-        except OSError as error:
-            raise InvalidInput(f"can't read {name}: {error.strerror}") from error
-    with source:
-        yield source
-
-
-def input_name(name: str) -> str:
-    """Return the name of an input in a message."""
-    return "standard input" if name == "-" else name
 
 
 def input_size(source: BinaryIO) -> int | None:

@@ -7,7 +7,6 @@ The publisher saves its position only after a chunk is flushed, so that a crash 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 import msgspec
 
-from tellback.cli.common import echo
+from tellback.cli.common import echo, input_name, open_input, progress_bar
 from tellback.cli.signal_file import (
     MAX_REJECTED,
     FileCursor,
@@ -171,50 +170,35 @@ def publish_file(
     if str(file) == "-" or not file.is_file():
         return _publish_stream(tb, file, bank, session, rejects)
     publication = SignalFilePublisher(tb, str(file), bank=bank, session=session)
-    with _open_file(file) as source, open_cursor(tb.context.settings, file, bank) as cursor:
+    with open_input(str(file)) as source, open_cursor(tb.context.settings, file, bank) as cursor:
         cursor.start_over() if again else cursor.resume(source)
         place = cursor.place
         kept_rejects = unicode_path(rejects) if rejects else ""
         # Rejected lines are read again, and those that are still wrong are written again.
         size = place.rejects_size if place.rejects == kept_rejects and not place.rejected else 0
-        with _open_rejects(str(file), rejects, size) as wrong, _progress(file.stat().st_size, 0) as advance:
-            publication.run(_with_progress(read_lines(source), advance), wrong, cursor, kept_rejects)
+        with _open_rejects(str(file), rejects, size) as wrong, progress_bar("signals", file.stat().st_size) as update:
+            publication.run(_with_progress(read_lines(source), update), wrong, cursor, kept_rejects)
     return publication.done
 
 
 def _publish_stream(
     tb: Tellback, file: Path, bank: str | None, session: str | None, rejects: Path | None
 ) -> PublishResult:
-    name = "standard input" if str(file) == "-" else str(file)
+    name = input_name(str(file))
     publication = SignalFilePublisher(tb, name, bank=bank, session=session)
     with (
-        _open_stdin() if str(file) == "-" else _open_file(file) as source,
+        open_input(str(file)) as source,
         _open_rejects(name, rejects, 0) as wrong,
-        _progress(None, 0) as advance,
+        progress_bar("signals") as update,
     ):
-        publication.run(_with_progress(read_lines(source), advance), wrong, None, "")
+        publication.run(_with_progress(read_lines(source), update), wrong, None, "")
     return publication.done
 
 
-def _with_progress(lines: Iterator[SignalLine], advance: Callable[[int], None]) -> Iterator[SignalLine]:
+def _with_progress(lines: Iterator[SignalLine], update: Callable[..., None]) -> Iterator[SignalLine]:
     for line in lines:
         yield line
-        advance(line.length)
-
-
-@contextmanager
-def _open_stdin() -> Generator[IO[bytes]]:
-    yield sys.stdin.buffer
-
-
-@contextmanager
-def _open_file(file: Path) -> Generator[IO[bytes]]:
-    try:
-        source = file.open("rb")
-    except OSError as error:
-        raise InvalidInput(f"can't read {file}: {error.strerror}") from error
-    with source:
-        yield source
+        update(advance=line.length)
 
 
 @contextmanager
@@ -230,15 +214,3 @@ def _open_rejects(name: str, file: Path | None, size: int) -> Generator[Rejected
         raise InvalidInput(f"--rejects: can't write {file}: {error.strerror}") from error
     with out:
         yield RejectedLines(name, out)
-
-
-@contextmanager
-def _progress(total: int | None, done: int) -> Generator[Callable[[int], None]]:
-    """Show a progress bar of bytes if standard error is a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
-        task = progress.add_task("signals", total=total, completed=done)
-        yield lambda length: progress.update(task, advance=length)
