@@ -75,14 +75,14 @@ class Injector:
     def _disturb(self, fault: Fault) -> bool:
         link = self._system.links[fault.target % 2]
         if fault.kind in ("cut connections", "forget connections"):
-            (link.cut if fault.kind == "cut connections" else link.forget)()
+            (link.end_connections if fault.kind == "cut connections" else link.forget)()
             return True
         if fault.kind == "swallow replies":
-            link.swallow = SWALLOWED
+            link.losing = SWALLOWED
         elif fault.kind == "delay":
             link.delay = 0.02 + 0.02 * fault.target
         else:
-            link.held = True
+            link.cut()
         self._later(fault, link.heal)
         return True
 
@@ -107,13 +107,13 @@ class Injector:
     def _fill_disk(self, fault: Fault) -> bool:
         """Fill the disk of a host while its link is held, so that it must spool; else the cap of its spool is small."""
         link = self._system.links[0]
-        link.held = True
+        link.cut()
         disks = self._system.disks
         if disks:
             fill(disks[fault.target % len(disks)])
 
         def free() -> None:
-            link.held = False
+            link.heal()
             for disk in disks:
                 (disk / FILLER).unlink(missing_ok=True)
 

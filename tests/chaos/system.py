@@ -1,6 +1,6 @@
 """The system under test: Redis with AOF, workers, two beats, hosts and transports, each a process that can be killed.
 
-Hosts and transports reach Redis by one `ChaosLink`, workers and beats by another. A process that ended is started again
+Hosts and transports reach Redis by one `Link`, workers and beats by another. A process that ended is started again
 by `revive`, as a process manager would: a host as a new life, with the disk of the last one.
 """
 
@@ -22,8 +22,8 @@ import psutil
 from tellback.settings import Settings
 from tests.chaos.loads import CHANNEL
 from tests.chaos.plain import ask
-from tests.chaos.proxy import ChaosLink
 from tests.support.clocks import SteppedServer, faketime_library
+from tests.support.link import Link
 from tests.support.processes import tree_of
 from tests.support.providers import SETTING
 from tests.support.redis_server import RedisServer
@@ -98,7 +98,7 @@ class System:
         # restart took half a minute to read 12 MB.
         log = ["--aof-use-rdb-preamble", "no", "--auto-aof-rewrite-min-size", "4mb"]
         self.redis: RedisServer = server.start(self.folder / "redis", *log)
-        self.links = [ChaosLink(self.redis.port).__enter__() for _ in range(2)]
+        self.links = [Link(self.redis.port) for _ in range(2)]
         self._settings = Settings(redis_url=self.redis.url, data_dir=str(self.folder / "data" / "observer"))
         self._add_workers()
         for number in range(2):

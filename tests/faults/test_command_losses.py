@@ -23,7 +23,7 @@ from tellback.state.records import Records
 from tellback_workers.lease_heartbeat import NOT_RENEWED
 from tests.support.commands import LEASE, alive, brisk, until
 from tests.support.jobs import CommandQueue
-from tests.support.lost_replies import lossy_link
+from tests.support.link import Link
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers
@@ -193,7 +193,7 @@ def test_a_record_file_that_is_held_costs_the_next_command_nothing(
 def test_a_loss_whose_reply_was_lost_has_its_next_attempt_woken(database: Database, redis_server: RedisServer) -> None:
     """The call that came again found no lease, so that the next attempt waited ten seconds for the sweep of queues."""
     layout = Layout("default", 1)
-    with lossy_link(redis_server.port) as link:
+    with Link(redis_server.port) as link:
         jobs = Jobs(Database(link.url), layout)
         CommandQueue(database, layout).put("s", "c1", on_lost="retry")
         assert jobs.lease(JobClaimant(ANY_POOL, seconds=0.001, worker="w@test", host="h")) is not None

@@ -19,7 +19,6 @@ from tellback.errors import Unavailable
 from tellback.state.database import Database
 from tests.support.link import Link
 from tests.support.redis_server import RedisServer
-from tests.support.tcp_proxy import TcpProxy
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.faults
@@ -40,7 +39,7 @@ class Replicated:
             self.first = stack.enter_context(RedisServer.start(folder / "first", *options))
             self.second = stack.enter_context(RedisServer.start(folder / "second", *options))
             self.link = stack.enter_context(Link(self.first.port))
-            self.address = stack.enter_context(TcpProxy(self.first.port))
+            self.address = stack.enter_context(Link(self.first.port))
             self.replica = stack.enter_context(closing(Database(self.second.url)))
             self.replica.command("REPLICAOF", "127.0.0.1", int(self.link.url.rpartition(":")[2].partition("/")[0]))
             wait_until(lambda: b"master_link_status:up" in self.replica.command("INFO", "replication"), "in step")
@@ -51,7 +50,7 @@ class Replicated:
 
     def fail_over(self) -> None:
         """The primary dies with what the link holds, and the replica is promoted."""
-        self.address.target = self.second.port
+        self.address.port = self.second.port
         self.first.kill()
         self.replica.command("REPLICAOF", "NO", "ONE")
 

@@ -18,8 +18,8 @@ from tellback.state.evaluations import Evaluations
 from tellback.state.keys import Shard
 from tellback.state.redis_py import RedisConnections
 from tests.support.hooks import run_hook, tool_event, troubles
+from tests.support.link import Link
 from tests.support.redis_server import RedisServer
-from tests.support.tcp_proxy import TcpProxy
 from tests.support.waiting import wait_until
 from tests.support.workers import Workers
 
@@ -36,7 +36,7 @@ def offset(database: Database) -> int:
 class ReplicatedPair:
     """A primary and its replica behind one address."""
 
-    def __init__(self, first: RedisServer, second: RedisServer, address: TcpProxy) -> None:
+    def __init__(self, first: RedisServer, second: RedisServer, address: Link) -> None:
         self.first, self.second, self.address = first, second, address
         self.old, self.new = Database(first.url), Database(second.url)
         self.new.command("REPLICAOF", "127.0.0.1", first.port)
@@ -47,7 +47,7 @@ class ReplicatedPair:
         written = offset(self.old)
         wait_until(lambda: offset(self.new) >= written, "the replica has what was written", timeout=60)
         self.new.command("REPLICAOF", "NO", "ONE")
-        self.address.target = self.second.port
+        self.address.port = self.second.port
         self.old.command("REPLICAOF", "127.0.0.1", self.second.port)
 
 
@@ -59,7 +59,7 @@ def pair(tmp_path: Path) -> Iterator[ReplicatedPair]:
     with (
         RedisServer.start(folders[0]) as first,
         RedisServer.start(folders[1]) as second,
-        TcpProxy(first.port) as address,
+        Link(first.port) as address,
     ):
         yield ReplicatedPair(first, second, address)
 

@@ -13,7 +13,7 @@ from tellback.names import Task
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback_workers.app import config
-from tests.support.lost_replies import lossy_link
+from tests.support.link import Link
 from tests.support.redis_server import RedisServer
 
 HELD = 2  # by a worker of as many processes
@@ -23,7 +23,7 @@ HELD = 2  # by a worker of as many processes
 def test_a_message_whose_acknowledgement_fails_takes_no_place(
     settings: Settings, database: Database, redis_server: RedisServer, how: str
 ) -> None:
-    with lossy_link(redis_server.port) as link, Celery("test", set_as_current=False) as app:
+    with Link(redis_server.port) as link, Celery("test", set_as_current=False) as app:
         app.conf.update(config(settings))
         for _ in range(HELD + 1):
             app.send_task(Task.VISIT_TEAMS, queue="scratch", ignore_result=True)

@@ -21,7 +21,7 @@ from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import intake as scripts
 from tests.support.intake_entries import idle_streams, read_new
-from tests.support.lost_replies import lossy_link
+from tests.support.link import Link
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import blocked, wait_until
 
@@ -255,7 +255,7 @@ def test_a_read_whose_reply_was_lost_is_not_repeated(
     shard = layout.shard(0)
     lease = lease_of(intake, shard)
     append(database, shard, b"a", b"b", b"c", b"d")
-    with lossy_link(redis_server.port) as link, closing(Database(link.url)) as far:
+    with Link(redis_server.port) as link, closing(Database(link.url)) as far:
         reader = Intake(far, layout)
         assert [entry.raw for entry in read_new(reader, lease, 1)] == [b"a"]
         for blocks in (False, True):

@@ -18,7 +18,7 @@ from tellback.state.evaluations import Evaluations
 from tellback.state.intake_lease import FIELD
 from tellback.state.keys import Layout, mark_of, stream_of
 from tellback.state.script_calls import Script
-from tests.support.lost_replies import LossyLink, lossy_link
+from tests.support.link import Link
 from tests.support.redis_server import RedisServer
 from tests.support.signals import Bench, item
 from tests.support.tool_calls import call
@@ -29,20 +29,20 @@ MANY = 1_001_000  # ten times what two generations of ids hold
 
 
 @pytest.fixture
-def link(redis_server: RedisServer, _emptied: None) -> Iterator[LossyLink]:
-    with lossy_link(redis_server.port) as link:
+def link(redis_server: RedisServer, _emptied: None) -> Iterator[Link]:
+    with Link(redis_server.port) as link:
         yield link
 
 
 @pytest.fixture
-def host(link: LossyLink, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tellback]:
+def host(link: Link, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tellback]:
     """A client beyond the link, which tries again when the test asks for it."""
     monkeypatch.setattr("tellback.messaging.publisher.RETRY_SECONDS", 3_600.0)
     with connect(settings=msgspec.structs.replace(settings, redis_url=link.url, publish_delay=60.0)) as tb:
         yield tb
 
 
-def lose_the_reply(host: Tellback, link: LossyLink) -> None:
+def lose_the_reply(host: Tellback, link: Link) -> None:
     """Have what is buffered appended, and spooled since nobody says so."""
     # Otherwise the lost reply could be the one that says that the script is missing.
     host.context.database.command("SCRIPT", "LOAD", Script("intake/append_events").source)
@@ -68,7 +68,7 @@ def forget_ids(database: Database, *keys: str) -> None:
 
 
 def test_an_event_sent_again_after_its_id_was_forgotten_counts_once(
-    host: Tellback, link: LossyLink, database: Database, layout: Layout, consume: Callable[[], None]
+    host: Tellback, link: Link, database: Database, layout: Layout, consume: Callable[[], None]
 ) -> None:
     host.context.publisher.publish(call("t", prompt="p"))
     lose_the_reply(host, link)
@@ -84,7 +84,7 @@ def test_an_event_sent_again_after_its_id_was_forgotten_counts_once(
 
 
 def test_a_signal_sent_again_after_its_id_was_forgotten_counts_once(
-    host: Tellback, link: LossyLink, database: Database, layout: Layout, bench: Bench
+    host: Tellback, link: Link, database: Database, layout: Layout, bench: Bench
 ) -> None:
     host.bank("b").signal([item("f", "a", "helpful")])
     lose_the_reply(host, link)
@@ -116,7 +116,7 @@ def settle(tb: Tellback, bench: Bench, database: Database, layout: Layout) -> Ca
 
 def test_a_fact_remembered_again_by_its_late_copy_keeps_its_newer_text(
     host: Tellback,
-    link: LossyLink,
+    link: Link,
     tb: Tellback,
     database: Database,
     layout: Layout,
@@ -135,7 +135,7 @@ def test_a_fact_remembered_again_by_its_late_copy_keeps_its_newer_text(
 
 def test_a_late_copy_of_remember_brings_no_forgotten_fact_back(
     host: Tellback,
-    link: LossyLink,
+    link: Link,
     tb: Tellback,
     database: Database,
     layout: Layout,
@@ -159,7 +159,7 @@ def test_a_late_copy_of_remember_brings_no_forgotten_fact_back(
 
 def test_a_late_copy_of_forget_removes_no_fact_that_was_remembered_since(
     host: Tellback,
-    link: LossyLink,
+    link: Link,
     tb: Tellback,
     database: Database,
     layout: Layout,
@@ -202,7 +202,7 @@ def test_facts_that_a_host_appends_twice_by_itself_count_once(
 
 
 def test_what_another_process_adopts_is_appended_once(
-    host: Tellback, link: LossyLink, tb: Tellback, database: Database, layout: Layout, settings: Settings
+    host: Tellback, link: Link, tb: Tellback, database: Database, layout: Layout, settings: Settings
 ) -> None:
     """The file names its writer, so the mark is that of the process that is gone."""
     stream = stream_of(layout.of("s1"), Family.EVENTS)
@@ -225,7 +225,7 @@ def test_what_another_process_adopts_is_appended_once(
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
 def test_an_event_sent_again_after_a_million_others_counts_once(
-    host: Tellback, link: LossyLink, tb: Tellback, database: Database, layout: Layout, consume: Callable[[], None]
+    host: Tellback, link: Link, tb: Tellback, database: Database, layout: Layout, consume: Callable[[], None]
 ) -> None:
     host.context.publisher.publish(call("t", prompt="p"))
     lose_the_reply(host, link)
@@ -243,7 +243,7 @@ def test_an_event_sent_again_after_a_million_others_counts_once(
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
 def test_a_signal_sent_again_after_a_million_others_counts_once(
-    host: Tellback, link: LossyLink, tb: Tellback, bench: Bench
+    host: Tellback, link: Link, tb: Tellback, bench: Bench
 ) -> None:
     host.bank("b").signal([item("f", "a", "helpful")])
     lose_the_reply(host, link)

@@ -27,7 +27,7 @@ from tellback.state.keys import FLEET, Layout, stream_of
 from tellback.state.limits import LimitStore, TeamLimits
 from tellback.state.teams import Teams
 from tests.support.hooks import run_hook, tool_event
-from tests.support.lost_replies import lossy_link
+from tests.support.link import Link
 from tests.support.redis_server import RedisServer
 
 
@@ -332,7 +332,7 @@ def test_limits_that_cannot_be_read_hide_no_other_team(settings: Settings, datab
 def test_a_limit_whose_reply_was_lost_is_set_and_audited_once(
     database: Database, layout: Layout, redis_server: RedisServer, value: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with lossy_link(redis_server.port) as link, closing(Database(link.url)) as far:
+    with Link(redis_server.port) as link, closing(Database(link.url)) as far:
         store = LimitStore(far, layout)
         for _ in range(2):  # the second time, the limits are written as they were read
             store.change(open_turns=2)

@@ -1,54 +1,57 @@
-"""The link between one process and a server, which can be cut for a while without an end of any connection."""
+"""The link between a client and a server, with the faults of a network: it cuts, forgets, delays and loses replies."""
 
 from __future__ import annotations
 
+import random
 import socket
 import threading
+import time
 from contextlib import suppress
-from dataclasses import dataclass, field
-from types import TracebackType
+from dataclasses import dataclass
 from typing import Self
 
 
-def _open() -> threading.Event:
-    event = threading.Event()
-    event.set()
-    return event
-
-
 @dataclass
-class _Ways:
-    """The two ways of some connections; what comes waits while its way is closed."""
+class _Era:
+    """The connections that were made since the last `forget`, and the ways on which what comes vanishes."""
 
-    requests: threading.Event = field(default_factory=_open)
-    replies: threading.Event = field(default_factory=_open)
+    drops_requests: bool = False
+    drops_replies: bool = False
 
 
 class Link:
-    """A relay on loopback; while it is cut, bytes of both directions wait, as in a network that drops packets."""
+    """A relay on loopback; its attributes may be changed from any thread at any time."""
 
     def __init__(self, port: int) -> None:
         """Relay to this port."""
-        self._to = port
-        self._ways = _Ways()  # of the connections since the last `forget`
-        self._forgotten: list[_Ways] = []
+        self.port = port
+        """Where new connections lead, as by a virtual IP; those that stand stay."""
+        self.losing = 0.0
+        """The share of replies that are lost: the server has done what was asked, and the connection ends."""
+        self.once = False
+        """Whether the first loss is the last."""
+        self.delay = 0.0
+        """Seconds that each piece waits."""
+        self.accepted = self.lost = 0
+        self._era = _Era()
+        self._passes = threading.Event()
+        self._passes.set()
+        self._dice = random.Random(port)
+        self._ends: set[socket.socket] = set()
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._sockets = [self._listener]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._threads[0].start()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for each in self._sockets:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-        for ways in (self._ways, *self._forgotten):  # after the sockets: what waited here is lost
-            ways.requests.set()
-            ways.replies.set()
+    def __exit__(self, *_: object) -> None:
+        _shut(self._listener)
+        self.end_connections()
+        self.heal()  # after the ends: what waited here is lost
+        for thread in list(self._threads):
+            thread.join(5)
+        self._listener.close()
 
     @property
     def url(self) -> str:
@@ -56,45 +59,63 @@ class Link:
         return f"redis://127.0.0.1:{self._listener.getsockname()[1]}/0"
 
     def cut(self) -> None:
-        """Let nothing pass."""
-        self._ways.requests.clear()
-        self._ways.replies.clear()
+        """Let what comes wait, in both directions, as in a network that drops packets; no connection ends."""
+        self._passes.clear()
 
     def heal(self) -> None:
         """Let everything pass, also what waits."""
-        self._ways.requests.set()
-        self._ways.replies.set()
+        self.losing = self.delay = 0.0
+        self._passes.set()
 
     def forget(self, *, requests: bool = False) -> None:
         """Let nothing pass on the connections that exist, as a firewall that lost its state; new ones are served.
 
         With `requests`, what a client sends still reaches the server: only the replies are lost.
         """
-        ways, self._ways = self._ways, _Ways()
-        self._forgotten.append(ways)
-        ways.replies.clear()
-        if not requests:
-            ways.requests.clear()
+        self._era.drops_replies = True
+        self._era.drops_requests = not requests
+        self._era = _Era()
+
+    def end_connections(self) -> None:
+        """End every connection at once."""
+        for end in list(self._ends):
+            _shut(end)
 
     def _accept(self) -> None:
         with suppress(OSError):  # closed
             while True:
                 near = self._listener.accept()[0]
-                self._sockets.append(near)
-                try:
-                    far = socket.create_connection(("127.0.0.1", self._to))
-                except OSError:  # the server is gone at the moment
-                    near.close()
+                self.accepted += 1
+                self._threads = [each for each in self._threads if each.is_alive()]
+                self._threads.append(threading.Thread(target=self._serve, args=(near, self._era), daemon=True))
+                self._threads[-1].start()
+
+    def _serve(self, near: socket.socket, era: _Era) -> None:
+        # OSError: the server is gone at the moment
+        with near, suppress(OSError), socket.create_connection(("127.0.0.1", self.port)) as far:
+            self._ends |= {near, far}
+            requests = threading.Thread(target=self._relay, args=(near, far, era), daemon=True)
+            requests.start()
+            self._relay(far, near, era, replies=True)
+            requests.join()
+            self._ends -= {near, far}
+
+    def _relay(self, source: socket.socket, sink: socket.socket, era: _Era, *, replies: bool = False) -> None:
+        with suppress(OSError):  # closed at one end
+            while data := source.recv(1 << 16):
+                time.sleep(self.delay)
+                self._passes.wait()
+                if era.drops_replies if replies else era.drops_requests:
                     continue
-                self._sockets.append(far)
-                ways = self._ways
-                for one, other, way in ((near, far, ways.requests), (far, near, ways.replies)):
-                    threading.Thread(target=_relay, args=(one, other, way), daemon=True).start()
+                if replies and self._dice.random() < self.losing:
+                    self.lost += 1
+                    self.losing = 0.0 if self.once else self.losing
+                    break
+                sink.sendall(data)
+        _shut(source)
+        _shut(sink)
 
 
-def _relay(source: socket.socket, target: socket.socket, way: threading.Event) -> None:
-    with suppress(OSError):  # closed at one end
-        while data := source.recv(1 << 16):
-            way.wait()
-            target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
+def _shut(end: socket.socket) -> None:
+    with suppress(OSError):  # it has ended
+        end.shutdown(socket.SHUT_RDWR)
