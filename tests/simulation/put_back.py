@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -25,21 +26,19 @@ from tests.simulation.preempt import preemptible
 
 
 @contextmanager
-def _scripts(change: Callable[[str], str]) -> Generator[None]:
+def _scripts(*changes: tuple[str, str]) -> Generator[None]:
+    """Load each script with other words in place of its own."""
+
     def source(script: Script) -> str:
-        return change(script_text(script.name))
+        text = script_text(script.name)
+        for own, other in changes:
+            text = text.replace(own, other)
+        return text
 
     def sha(script: Script) -> str:
         return hashlib.sha1(source(script).encode(), usedforsecurity=False).hexdigest()
 
     with mock.patch.object(Script, "source", property(source)), mock.patch.object(Script, "sha", property(sha)):
-        yield
-
-
-@contextmanager
-def index_left_in_two_steps() -> Generator[None]:
-    """Fault 1: a queue that was found empty leaves its index, whatever has come since."""
-    with _scripts(lambda text: text.replace("if redis.call('EXISTS', key_key) == 1 then", "if false then")):
         yield
 
 
@@ -92,36 +91,21 @@ def resent_without_mark() -> Generator[None]:
 
 
 @contextmanager
-def refused_at_maxmemory() -> Generator[None]:
-    """Fault 6: scripts that acknowledge, answer and free are refused like any other when Redis is full."""
-    with _scripts(lambda text: text.replace("allow-oom", "")):
-        yield
-
-
-@contextmanager
 def leases_by_the_wall_clock() -> Generator[None]:
     """Fault 7: leases end by the server's clock, whatever steps it makes."""
-
-    def stepped(text: str) -> str:
-        for steady in ("return math.max(now - tonumber(known[1]), last), last", "return math.max(now, reached), 0"):
-            text = text.replace(steady, "return now, now")
-        return text.replace("return tonumber(last or now_ms())", "return now_ms()")
 
     def observe(database: Any, shards: Any, *_: Any) -> list[Observed]:
         return [Observed(database.now_ms(), 1 << 40) for _ in shards]
 
     with (
-        _scripts(stepped),
+        _scripts(
+            ("return math.max(now - tonumber(known[1]), last), last", "return now, now"),
+            ("return math.max(now, reached), 0", "return now, now"),
+            ("return tonumber(last or now_ms())", "return now_ms()"),
+        ),
         mock.patch.object(jobs, "observe", observe),
         mock.patch.object(turn_sweeps, "observe", observe),
     ):
-        yield
-
-
-@contextmanager
-def stored_beside_the_loss() -> Generator[None]:
-    """A worker whose command was declared lost stores its record as the first."""
-    with _scripts(lambda text: text.replace("if job[1] and (job[1] ~= 'running' or job[2] ~= arg_token)", "if false")):
         yield
 
 
@@ -132,104 +116,77 @@ def left_running_by_a_frozen_worker() -> Generator[None]:
         yield
 
 
-@contextmanager
-def taken_without_an_operation() -> Generator[None]:
-    """A host that repeats a take of feedback, since its reply was lost, gets what has come since."""
-    replayed = "if replayed then\n  return replayed\nend\nlocal waiting"
-    with _scripts(lambda text: text.replace(replayed, "local waiting")):
-        yield
-
-
-@contextmanager
-def applied_ids_forgotten() -> Generator[None]:
-    """No id of an applied signal or call is kept."""
-    with _scripts(lambda text: text.replace("redis.call('SADD', current, ...)", "")):
-        yield
-
-
-@contextmanager
-def fallback_beside_an_answer() -> Generator[None]:
-    """A sweep that read a turn as overdue writes its fallback, whatever has answered the turn since."""
-    check = "if not turn or (turn.state ~= 'open' and turn.state ~= 'finishing') then"
-    with _scripts(lambda text: text.replace(check, "if not turn then")):
-        yield
-
-
-@contextmanager
-def claimed_within_the_lease_of_another() -> Generator[None]:
-    """A transport that read a delivery as due claims it, whoever has claimed it since."""
-    check = "if not ready or tonumber(ready) > clock then"
-    with _scripts(lambda text: text.replace(check, "if not ready then")):
-        yield
-
-
-@contextmanager
-def standstill_counted_with_later_steps() -> Generator[None]:
-    """A turn that was opened while the clock stood moves forward by all steps that were counted since."""
-    counted = "math.max(time, math.min(server - found[2], found[3]))"
-    with _scripts(lambda text: text.replace(counted, "server - tonumber(redis.call('HGET', key_clock, 'skew'))")):
-        yield
-
-
-@contextmanager
-def decay_that_leaves_the_time() -> Generator[None]:
-    """The weekly decay writes scores back and leaves their time, so that readers decay them once more."""
-    with _scripts(
-        lambda text: text.replace(
-            "moved(score, scored_at, now, 0), now)", "moved(score, scored_at, now, 0), scored_at)"
-        )
-    ):
-        yield
-
-
-@contextmanager
-def limit_moved_with_the_deadline() -> Generator[None]:
-    """Progress between a forward step and its observation mixes times of before and after it."""
-    with _scripts(
-        lambda text: text.replace("if not turn.limit_at then", "if true then").replace(
-            "return tonumber(time) + clock - known", "return tonumber(time)"
-        )
-    ):
-        yield
-
-
-@contextmanager
-def copies_of_a_lost_tail_kept() -> Generator[None]:
-    """A worker continues with the query clusters and facts that it knows of a second of writes that Redis has lost."""
-    with _scripts(lambda text: text.replace("return redis.call('ZSCORE', key_stamps, stamp) and true", "return true")):
-        yield
-
-
-@contextmanager
-def copies_compared_by_version_alone() -> Generator[None]:
-    """A worker notices a lost tail if the bank's version is lower than it knows, and not if others continued since."""
-    known = "return redis.call('ZSCORE', key_stamps, stamp) and true"
-    lower = "return tonumber(arg_version or 0) <= tonumber(redis.call('HGET', key_info, 'version'))"
-    with _scripts(
-        lambda text: (
-            text.replace(known, lower)
-            .replace("or (bank[3] or '') ~= plan.stamp then", "then")
-            .replace("or (bank[3] or '') ~= arg_stamp then", "then")
-        )
-    ):
-        yield
-
+KNOWN_STAMP = "return redis.call('ZSCORE', key_stamps, stamp) and true"
 
 PUT_BACK: dict[str, tuple[str, Callable[[], Any]]] = {
-    "1": ("outbox", index_left_in_two_steps),
+    # A queue that was found empty leaves its index, whatever has come since.
+    "1": ("outbox", partial(_scripts, ("if redis.call('EXISTS', key_key) == 1 then", "if false then"))),
     "2": ("publishing", publisher_follows_fork_late),
     "3": ("publishing", resent_without_mark),
-    "6": ("exhaustion", refused_at_maxmemory),
+    # Scripts that acknowledge, answer and free are refused like any other when Redis is full.
+    "6": ("exhaustion", partial(_scripts, ("allow-oom", ""))),
     "7": ("clock", leases_by_the_wall_clock),
-    "applied ids forgotten": ("signals", applied_ids_forgotten),
-    "taken without an operation": ("guidance", taken_without_an_operation),
-    "fallback beside an answer": ("turns", fallback_beside_an_answer),
-    "claimed within the lease of another": ("outbox", claimed_within_the_lease_of_another),
-    "standstill counted with later steps": ("clock", standstill_counted_with_later_steps),
-    "decay that leaves the time": ("banks", decay_that_leaves_the_time),
-    "limit moved with the deadline": ("clock", limit_moved_with_the_deadline),
-    "copies of a lost tail kept": ("lost-tail", copies_of_a_lost_tail_kept),
-    "copies compared by version alone": ("lost-tail", copies_compared_by_version_alone),
-    "stored beside the loss": ("commands", stored_beside_the_loss),
+    # No id of an applied signal or call is kept.
+    "applied ids forgotten": ("signals", partial(_scripts, ("redis.call('SADD', current, ...)", ""))),
+    # A host that repeats a take of feedback, since its reply was lost, gets what has come since.
+    "taken without an operation": (
+        "guidance",
+        partial(_scripts, ("if replayed then\n  return replayed\nend\nlocal waiting", "local waiting")),
+    ),
+    # A sweep that read a turn as overdue writes its fallback, whatever has answered the turn since.
+    "fallback beside an answer": (
+        "turns",
+        partial(
+            _scripts,
+            ("if not turn or (turn.state ~= 'open' and turn.state ~= 'finishing') then", "if not turn then"),
+        ),
+    ),
+    # A transport that read a delivery as due claims it, whoever has claimed it since.
+    "claimed within the lease of another": (
+        "outbox",
+        partial(_scripts, ("if not ready or tonumber(ready) > clock then", "if not ready then")),
+    ),
+    # A turn that was opened while the clock stood moves forward by all steps that were counted since.
+    "standstill counted with later steps": (
+        "clock",
+        partial(
+            _scripts,
+            (
+                "math.max(time, math.min(server - found[2], found[3]))",
+                "server - tonumber(redis.call('HGET', key_clock, 'skew'))",
+            ),
+        ),
+    ),
+    # The weekly decay writes scores back and leaves their time, so that readers decay them once more.
+    "decay that leaves the time": (
+        "banks",
+        partial(_scripts, ("moved(score, scored_at, now, 0), now)", "moved(score, scored_at, now, 0), scored_at)")),
+    ),
+    # Progress between a forward step and its observation mixes times of before and after it.
+    "limit moved with the deadline": (
+        "clock",
+        partial(
+            _scripts,
+            ("if not turn.limit_at then", "if true then"),
+            ("return tonumber(time) + clock - known", "return tonumber(time)"),
+        ),
+    ),
+    # A worker continues with the query clusters and facts that it knows of a second of writes that Redis has lost.
+    "copies of a lost tail kept": ("lost-tail", partial(_scripts, (KNOWN_STAMP, "return true"))),
+    # A worker notices a lost tail if the bank's version is lower than it knows, and not if others continued since.
+    "copies compared by version alone": (
+        "lost-tail",
+        partial(
+            _scripts,
+            (KNOWN_STAMP, "return tonumber(arg_version or 0) <= tonumber(redis.call('HGET', key_info, 'version'))"),
+            ("or (bank[3] or '') ~= plan.stamp then", "then"),
+            ("or (bank[3] or '') ~= arg_stamp then", "then"),
+        ),
+    ),
+    # A worker whose command was declared lost stores its record as the first.
+    "stored beside the loss": (
+        "commands",
+        partial(_scripts, ("if job[1] and (job[1] ~= 'running' or job[2] ~= arg_token)", "if false")),
+    ),
     "left running by a frozen worker": ("commands", left_running_by_a_frozen_worker),
 }
