@@ -55,6 +55,11 @@ def reply(status: int, body: bytes | dict[str, Any] = b"", **headers: str) -> Be
     return lambda sock, _request, _ended: sock.sendall(raw)
 
 
+def answered_by(answer: Callable[[Request], Behaviour]) -> Behaviour:
+    """A reply that depends on the request."""
+    return lambda sock, request, ended: answer(request)(sock, request, ended)
+
+
 def silent(_sock: socket.socket, _request: Request, ended: threading.Event) -> None:
     """Receive the request and send nothing."""
     ended.wait(60)
@@ -142,4 +147,5 @@ def _read(sock: socket.socket) -> Request:
         while (line := lines.readline().decode().strip()) != "":
             name, _, value = line.partition(":")
             headers[name.strip()] = value.strip()
-        return Request(method, path, headers, lines.read(int(headers.get("Content-Length", "0"))))
+        length = next((value for name, value in headers.items() if name.lower() == "content-length"), "0")
+        return Request(method, path, headers, lines.read(int(length)))

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from tests.support.model_server import ModelHandler, model_server
+from tests.support.http_server import Behaviour, Request, answered_by, http_server, reply
 
 USAGE: Final = {"input_tokens": 1, "output_tokens": 1}
 
@@ -30,19 +30,18 @@ def messages_api(tool: str, arguments: dict[str, Any], calls: int) -> Generator[
     """A model that calls `tool` so often, each time after it has seen the last result."""
     api = MessagesApi()
 
-    class MessagesHandler(ModelHandler):
-        def answer(self, raw: bytes) -> None:
-            body = json.loads(raw or b"{}")
-            if not self.path.startswith("/v1/messages") or "messages" not in body or "count" in self.path:
-                return self.reply(b"{}", "application/json")
-            api.requests.append(body)
-            message = _answer(body, tool, arguments, calls)
-            if body.get("stream"):
-                return self.reply(_streamed(message), "text/event-stream")
-            return self.reply(json.dumps(message).encode(), "application/json")
+    def answer(request: Request) -> Behaviour:
+        body = json.loads(request.body or b"{}")
+        if not request.path.startswith("/v1/messages") or "messages" not in body or "count" in request.path:
+            return reply(200, {}, Content_Type="application/json")
+        api.requests.append(body)
+        message = _answer(body, tool, arguments, calls)
+        if body.get("stream"):
+            return reply(200, _streamed(message), Content_Type="text/event-stream")
+        return reply(200, message, Content_Type="application/json")
 
-    with model_server(MessagesHandler) as url:
-        api.url = url
+    with http_server(answered_by(answer)) as server:
+        api.url = server.url
         yield api
 
 

@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from tests.support.model_server import ModelHandler, model_server
+from tests.support.http_server import Behaviour, Request, answered_by, http_server, reply
 
 Call = tuple[str, dict[str, Any], str]
 """Name, arguments and namespace ("" for none) of a tool call."""
@@ -49,21 +49,18 @@ def responses_api(main: Sequence[Call], sub: Sequence[Call] = ()) -> Generator[R
     """Serve a model that makes the calls of `main`, and those of `sub` for a subagent."""
     api = ResponsesApi()
 
-    class ResponsesHandler(ModelHandler):
-        listing = b'{"models": []}'
+    def answer(request: Request) -> Behaviour:
+        if request.method != "POST" or not request.path.endswith("/responses"):
+            return reply(200, {"models": []}, Content_Type="application/json")
+        item = api.answer(request.json["input"], main, sub)
+        events: list[tuple[str, dict[str, Any]]] = [
+            ("response.created", {"response": {"id": "resp_1"}}),
+            ("response.output_item.done", {"output_index": 0, "item": item}),
+            ("response.completed", {"response": {"id": "resp_1", "usage": _USAGE}}),
+        ]
+        lines = [f"event: {name}\ndata: {json.dumps({'type': name, **data})}\n\n" for name, data in events]
+        return reply(200, "".join(lines).encode(), Content_Type="text/event-stream")
 
-        def answer(self, raw: bytes) -> None:
-            if not self.path.endswith("/responses"):
-                return self.reply(b"{}", "application/json")
-            item = api.answer(json.loads(raw)["input"], main, sub)
-            events: list[tuple[str, dict[str, Any]]] = [
-                ("response.created", {"response": {"id": "resp_1"}}),
-                ("response.output_item.done", {"output_index": 0, "item": item}),
-                ("response.completed", {"response": {"id": "resp_1", "usage": _USAGE}}),
-            ]
-            lines = [f"event: {name}\ndata: {json.dumps({'type': name, **data})}\n\n" for name, data in events]
-            return self.reply("".join(lines).encode(), "text/event-stream")
-
-    with model_server(ResponsesHandler) as url:
-        api.url = f"{url}/v1"
+    with http_server(answered_by(answer)) as server:
+        api.url = f"{server.url}/v1"
         yield api
