@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from tellback.signals.ranking import apply_signal, decay_score, score_delta
+from tellback.signals.ranking import decay_score, score_delta
 from tests.chaos.end_state import EndState, FactEnd
 from tests.chaos.loads import bank_of, kind_of
 from tests.chaos.story import Life, Story
 from tests.chaos.verdict import ChaosVerdict
+from tests.support.scores import apply_signal
 
 COSINE_MARGIN: Final = 1e-5  # of single precision
 DRIFT: Final = 0.004

@@ -13,10 +13,11 @@ from tellback import Tellback
 from tellback.contracts.signal_types import KINDS, NEUTRAL, WEEK_MS, SignalType
 from tellback.errors import NotFound
 from tellback.settings import Settings
-from tellback.signals.ranking import apply_signal, score_delta
+from tellback.signals.ranking import score_delta
 from tellback.state.bank_stats import BankStatistics
 from tellback.state.keys import Layout, Shard
 from tests.support.examples import examples
+from tests.support.scores import apply_signal
 from tests.support.signals import Bench, item, recall, signal
 from tests.support.waiting import wait_until
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from struct import Struct
 
 from tellback.contracts.signal_types import KINDS, NEUTRAL
-from tellback.signals.ranking import decay_score
+from tellback.signals.ranking import clamp_score, decay_score
 from tellback.state.banks import FACT
 from tellback.state.database import Command, Database
 from tellback.state.keys import Shard
@@ -26,6 +26,11 @@ class Score:
 
     def at(self, now: float) -> float:
         return decay_score(self.score, now - self.scored_at)
+
+
+def apply_signal(score: float, elapsed_ms: float, change: float) -> float:
+    """The score after a signal `elapsed_ms` after the last one: decay, then `change`, then clamp."""
+    return clamp_score(decay_score(score, elapsed_ms) + change)
 
 
 def build_bank(

@@ -40,11 +40,6 @@ def decay_score(score: float, elapsed_ms: float) -> float:
     return NEUTRAL + (score - NEUTRAL) * faded
 
 
-def apply_signal(score: float, elapsed_ms: float, change: float) -> float:
-    """Return the score after a signal `elapsed_ms` after the last one: decay, then `change`, then clamp."""
-    return clamp_score(decay_score(score, elapsed_ms) + change)
-
-
 def combined_score(semantic: float, usefulness: float, weight: float) -> float:
     """Return (1 - weight) x semantic + weight x usefulness."""
     return (1 - weight) * semantic + weight * usefulness
