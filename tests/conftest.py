@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from subprocess import Popen
 
@@ -27,7 +27,7 @@ from tests.support.commands import running_beat
 from tests.support.keyleaks import undeclared
 from tests.support.redis_server import PROGRAM, RedisServer
 from tests.support.vector_sets import KINDS
-from tests.support.workers import APP, StartWorkers, Workers
+from tests.support.workers import StartWorkers, Workers
 
 # Typer builds the 50 commands from their signatures at each call of the command line, 50 ms, and one process of tests
 # calls it hundreds of times. They are the same each time: the environment is read when arguments are parsed.
@@ -169,34 +169,11 @@ def tb(_emptied: None, settings: Settings) -> Iterator[Tellback]:
 
 
 @pytest.fixture
-def start_workers(
-    _emptied: None,
-    settings: Settings,
-    tmp_path: Path,
-) -> Iterator[StartWorkers]:
+def start_workers(_emptied: None, settings: Settings, tmp_path: Path) -> Iterator[StartWorkers]:
     """Starts real Celery workers: see `StartWorkers`."""
-    started: list[Workers] = []
-
-    def start(
-        n: int = 1,
-        *,
-        queues: str | None = None,
-        pool: str = "prefork",
-        concurrency: int = 2,
-        env: Mapping[str, str] | None = None,
-        app: str = APP,
-        prefix: Sequence[str] = (),
-    ) -> Workers:
-        workers = Workers(
-            settings, tmp_path, queues=queues, pool=pool, concurrency=concurrency, env=env, app=app, prefix=prefix
-        )
-        started.append(workers)
-        workers.start(n)
-        return workers
-
+    start = StartWorkers(settings, tmp_path)
     yield start
-    for workers in started:
-        workers.kill_all()
+    start.kill_all()
 
 
 @pytest.fixture

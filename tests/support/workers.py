@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TypedDict, Unpack
 
 import psutil
 
@@ -134,22 +134,35 @@ class Workers:
         self._log_of[process.pid] = log
 
 
-class StartWorkers(Protocol):
-    """The fixture `start_workers`."""
+class WorkerOptions(TypedDict, total=False):
+    """The options of `Workers`."""
 
-    def __call__(
-        self,
-        n: int = 1,
-        *,
-        queues: str | None = None,
-        pool: str = "prefork",
-        concurrency: int = 2,
-        env: Mapping[str, str] | None = None,
-        app: str = APP,
-        prefix: Sequence[str] = (),
-    ) -> Workers:
-        """Start `n` worker processes, by the program `prefix` if given; they are killed when the test ends."""
-        ...
+    queues: str
+    pool: str
+    concurrency: int
+    env: Mapping[str, str]
+    app: str
+    prefix: Sequence[str]
+
+
+class StartWorkers:
+    """The fixture `start_workers`; what it starts is killed when the test ends."""
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._started: list[Workers] = []
+
+    def __call__(self, n: int = 1, **options: Unpack[WorkerOptions]) -> Workers:
+        """Start `n` worker processes."""
+        workers = Workers(self._settings, self._folder, **options)
+        self._started.append(workers)
+        workers.start(n)
+        return workers
+
+    def kill_all(self) -> None:
+        for workers in self._started:
+            workers.kill_all()
 
 
 @contextmanager

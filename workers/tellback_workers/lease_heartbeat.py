@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 import threading
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Self
 
 import structlog
@@ -117,9 +116,7 @@ class LeaseHeartbeat:
             self._begin()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # The thread is not joined: it may be in a blocking read, and the record should not wait for that.
         self._ended.set()
         self.control.close()
