@@ -87,16 +87,11 @@ def _delete(database: Database, shard: Shard) -> int:
 def _stored(database: Database, shard: Shard) -> Iterator[bytes]:
     """Yield the keys of a shard that a replay may have written."""
     prefix = f"tb:{{{shard.team}.{shard.index}}}:"
-    cursor = b"0"
-    while True:
-        cursor, keys = database.command("SCAN", cursor, "MATCH", f"{prefix}*", "COUNT", _SCAN_COUNT)
+    for keys in database.scan(f"{prefix}*", _SCAN_COUNT):
         for key in keys:
-            name = key.decode(errors="replace")
-            family = name.removeprefix(prefix).partition(":")[0]
-            if name.startswith(prefix) and family in FAMILIES and family not in KEPT:
+            family = key.decode(errors="replace").removeprefix(prefix).partition(":")[0]
+            if family in FAMILIES and family not in KEPT:
                 yield key
-        if int(cursor) == 0:
-            return
 
 
 def _streams(shard: Shard) -> list[str]:
