@@ -24,7 +24,7 @@ from tellback import clock
 from tellback.commands.start_errors import signal_name
 from tellback.errors import ConfigurationError, TellbackError
 from tellback.settings import PREFIX
-from tellback.up import launch
+from tellback.up.launch import dying_with_parent
 
 
 class HostProcess:
@@ -32,7 +32,7 @@ class HostProcess:
 
     def __init__(self, argv: list[str], environ: Mapping[str, str]) -> None:
         self._process = subprocess.Popen(
-            die_with_parent_argv(argv),
+            dying_with_parent(argv),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -84,11 +84,6 @@ class PipeLines:
             for line in pipe:
                 self._queue.put(line)
         self._queue.put("")
-
-
-def die_with_parent_argv(argv: list[str]) -> list[str]:
-    """Wrap a command so that the kernel kills it when this process dies, even by SIGKILL (Linux only)."""
-    return [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), *argv]
 
 
 UP: Final = "from tellback.cli.app import main; main()"
@@ -159,7 +154,7 @@ class DemoSystem:
         errors = self.data / "up.stderr"
         argv = [sys.executable, "-P", "-c", UP, "up", "--json", "--port", "0", "--flower-port", "0"]
         if not self._keep:
-            argv = die_with_parent_argv(argv)
+            argv = dying_with_parent(argv)
         with errors.open("w") as stderr:
             self._up = subprocess.Popen(
                 argv,

@@ -15,7 +15,7 @@ from typing import Final
 
 from tellback import clock
 from tellback.backoff import Backoff
-from tellback.up import launch
+from tellback.up.launch import dying_with_parent
 
 BACKOFF: Final = Backoff(first=0.5, longest=30.0)
 HEALTHY_AFTER: Final = 60.0  # seconds that a process must live for the backoff to start over
@@ -61,7 +61,7 @@ class ChildProcess:
         rotate_log(program.log)
         with os.fdopen(os.open(program.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), *program.argv],
+                dying_with_parent(program.argv),
                 stdin=subprocess.DEVNULL if program.stdin is None else subprocess.PIPE,
                 stdout=log,
                 stderr=log,

@@ -10,7 +10,10 @@ import ctypes
 import os
 import signal
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PR_SET_PDEATHSIG: Final = 1
 
@@ -21,6 +24,11 @@ def die_with_parent(parent: int) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def dying_with_parent(argv: Sequence[str]) -> list[str]:
+    """Wrap a command so that the kernel kills it when this process dies, even by SIGKILL (Linux only)."""
+    return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *argv]
 
 
 def main(parent: int, argv: list[str]) -> None:
