@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from tellback.cli.stats_report import TOP, print_guidance_report
+from tellback.cli.stats_report import TOP, print_guidance
 from tellback.client.statistics import GuidanceStats
 from tellback.guidance.summary import summarize
 
@@ -23,7 +23,7 @@ COUNTERS = {
 def page(width: int) -> str:
     stats = GuidanceStats(team="t", session=None, since=0, until=1, summary=summarize(COUNTERS))
     out = StringIO()
-    print_guidance_report(stats, Console(file=out, width=width))
+    print_guidance(stats, bars=False, console=Console(file=out, width=width))
     return out.getvalue()
 
 
@@ -48,7 +48,7 @@ def test_a_provider_that_only_fails_is_shown_however_many_others_speak() -> None
     counters |= {"provider:Broken:failures": 3, "provider:Broken:disabled": 1}
     stats = GuidanceStats(team="t", session=None, since=0, until=1, summary=summarize(counters))
     out = StringIO()
-    print_guidance_report(stats, Console(file=out, width=120))
+    print_guidance(stats, bars=False, console=Console(file=out, width=120))
     lines = out.getvalue().splitlines()
     title = next(n for n, line in enumerate(lines) if "Feedback providers" in line)
     assert "--json has 6 more" in lines[title]

@@ -118,10 +118,14 @@ def _prepare_rows(axes: Any, title: str, names: Sequence[str]) -> None:
 def _finish_guidance_axes(axes: Any, title: str, names: Sequence[str]) -> None:
     axes.set_title(title, loc="left", pad=24)
     if not names:
-        axes.set_axis_off()
-        axes.text(0.5, 0.5, "nothing counted", ha="center", va="center", transform=axes.transAxes)
+        _say_nothing_counted(axes)
         return
     axes.legend(fontsize=8, ncols=3, frameon=False, loc="lower left", bbox_to_anchor=(0, 1))  # above, over no bar
+
+
+def _say_nothing_counted(axes: Any) -> None:
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, "nothing counted", ha="center", va="center", transform=axes.transAxes)
 
 
 def _percent(part: int, whole: int) -> float:
@@ -200,8 +204,7 @@ def _set_score_scale(axes: Any) -> None:
 def _finish_bank_axes(axes: Any, title: str, shown: Sequence[Any], *, times: bool = False) -> None:
     axes.set_title(title, loc="left")
     if not shown:
-        axes.set_axis_off()
-        axes.text(0.5, 0.5, "nothing counted", ha="center", va="center", transform=axes.transAxes)
+        _say_nothing_counted(axes)
     elif times:
         locator, formatter = cast("Any", AutoDateLocator), cast("Any", ConciseDateFormatter)  # untyped
         ticks = locator(minticks=2, maxticks=6)

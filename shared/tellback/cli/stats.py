@@ -131,6 +131,6 @@ def _print_stats(found: GuidanceStats | BankReport, *, bars: bool) -> None:
     from tellback.client.statistics import GuidanceStats
 
     if isinstance(found, GuidanceStats):
-        (stats_report.print_guidance_bars if bars else stats_report.print_guidance_report)(found)
+        stats_report.print_guidance(found, bars=bars)
     else:
-        (stats_report.print_bank_bars if bars else stats_report.print_bank_report)(found)
+        stats_report.print_bank(found, bars=bars)

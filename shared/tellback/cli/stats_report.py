@@ -45,35 +45,31 @@ def percent(rate: float | None) -> str:
 TOP: Final = 20  # rows of a table; --json has all
 
 
-def print_guidance_report(stats: GuidanceStats, console: Console | None = None) -> None:
-    """Print all measures of guidance as tables; empty tables are left out."""
+def print_guidance(stats: GuidanceStats, *, bars: bool, console: Console | None = None) -> None:
+    """Print all measures of guidance as tables, or with `bars` the main ones as bars; empty ones are left out."""
     console = console or Console()
-    if stats.since is None and not stats.cooling:
+    if stats.since is None and (bars or not stats.cooling):
         _print_nothing(stats, console)
         return
     console.print(_guidance_heading(stats))
-    for part in _guidance_tables(stats):
-        console.print()
-        console.print(part)
+    _print_parts(_guidance_charts(stats) if bars else _guidance_tables(stats), console)
 
 
-def print_guidance_bars(stats: GuidanceStats, console: Console | None = None) -> None:
-    """Print bars of calls and errors by day and by tool, and of suggestions offered and taken."""
-    console = console or Console()
-    if stats.since is None:
-        _print_nothing(stats, console)
-        return
-    console.print(_guidance_heading(stats))
+def _guidance_charts(stats: GuidanceStats) -> Iterator[Group]:
     summary = stats.summary
     tools = [(tool.tool, tool.calls, tool.errors) for tool in summary.tools[:TOP]]
-    for chart in (
-        _guidance_day_table(stats) if stats.by_day else None,
-        _call_chart("Tool calls by tool", tools) if tools else None,
-        _suggestion_table(summary) if summary.suggestions else None,
-    ):
-        if chart is not None:
-            console.print()
-            console.print(chart)
+    if stats.by_day:
+        yield _guidance_day_table(stats)
+    if tools:
+        yield _call_chart("Tool calls by tool", tools)
+    if summary.suggestions:
+        yield _suggestion_table(summary)
+
+
+def _print_parts(parts: Iterable[Group], console: Console) -> None:
+    for part in parts:
+        console.print()
+        console.print(part)
 
 
 def _print_nothing(stats: GuidanceStats, console: Console) -> None:
@@ -223,22 +219,11 @@ FACT_BAR: Final = 10
 NEWEST_DAYS: Final = 14  # of the tables; the bars of --plot - show every day asked for
 
 
-def print_bank_report(report: BankReport, console: Console | None = None) -> None:
-    """Print all figures of a bank as tables; empty tables are left out."""
-    _print_parts(report, _bank_tables(report), console)
-
-
-def print_bank_bars(report: BankReport, console: Console | None = None) -> None:
-    """Print bars of the average score by day and of the distribution, and lines of the most signalled facts' scores."""
-    _print_parts(report, _bank_charts(report), console)
-
-
-def _print_parts(report: BankReport, parts: Iterator[Group], console: Console | None) -> None:
-    console = console or Console()
+def print_bank(report: BankReport, *, bars: bool) -> None:
+    """Print the figures of a bank as tables, or with `bars` its days, distribution and most signalled facts as bars."""
+    console = Console()
     console.print(_bank_heading(report), soft_wrap=True)
-    for part in parts:
-        console.print()
-        console.print(part)
+    _print_parts(_bank_charts(report) if bars else _bank_tables(report), console)
 
 
 def _bank_heading(report: BankReport) -> Text:
