@@ -31,11 +31,6 @@ def own_passwords() -> tuple[str, ...]:
     return tuple(_found)
 
 
-def forget_passwords() -> None:
-    """Remove all, for tests."""
-    _found.clear()
-
-
 def _passwords_in(url: str) -> list[str]:
     _, _, rest = url.partition("://")
     rest, _, query = rest.partition("?")

@@ -305,7 +305,7 @@ def test_a_run_that_cannot_send_the_next_leaves_the_rest_to_the_scheduler(
     monkeypatch.setattr(decay_task, "current_app", SentTasks(away=True))
     monkeypatch.setattr(decay_task, "SECONDS", 0)
     decay_task.decay("default")
-    assert decay_task.is_decay_due(process, layout)
+    assert Decay(database, layout).due_shards()
 
 
 def test_a_run_that_is_not_through_sends_the_next(

@@ -11,10 +11,10 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
+from tellback import own_passwords
 from tellback.commands.truncation import StreamTruncator
 from tellback.errors import TellbackError
 from tellback.hook.handling import handle_event
-from tellback.own_passwords import forget_passwords
 from tellback.redaction import Redactor, find_secret, redact_text, redact_value
 from tellback.settings import load
 from tests.unit.test_redaction_forms import generated
@@ -101,7 +101,7 @@ def test_a_key_in_other_dress_is_hidden_whole(text: str) -> None:
 def own() -> Iterator[None]:
     """Forget after a test what it lets this process remember."""
     yield
-    forget_passwords()
+    own_passwords._found.clear()
 
 
 PASSWORD = "red/cat #4 at night"

@@ -17,18 +17,12 @@ from tellback import clock
 from tellback.errors import Unavailable
 from tellback.names import SWEEPS_QUEUE, Task
 from tellback.state.decay import Decay
-from tellback.state.keys import Layout
-from tellback_workers.runtime import Runtime, runtime
+from tellback_workers.runtime import runtime
 from tellback_workers.wakeups import publish
 
 SECONDS: Final = 1.0  # of a run, behind which a fallback may wait
 
 _logger = structlog.get_logger("tellback.signals")
-
-
-def is_decay_due(process: Runtime, layout: Layout) -> bool:
-    """Check whether a team's scores have not had this week's decay."""
-    return bool(Decay(process.database, layout).due_shards())
 
 
 @shared_task(name=Task.DECAY)

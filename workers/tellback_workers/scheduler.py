@@ -26,13 +26,13 @@ from tellback import clock
 from tellback.errors import TellbackError, Unavailable
 from tellback.names import SWEEPS_QUEUE, Task
 from tellback.state.answering import among_answering
+from tellback.state.decay import Decay
 from tellback.state.fleet import ShardWork, TeamVisits, place_of, shards_at, team_of
 from tellback.state.intake import StreamRef
 from tellback.state.keys import Layout, Shard
 from tellback.state.presence import Presence
 from tellback.state.quarantine import quarantine_fleet_keys, quarantine_keys
 from tellback.state.steady import gap_ms, observe
-from tellback_workers.decay import is_decay_due
 from tellback_workers.runtime import Runtime, runtime
 from tellback_workers.sweep_jobs import sweep_jobs
 from tellback_workers.sweep_turns import sweep_outbox, sweep_turns
@@ -256,7 +256,7 @@ def _sweep_jobs(_app: Celery, process: Runtime, layout: Layout) -> bool:
 
 
 def _decay(app: Celery, process: Runtime, layout: Layout) -> bool:
-    if is_decay_due(process, layout):
+    if Decay(process.database, layout).due_shards():
         publish(app, Task.DECAY, (layout.team,), SWEEPS_QUEUE)
     return True
 
