@@ -23,6 +23,7 @@ from tellback.contracts.guidance import ToolInvoked
 from tellback.doctor import infrastructure
 from tellback.doctor.examination import run_checks
 from tellback.doctor.infrastructure import DoctorFinding
+from tellback.embedding import weights
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
@@ -327,7 +328,7 @@ def test_a_flower_that_does_not_answer_is_wrong(settings: Settings, redis_server
 
 def test_a_model_that_is_not_the_original_is_wrong(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     assert infrastructure.check_model(settings).state == "ok"
-    monkeypatch.setattr(infrastructure, "PACKAGED_SHA256", "0" * 64)
+    monkeypatch.setattr(weights, "PACKAGED_SHA256", "0" * 64)
     assert infrastructure.check_model(settings).state == "wrong"
     assert infrastructure.check_model(msgspec.structs.replace(settings, model="/no/such/folder")).state == "wrong"
 
