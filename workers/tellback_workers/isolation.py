@@ -25,6 +25,7 @@ import msgspec
 import structlog
 
 from tellback import clock
+from tellback.client.turn_checks import default_pipeline
 from tellback.contracts.guidance import Feedback, ProviderSpec
 from tellback.guidance.provider import (
     FeedbackContext,
@@ -294,9 +295,4 @@ def pipeline_of(settings: Settings, *, custom: bool) -> TurnPipeline:
     Raises:
         ConfigurationError: a system, a catalog or a language is invalid.
     """
-    return TurnPipeline(
-        load_systems(settings.systems) if custom else (),
-        words=settings.turn_texts,
-        interpret_errors=settings.interpret_errors,
-        voice_channels=settings.spoken_channels,
-    )
+    return default_pipeline(settings, load_systems(settings.systems) if custom else ())

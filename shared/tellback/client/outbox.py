@@ -123,7 +123,13 @@ def open_outbox(context: ClientContext) -> Outbox:
 
 def open_outbox_store(database: Database, layout: Layout, settings: Settings) -> Outbox:
     """Return the store of a team's outboxes for a caller that has no client, such as the sweep."""
-    return Outbox(database, layout, _outbox_limits(settings), gap_ms(settings.beat_period))
+    limits = OutboxLimits(
+        lease_ms=to_milliseconds(settings.outbox_lease),
+        attempts=settings.outbox_attempts,
+        retry_ms=to_milliseconds(settings.outbox_retry),
+        hold_ms=to_milliseconds(settings.outbox_hold),
+    )
+    return Outbox(database, layout, limits, gap_ms(settings.beat_period))
 
 
 def _deliveries(
@@ -192,13 +198,4 @@ def to_outbox_delivery(store: Outbox, queue: OutboxQueue, taken: Delivery) -> Ou
         _outbox=store,
         _queue=queue,
         _delivery=taken,
-    )
-
-
-def _outbox_limits(settings: Settings) -> OutboxLimits:
-    return OutboxLimits(
-        lease_ms=to_milliseconds(settings.outbox_lease),
-        attempts=settings.outbox_attempts,
-        retry_ms=to_milliseconds(settings.outbox_retry),
-        hold_ms=to_milliseconds(settings.outbox_hold),
     )

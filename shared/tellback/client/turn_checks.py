@@ -41,7 +41,7 @@ from tellback.settings import Settings
 from tellback.state.turn_view import LostTurnOrigin, TurnRef
 from tellback.turns.fallback_text import MAX_TAG
 from tellback.turns.pipeline.checks import clean_error, clean_failures, error_line
-from tellback.turns.pipeline.context import TurnAbout, TurnContext
+from tellback.turns.pipeline.context import AgentSystem, TurnAbout, TurnContext
 from tellback.turns.pipeline.runner import TurnPipeline
 
 Struct = TypeVar("Struct", bound=msgspec.Struct)
@@ -273,14 +273,17 @@ def _fits_key(name: object) -> bool:
 QUEUED_ANSWERS = frozenset({"accepted", "replaced", "late", "spooled"})
 
 
-def default_pipeline(settings: Settings) -> TurnPipeline:
-    """Return a pipeline of the built-in systems, as the settings configure them.
+def default_pipeline(settings: Settings, systems: Iterable[AgentSystem] = ()) -> TurnPipeline:
+    """Return a pipeline of the built-in systems, as the settings configure them, and of others beside them.
 
     Raises:
         ConfigurationError: a catalog or a language of the settings is wrong.
     """
     return TurnPipeline(
-        words=settings.turn_texts, interpret_errors=settings.interpret_errors, voice_channels=settings.spoken_channels
+        systems,
+        words=settings.turn_texts,
+        interpret_errors=settings.interpret_errors,
+        voice_channels=settings.spoken_channels,
     )
 
 
