@@ -29,7 +29,6 @@ from tellback.client.guidance_events import (
     build_observer,
     build_tool_invoked,
     check_texts,
-    redact_spec,
 )
 from tellback.client.wire_values import wire_call, wire_duration, wire_name, wire_status, wire_text
 from tellback.contracts.guidance import DeliveryMode, Feedback, ProviderSpec, ToolInvoked
@@ -343,14 +342,13 @@ def begin_prompt(
         secrets.token_hex(8) if evaluation is None else _checked_name(evaluation, "evaluation", MAX_NAME_CHARS),
     )
     asked = provider_specs(feedback_providers)
-    specs = [redact_spec(spec) for spec in asked]
     observed = observations or Observations()
     observer = build_observer(context, id_.evaluation, tools, question, observed)
     declared = tuple(observer.tools.values())
     seconds = _seconds_left(deadline)
     ends_at = None if seconds is None else clock.monotonic() + seconds
     here = context.settings.host_name
-    begun = build_evaluation_begun(id_, specs, delivery, seconds, observer.tools, question=question, host=here)
+    begun = build_evaluation_begun(id_, asked, delivery, seconds, observer.tools, question=question, host=here)
     context.admission.ask("sessions", id_.session)
     context.publisher.publish(begun)
 

@@ -90,9 +90,7 @@ def build_evaluation_begun(
         session=id_.session,
         prompt=id_.prompt,
         evaluation=id_.evaluation,
-        providers=[
-            ProviderSpec(name=spec.name, trigger=spec.trigger, fields=redact_value(spec.fields)) for spec in specs
-        ],
+        providers=[_redacted_spec(spec) for spec in specs],
         delivery=delivery,
         deadline_in=deadline_in,
         tools=names,
@@ -244,14 +242,11 @@ def build_context_changed(
     )
 
 
-def redact_spec(spec: ProviderSpec) -> ProviderSpec:
-    """Return the spec with its trigger's file name redacted and truncated."""
-    name = spec.trigger.file_created
-    if name is None:
-        return spec
-    return msgspec.structs.replace(
-        spec, trigger=msgspec.structs.replace(spec.trigger, file_created=_redacted_file_name(name))
-    )
+def _redacted_spec(spec: ProviderSpec) -> ProviderSpec:
+    name, trigger = spec.trigger.file_created, spec.trigger
+    if name is not None:
+        trigger = msgspec.structs.replace(trigger, file_created=_redacted_file_name(name))
+    return ProviderSpec(name=spec.name, trigger=trigger, fields=redact_value(spec.fields))
 
 
 def _redacted_file_name(name: str) -> str:
