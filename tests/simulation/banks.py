@@ -16,8 +16,7 @@ from tellback.state.bank_stats import BankStatistics
 from tellback.state.decay import Decay
 from tellback.state.redis_py import SOCKET_TIMEOUT
 from tellback_workers import scheduler
-from tests.simulation.fleet import Fleet
-from tests.simulation.leases import Leases
+from tests.simulation.fleet import Fleet, FleetScenario
 from tests.simulation.scheduler import Process, SimulatedTask
 from tests.simulation.signals import BANK, QUERIES, Letters
 from tests.simulation.world import World
@@ -35,7 +34,7 @@ LATE = SOCKET_TIMEOUT + 5.0  # by when a request on its way has arrived: weeks w
 ERROR = 1e-9
 
 
-class BanksScenario:
+class BanksScenario(FleetScenario):
     """Scores are a pure function of the signals and their times, and a bank holds what was remembered last."""
 
     def __init__(self, world: World) -> None:
@@ -47,9 +46,8 @@ class BanksScenario:
 
     def play(self) -> None:
         """Run the scenario."""
-        often = mock.patch.object(scheduler, "IDLE_DECAY_SECONDS", IDLE_DECAY)
-        with self.fleet.in_place(), Leases(self.world).watched(), often:
-            self.world.run(self.run)
+        with mock.patch.object(scheduler, "IDLE_DECAY_SECONDS", IDLE_DECAY):
+            super().play()
 
     def run(self) -> None:
         """Work for a while, let weeks pass, wait for their decay; two or three times."""

@@ -8,8 +8,7 @@ import msgspec
 
 from tellback import Tellback
 from tellback.client.turns import Turn
-from tests.simulation.fleet import Fleet
-from tests.simulation.leases import Leases
+from tests.simulation.fleet import Fleet, FleetScenario
 from tests.simulation.world import World
 
 TURNS = 4
@@ -22,7 +21,7 @@ MAX_STEP = 3600.0
 LATITUDE = 12.0
 
 
-class ClockScenario:
+class ClockScenario(FleetScenario):
     """Each turn that nobody answers has its fallback near its deadline, whatever the wall clock says."""
 
     def __init__(self, world: World) -> None:
@@ -32,11 +31,6 @@ class ClockScenario:
         self.opened: dict[str, float] = {}  # or when it last reported progress
         self.turns: list[Turn] = []
         self.closed: dict[str, float] = {}
-
-    def play(self) -> None:
-        """Run the scenario."""
-        with self.fleet.in_place(), Leases(self.world).watched():
-            self.world.run(self.run)
 
     def run(self) -> None:
         """Open turns, step the clock, and see when each is answered."""

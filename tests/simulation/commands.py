@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from tellback.state.records import Records
-from tests.simulation.fleet import Fleet
-from tests.simulation.leases import Leases
+from tests.simulation.fleet import Fleet, FleetScenario
 from tests.simulation.world import World
 
 COMMANDS = 6
@@ -17,18 +16,13 @@ SETTLED = 15.0  # seconds in which a worker that continues notices its loss, and
 ON_LOST: tuple[Literal["record", "retry"], ...] = ("record", "retry")
 
 
-class CommandsScenario:
+class CommandsScenario(FleetScenario):
     """Each command has one record; two attempts of one that may be retried never overlap."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.fleet = Fleet(world)
         self.submitted: list[tuple[str, str]] = []
-
-    def play(self) -> None:
-        """Run the scenario."""
-        with self.fleet.in_place(), Leases(self.world).watched():
-            self.world.run(self.run)
 
     def run(self) -> None:
         """Harm the workers while a host submits commands; then wait for the records."""

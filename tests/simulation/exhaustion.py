@@ -19,8 +19,7 @@ from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.records import Records
-from tests.simulation.fleet import QUEUES, Fleet
-from tests.simulation.leases import Leases
+from tests.simulation.fleet import QUEUES, Fleet, FleetScenario
 from tests.simulation.scheduler import Process
 from tests.simulation.signals import BANK, QUERIES, Letters, stored_scores
 from tests.simulation.world import World
@@ -36,7 +35,7 @@ HARMS = 2  # deaths and freezes of workers while Redis is full: each may hold a 
 RESCUED = (Family.EVENTS, Family.TURNS, Family.SIGNALS, Family.COMMANDS)
 
 
-class ExhaustionScenario:
+class ExhaustionScenario(FleetScenario):
     """While Redis is full the backlog is applied and each overdue turn is answered; then comes what had to wait."""
 
     def __init__(self, world: World) -> None:
@@ -51,11 +50,6 @@ class ExhaustionScenario:
         self.accepted = False
         self.faulty = world.network.fault > 0
         self.lost: set[str] = set()  # how long the commands sleep that ran when their runner died
-
-    def play(self) -> None:
-        """Run the scenario."""
-        with self.fleet.in_place(), Leases(self.world).watched():
-            self.world.run(self.run)
 
     def run(self) -> None:
         """Fill Redis beside a backlog, open turns and a running command; then wait, and make room."""

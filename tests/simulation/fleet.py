@@ -23,6 +23,7 @@ from tellback_workers import decay, dispatcher, due_timers, jobs, scheduler, swe
 from tellback_workers.loops import clusters, guidance_of, loop_of
 from tellback_workers.runtime import Runtime
 from tests.simulation.broker import Broker
+from tests.simulation.leases import Leases
 from tests.simulation.scheduler import Process
 from tests.simulation.world import World
 
@@ -236,3 +237,19 @@ class Fleet:
             for owner, name, stand_in in stand_ins:
                 stack.enter_context(mock.patch.object(owner, name, stand_in))
             yield
+
+
+class FleetScenario:
+    """A scenario that a fleet plays while its leases are watched."""
+
+    world: World
+    fleet: Fleet
+
+    def play(self) -> None:
+        """Run the scenario."""
+        with self.fleet.in_place(), Leases(self.world).watched():
+            self.world.run(self.run)
+
+    def run(self) -> None:
+        """Harm the fleet while it works, and check what became of the work."""
+        raise NotImplementedError

@@ -23,8 +23,7 @@ from tellback.contracts.guidance import Feedback, ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import EvaluationCounts, Evaluations
-from tests.simulation.fleet import Fleet
-from tests.simulation.leases import Leases
+from tests.simulation.fleet import Fleet, FleetScenario
 from tests.simulation.scheduler import Process
 from tests.simulation.world import World
 
@@ -53,7 +52,7 @@ class CountingProvider:
         return Feedback(provider_name=self.name, summary=f"Tool calls: {context.tool_call_count}")
 
 
-class GuidanceScenario:
+class GuidanceScenario(FleetScenario):
     """Each call counts once, each trigger fires once, and each feedback is taken once."""
 
     def __init__(self, world: World) -> None:
@@ -69,11 +68,6 @@ class GuidanceScenario:
         self.taken: dict[EvaluationId, list[Feedback]] = {id_: [] for id_ in EVALUATIONS}
         self.over = False
         self.harmed = world.network.fault > 0
-
-    def play(self) -> None:
-        """Run the scenario."""
-        with self.fleet.in_place(), Leases(self.world).watched():
-            self.world.run(self.run)
 
     def run(self) -> None:
         """Harm the consumers while hosts report calls; then compare counts, history and what was taken."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import ExitStack, suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
@@ -19,8 +19,7 @@ from tellback.state.records import Records
 from tellback_workers.loops import fact_writer, loop_of
 from tellback_workers.loops.clusters import clusters_of
 from tellback_workers.loops.recalls import RecallsLoop
-from tests.simulation.fleet import QUEUES, Fleet
-from tests.simulation.leases import Leases
+from tests.simulation.fleet import QUEUES, Fleet, FleetScenario
 from tests.simulation.scheduler import Process, SimulatedTask
 from tests.simulation.signals import BANK, Letters, stored_scores
 from tests.simulation.world import World
@@ -48,7 +47,7 @@ class Done(NamedTuple):
     ended: float
 
 
-class LostTailScenario:
+class LostTailScenario(FleetScenario):
     """An event acknowledged outside the lost tails has its effect once; one inside has it at most once."""
 
     def __init__(self, world: World) -> None:
@@ -63,12 +62,8 @@ class LostTailScenario:
     def play(self) -> None:
         """Run the scenario."""
         copied = self.world.random.random() < 0.7  # without vector sets, each process with the model copies the facts
-        with ExitStack() as stack:
-            if copied:
-                stack.enter_context(mock.patch.object(fact_writer, "has_vector_sets", return_value=False))
-            stack.enter_context(self.fleet.in_place())
-            stack.enter_context(Leases(self.world).watched())
-            self.world.run(self.run)
+        with mock.patch.object(fact_writer, "has_vector_sets", return_value=False) if copied else nullcontext():
+            super().play()
 
     def run(self) -> None:
         """Lose one or two tails while hosts work; wait until nothing is left, and compare."""

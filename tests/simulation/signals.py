@@ -14,8 +14,7 @@ from tellback.contracts.signal_types import NEUTRAL
 from tellback.contracts.signals import Candidate, RecallHit, SignalItem
 from tellback.signals.matching import Vectors
 from tellback.signals.ranking import score_delta
-from tests.simulation.fleet import Fleet
-from tests.simulation.leases import Leases
+from tests.simulation.fleet import Fleet, FleetScenario
 from tests.simulation.scheduler import Process, SimulatedTask
 from tests.simulation.world import World
 
@@ -56,7 +55,7 @@ def stored_scores(world: World) -> dict[str, tuple[float, int]]:
     return {fact.decode(): (numbers[0], round(sum(numbers[4:]))) for fact, numbers in pairs}
 
 
-class SignalsScenario:
+class SignalsScenario(FleetScenario):
     """Each signal is applied once, each batch whole, and a recall ranks by exact scores."""
 
     def __init__(self, world: World) -> None:
@@ -70,8 +69,7 @@ class SignalsScenario:
     def play(self) -> None:
         """Run the scenario."""
         self.world.checks.append(self._check_whole)
-        with self.fleet.in_place(), Leases(self.world).watched():
-            self.world.run(self.run)
+        super().play()
 
     def run(self) -> None:
         """Harm the consumers while hosts signal and recall; then compare the bank with what was sent."""

@@ -17,8 +17,7 @@ from tellback.names import Family
 from tellback.state.records import read_history
 from tellback.state.turn_view import TurnView
 from tellback.state.turns import Turns
-from tests.simulation.fleet import Fleet
-from tests.simulation.leases import Leases
+from tests.simulation.fleet import Fleet, FleetScenario
 from tests.simulation.scheduler import Process, SimulatedTask
 from tests.simulation.transports import Transports
 from tests.simulation.world import World
@@ -34,7 +33,7 @@ CALLS = ("respond", "respond", "finish", "fail", "defer", "progress", "no_reply"
 ENDS = {"answered": "responded", "fallback": "fallback", "no_reply": "no_reply"}  # event of the history: state
 
 
-class TurnsScenario:
+class TurnsScenario(FleetScenario):
     """Each turn has one first answer, or was closed without one, and each delivery comes to its end."""
 
     def __init__(self, world: World) -> None:
@@ -49,13 +48,8 @@ class TurnsScenario:
 
     def play(self) -> None:
         """Run the scenario."""
-        with (
-            self.fleet.in_place(),
-            Leases(self.world).watched(),
-            self.transports.watched(),
-            self._hosts_wake_beside_sweeps(),
-        ):
-            self.world.run(self.run)
+        with self.transports.watched(), self._hosts_wake_beside_sweeps():
+            super().play()
 
     def run(self) -> None:
         """Harm every part while hosts work on the turns; then wait until nothing is owed, and look at each turn."""
