@@ -23,6 +23,7 @@ from tellback.settings import load
 from tellback.state.database import Database
 from tellback.up import system
 from tests.support.every_loop import play_every_loop
+from tests.support.processes import run_program
 from tests.support.redis_server import free_port, server_binary
 from tests.support.waiting import wait_until
 from tests.support.with_login import LOGIN, with_login
@@ -34,14 +35,10 @@ SCHEDULE = "/tmp/beat-schedule"
 
 def compose(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """Docker's own reader of compose files, with nothing but these variables."""
-    return subprocess.run(
+    return run_program(
         [str(Path(sys.executable).with_name("docker-compose")), "--env-file", os.devnull, *arguments],
         cwd=ROOT,
         env={"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **environ},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
     )
 
 

@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from tests.support.pages import ROOT
+from tests.support.processes import run_program
 
 OURS = "tellback"
 LOCK = re.compile(r"^docker compose (?P<arguments>.* --lock-image-digests .*) > (?P<file>\S+)$", re.MULTILINE)
@@ -74,14 +75,10 @@ def engine() -> Iterator[str]:
 
 def compose(arguments: list[str], **environ: str) -> subprocess.CompletedProcess[str]:
     program = str(Path(sys.executable).with_name("docker-compose"))
-    return subprocess.run(
+    return run_program(
         [program, "--env-file", os.devnull, *arguments],
         cwd=ROOT,
         env={"PATH": os.environ["PATH"], "HOME": "/", **environ},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.processes import run_program
 from tests.support.with_login import with_login
 
 ROOT = Path(__file__).parents[2]
@@ -25,9 +26,7 @@ def test_a_login_is_read_and_nothing_else_of_its_file(tmp_path: Path) -> None:
         "PATH=/nowhere\nTELLBACK_REDIS_URL=redis://a:b@h/0?x=1&y=$(id)\nFLOWER_X=y z\n"
     )
     script = with_login(tmp_path / "bin", tmp_path)
-    shown = subprocess.run(
-        [script, "worker", "env"], env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True
-    )
+    shown = run_program([script, "worker", "env"], env={"PATH": os.environ["PATH"]}, check=True)
     environ = dict(line.split("=", 1) for line in shown.stdout.splitlines())
     assert environ["TELLBACK_REDIS_URL"] == "redis://a:b@h/0?x=1&y=$(id)"
     assert environ["FLOWER_X"] == "y z"
@@ -44,10 +43,7 @@ def test_what_it_starts_cannot_read_the_login(tmp_path: Path) -> None:
         folder.chmod(folder.stat().st_mode | 0o011)
     script = with_login(tmp_path / "bin", tmp_path, user="nobody")
     script.write_text(script.read_text().replace("--regid=nobody", "--regid=nogroup"))
-    shown = subprocess.run(
-        [script, "worker", "sh", "-c", f"id -un; echo $TELLBACK_TEAM; cat {login}"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    shown = run_program([script, "worker", "sh", "-c", f"id -un; echo $TELLBACK_TEAM; cat {login}"])
     assert (shown.returncode, shown.stdout) == (1, "nobody\nacme\n")
     assert "Permission denied" in shown.stderr
 
@@ -67,7 +63,7 @@ def test_a_check_of_a_worker_cannot_be_read_while_it_starts(tmp_path: Path) -> N
             assert check.stdout is not None
             user = check.stdout.readline().strip()
             spy = [*NOBODY, "cat", f"/proc/{check.pid}/environ"]
-            read[user] = "pw-of-redis" in subprocess.run(spy, capture_output=True, text=True, check=False).stdout
+            read[user] = "pw-of-redis" in run_program(spy).stdout
             check.communicate("\n")
     assert read == {"nobody": True, "root": False}
 
@@ -80,9 +76,7 @@ def test_a_check_of_root_ends_a_hung_worker_of_another_user(tmp_path: Path) -> N
         check = "from tellback.doctor import alive; alive._kill_silent('loops@h', 0, alive.wrong('worker', '', ''))"
         powers = ["setpriv", "--bounding-set", "-all,+dac_read_search,+setgid,+setuid"]
         environ = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
-        said = subprocess.run(
-            [*powers, sys.executable, "-c", check], env=environ, capture_output=True, text=True, check=True
-        )
+        said = run_program([*powers, sys.executable, "-c", check], env=environ, check=True)
         assert said.stderr == f"killing process {worker.pid}\n"
         assert worker.wait(60) == -9
 
@@ -105,7 +99,7 @@ def test_a_check_loads_no_module_that_a_command_has_left(tmp_path: Path, environ
     base = f"{sys.base_prefix}/bin/python3"  # a virtual environment has no packages of a user
     home = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     for argv in ([sys.executable, "-m", "tellback.doctor.alive"], [str(base), "-c", "pass"]):
-        done = subprocess.run(argv, cwd=tmp_path, env=home | environ, capture_output=True, text=True, check=False)
+        done = run_program(argv, cwd=tmp_path, env=home | environ)
         assert ("PLANTED" in done.stdout) == (not environ), argv
 
 

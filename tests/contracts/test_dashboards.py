@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from configparser import ConfigParser
@@ -25,6 +24,7 @@ from tellback.cli.app import app
 from tellback.cli.metrics_collector import DELIVERY_EVENTS, GUIDANCE, TURN_EVENTS, render_metrics
 from tellback.contracts.signal_types import KINDS
 from tellback.state.gauges import OUTCOMES
+from tests.support.processes import run_program
 from tests.support.turns import HELLO, delivered_now, opened
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -179,20 +179,16 @@ def test_promtool_reads_rules_configuration_and_every_query(tmp_path: Path) -> N
         ["rules", panels_file],
     ]
     for arguments in checks:
-        done = subprocess.run([promtool, "check", *arguments], capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        run_program([promtool, "check", *arguments], check=True)
 
 
 @pytest.fixture(scope="module")
 def services() -> dict[str, Any]:
     """The services of the profile `metrics`, as Docker understands them."""
-    read = subprocess.run(
+    read = run_program(
         [Path(sys.executable).with_name("docker-compose"), "--profile", "metrics", "config", "--format", "json"],
         cwd=ROOT,
         env={"PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-        timeout=60,
         check=True,
     )
     every: dict[str, Any] = json.loads(read.stdout)["services"]

@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import re
-import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -26,6 +25,7 @@ from tellback.names import shard_of, turn_routing
 from tellback.settings import PREFIX, Settings
 from tellback.state.keys import FAMILIES
 from tests.support.pages import ROOT
+from tests.support.processes import run_program
 
 LOADING = {"script": "src", "img": "src", "iframe": "src", "link": "href"}
 
@@ -34,16 +34,12 @@ LOADING = {"script": "src", "img": "src", "iframe": "src", "link": "href"}
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as `make docs` builds it."""
     folder = tmp_path_factory.mktemp("site")
-    built = subprocess.run(
+    run_program(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
+        check=True,
     )
-    assert built.returncode == 0, built.stderr
     return folder
 
 
@@ -76,15 +72,12 @@ def test_the_reference_describes_every_exported_name(site: Path) -> None:
 @pytest.mark.slow
 def test_the_command_line_page_shows_every_command(site: Path) -> None:
     text = page(site, "cli")
-    tried = subprocess.run(
+    tried = run_program(
         [
             sys.executable,
             "-c",
             "import typer; from tellback.cli.app import app; print(*typer.main.get_command(app).commands)",
         ],
-        capture_output=True,
-        text=True,
-        timeout=60,
         check=True,
     )
     names = tried.stdout.split()

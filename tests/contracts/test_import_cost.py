@@ -1,9 +1,10 @@
 """The cost of `import tellback` to an agent host: little, and no library that the host may not have."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping
+
+from tests.support.processes import run_program
 
 HEAVY = ("celery", "kombu", "torch", "sentence_transformers", "numpy", "redis", "typer", "rich", "prometheus_client")
 # Standard library modules that cost a hook process 0.7 to 30 ms each, and parts of ours that only some events need.
@@ -61,11 +62,10 @@ def _seconds_to_import(module: str) -> float:
 
 def _fresh(code: str) -> object:
     """Run code in a fresh interpreter and return the JSON value it prints."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_program([sys.executable, "-c", code], check=True)
     return json.loads(done.stdout)
 
 
 def test_a_star_import_brings_what_is_exported() -> None:
     code = "from tellback import *; print(connect, SignalItem, FeedbackProviderConfig.__name__, DeadlineFeedback())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    run_program([sys.executable, "-c", code], check=True)

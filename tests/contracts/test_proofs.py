@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import sys
 from importlib import import_module
 from operator import attrgetter
@@ -14,6 +13,7 @@ from typing import Final
 import pytest
 
 from tests.support.pages import ROOT
+from tests.support.processes import run_program
 
 FOLDER: Final = ROOT / "ops" / "proofs"
 MODELS: Final = sorted(FOLDER.glob("*.pml"), key=lambda path: path.stem)
@@ -66,10 +66,7 @@ def test_the_architecture_page_has_each_model_and_its_rejected_mutations(path: P
 @pytest.mark.skipif(shutil.which("spin") is None, reason="needs spin: `make proofs` installs it for root")
 @pytest.mark.timeout(110)
 def test_a_protocol_is_proved_and_its_mutations_are_rejected() -> None:
-    done = subprocess.run(
-        [sys.executable, FOLDER / "run.py", "spool"], capture_output=True, text=True, check=False, timeout=100
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_program([sys.executable, FOLDER / "run.py", "spool"], check=True)
     assert len(re.findall(r"^ok +spool +PROVES", done.stdout, re.MULTILINE)) == 1
     assert len(re.findall(r"^ok +spool +REJECTS", done.stdout, re.MULTILINE)) == 8
 
@@ -82,8 +79,6 @@ def test_the_runner_fails_if_a_mutation_passes(tmp_path: Path) -> None:
     header = re.sub(r"^(PROVES|REJECTS).*\n", "", model, flags=re.MULTILINE)
     forged = header.replace("\n*/", "\nREJECTS  HARMLESS FAULTS=0 | known[1] | changes nothing\n*/", 1)
     (tmp_path / "spool.pml").write_text(forged, "utf-8")
-    done = subprocess.run(
-        [sys.executable, tmp_path / "run.py"], capture_output=True, text=True, check=False, timeout=100
-    )
+    done = run_program([sys.executable, tmp_path / "run.py"])
     assert done.returncode == 1
     assert "it passes, and must be rejected" in done.stdout

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.processes import run_program
+
 ROOT = Path(__file__).resolve().parents[2]
 ALL = ["create", "upgrade", "install", "compile"]
 
@@ -134,9 +136,7 @@ def test_a_light_environment_lacks_what_is_large_and_nothing_else(checkout: Chec
 
 @pytest.mark.parametrize("name", ["shared", ".venv-x", ".venv-unit-"])  # harmless below tmp_path, should the guard fail
 def test_nothing_but_an_environment_is_ever_replaced(checkout: Checkout, name: str) -> None:
-    done = subprocess.run(
-        [sys.executable, checkout.root / "ops" / "setup.py", name], capture_output=True, text=True, check=False
-    )
+    done = run_program([sys.executable, checkout.root / "ops" / "setup.py", name])
     assert (done.returncode, done.stdout) == (1, "")
     assert "an environment is named like" in done.stderr
 

@@ -2,13 +2,14 @@
 
 import email
 import email.message
-import subprocess
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.support.processes import run_program
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {"tellback": "shared", "tellback_workers": "workers", "tellback_beat": "beat"}
@@ -19,8 +20,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the sdist, and the wheel out of it, as a release does; return their folder."""
     out = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_program(command, check=True)
     return out
 
 

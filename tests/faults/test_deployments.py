@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from tests.support.processes import run_program
 from tests.support.redis_server import PROGRAM
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -79,15 +80,13 @@ NOT_ON_A_CLUSTER: Final = {
 def run_integration(environ: dict[str, str], without: set[str]) -> None:
     files = [f"tests/integration/test_{name}.py" for name in FILES]
     left_out = [f"--deselect=tests/integration/{name}" for name in sorted(without)]
-    done = subprocess.run(
+    run_program(
         [sys.executable, "-m", "pytest", "-n0", "-q", "-m", "not slow", *files, *left_out],
         cwd=ROOT,
         env={**os.environ, **environ},
-        capture_output=True,
-        text=True,
-        check=False,
+        timeout=None,
+        check=True,
     )
-    assert done.returncode == 0, done.stdout[-8_000:] + done.stderr[-2_000:]
 
 
 def test_the_integration_tests_pass_on_a_cluster() -> None:

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.support.namespaces import PREFIX, ROOT, existing, network, remove_left, require_namespaces
+from tests.support.processes import run_program
 
 pytestmark = pytest.mark.faults
 
@@ -55,5 +56,5 @@ def test_a_host_that_is_cut_off_is_reached_by_nobody_until_it_is_healed() -> Non
 def _reaches(on: list[str], address: str) -> bool:
     """Check whether the host answers at all: it refuses the connection, since nobody listens there."""
     ask = f"import socket; socket.create_connection(({address!r}, 9), timeout=2)"
-    done = subprocess.run([*on, sys.executable, "-c", ask], capture_output=True, text=True, check=False)
+    done = run_program([*on, sys.executable, "-c", ask])
     return "ConnectionRefusedError" in done.stderr

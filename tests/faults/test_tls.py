@@ -21,6 +21,7 @@ from tellback.state.database import Database
 from tellback.state.presence import Presence
 from tellback.up.health import check_redis
 from tests.support.hooks import run_hook, tool_event, troubles
+from tests.support.processes import run_program
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.sentinels import NAME
 from tests.support.tls import Certificate, make_certificate, tls_program
@@ -155,9 +156,7 @@ def test_asyncio_beat_flower_and_the_command_line_reach_it(settings: Settings, t
 
         assert asyncio.run(answer())
         for line in ("doctor", "teams list", "metrics", "alerts"):
-            done = subprocess.run(
-                [sys.executable, "-m", "tellback", *line.split()], env=env, capture_output=True, text=True, check=False
-            )
+            done = run_program([sys.executable, "-m", "tellback", *line.split()], env=env)
             assert done.returncode == 0, (line, done.stdout, done.stderr)
         wait_until(lambda: "events" in queues_in_flower(port), "Flower shows the broker's queues", timeout=30)
 

@@ -30,6 +30,7 @@ from tests.support.access import AccessDeployment, running_access
 from tests.support.commands import tool
 from tests.support.every_loop import play_every_loop
 from tests.support.hooks import run_hook, tool_event
+from tests.support.processes import run_program
 from tests.support.redis_server import free_port
 from tests.support.turns import opened
 from tests.support.waiting import wait_until
@@ -187,12 +188,8 @@ def test_all_loops_work_under_these_users(
         command_line(agent, tmp_path)
         run_hook(agent, tool_event())
         watching(deployment, port, worker)
-        alive = subprocess.run(
-            [sys.executable, "-m", "tellback.doctor.alive", "beat"],
-            env={**os.environ, **deployment.environ("beat")},
-            capture_output=True,
-            text=True,
-            check=False,
+        alive = run_program(
+            [sys.executable, "-m", "tellback.doctor.alive", "beat"], env={**os.environ, **deployment.environ("beat")}
         )
         assert (alive.returncode, alive.stderr) == (0, "")
         operated(deployment)

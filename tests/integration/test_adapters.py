@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 from importlib import import_module
 from types import SimpleNamespace
@@ -20,6 +19,7 @@ from tellback import InvalidInput, Prompt, Tellback
 from tellback.adapters import litellm as litellm_adapter
 from tellback.adapters import openai as openai_adapter
 from tests.support.adapters import FEEDBACK, GOAL, WAIT, Silent, Speaking, reminded_prompt
+from tests.support.processes import run_program
 from tests.support.workers import StartWorkers
 
 
@@ -239,5 +239,5 @@ def test_an_adapter_needs_its_framework_only_when_it_is_used(module: str) -> Non
         f"import sys, tellback.adapters.{module}; "
         "print([m for m in ('claude_agent_sdk', 'openai', 'litellm', 'agents', 'redis', 'anyio') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = run_program([sys.executable, "-c", script], check=True)
     assert done.stdout == "[]\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
 from typer.testing import CliRunner
@@ -18,16 +17,11 @@ from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake import Intake
 from tellback.state.intake_lease import RawEntry
 from tellback.state.keys import Layout, stream_of
-from tests.support.forked import run_tellback
+from tests.support.commands import tool
 from tests.support.intake_entries import read_new
 from tests.support.keyleaks import undeclared
-from tests.support.workers import environment
 
 RAW = '{"type":"ToolInvoked","v":2,"note":"ünïcode"}'.encode()
-
-
-def tool(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_tellback(list(arguments), environment(settings), None)
 
 
 @pytest.fixture

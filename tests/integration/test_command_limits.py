@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -14,6 +13,7 @@ from tellback import Settings, Tellback
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.presence import Presence
+from tests.support.processes import run_program
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, environment
 from tests.unit.test_limits import FORK_BOMB
@@ -82,6 +82,6 @@ def test_a_worker_whose_policy_is_wrong_does_not_start(settings: Settings, tmp_p
     file.write_text("[teams.acme]\nlimits.memory = 5\n")
     command = [sys.executable, "-m", "celery", "-A", "tellback_workers.app", "worker", "-Q", "commands"]
     env = environment(settings, {"TELLBACK_COMMAND_POLICY": str(file)})
-    ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    ran = run_program(command, env=env)
     assert ran.returncode == 1
     assert f"tellback: TELLBACK_COMMAND_POLICY: {file}: [teams.acme]: limits.memory: " in ran.stderr

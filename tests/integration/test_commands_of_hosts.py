@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from tellback.state.database import Database
 from tellback_workers.wakeups import MAX_WAKEUPS
 from tests.support.commands import brisk, job_state
 from tests.support.privacy import without_powers
+from tests.support.processes import run_program
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, environment
 
@@ -69,7 +69,7 @@ def test_a_worker_whose_policy_is_wrong_does_not_start(settings: Settings, tmp_p
     file.write_text('program = ["sh"]')
     env = environment(settings, {"TELLBACK_COMMAND_POLICY": str(file)})
     argv = [sys.executable, "-m", "celery", "-A", "tellback_workers.app", "worker", "-n", "wrong@test"]
-    worker = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=60, check=False)
+    worker = run_program(argv, env=env)
     assert worker.returncode != 0
     wrong = f"tellback: TELLBACK_COMMAND_POLICY: {file}: Object contains unknown field `program`"
     assert wrong in worker.stderr.splitlines()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tests.support.busy_server import kept_busy
 from tests.support.hooks import run_hook, tool_event, troubles
+from tests.support.processes import run_program
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
@@ -187,5 +187,5 @@ def test_type_checkers_and_the_interpreter_see_the_same_names() -> None:
 
 def test_the_version_is_that_of_the_installed_package_and_costs_the_import_nothing() -> None:
     program = "import sys, tellback; print('importlib.metadata' in sys.modules); print(tellback.__version__)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = run_program([sys.executable, "-c", program], check=True)
     assert done.stdout.split() == ["False", metadata.version("tellback")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +19,7 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import stream_of
 from tests.support.pages import console, examples, redis_cli
+from tests.support.processes import run_program
 from tests.support.up import RunningUp
 from tests.support.up import command as tellback_command
 from tests.support.waiting import wait_until
@@ -49,15 +49,9 @@ def test_the_python_of_a_page_prints_what_the_page_says(page: str, up: RunningUp
     """The blocks are one session, in order, and find the system as a user's would."""
     found = examples(page)
     code = f"\nprint({BREAK!r})\n".join(block for block, _ in found)
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**up.environ, "TELLBACK_TEAM": PAGES[page]},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
+    done = run_program(
+        [sys.executable, "-c", code], env={**up.environ, "TELLBACK_TEAM": PAGES[page]}, timeout=180, check=True
     )
-    assert done.returncode == 0, done.stderr
     assert done.stdout.split(f"{BREAK}\n") == [printed for _, printed in found]
 
 
@@ -77,14 +71,7 @@ def test_a_host_without_python_is_heard(
     ((line, shown),) = console("docs/messages.md").items()
     expected = [json.loads(entry) for entry in shown.splitlines()]
     wait_until(lambda: len(tb.history("go-1")) == len(expected), "both are applied")
-    printed = subprocess.run(
-        tellback_command(*line.split()[1:]),
-        env=environment(settings),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    ).stdout
+    printed = run_program(tellback_command(*line.split()[1:]), env=environment(settings), check=True).stdout
     assert [_without_time(json.loads(entry)) for entry in printed.splitlines()] == list(map(_without_time, expected))
 
 
@@ -94,9 +81,7 @@ def _redis_cli(database: Database, arguments: list[str]) -> str:
     if program is None:
         return str(database.command(*arguments).decode())
     command = [program, "-u", database.url, *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=30, check=True, env=os.environ
-    ).stdout.strip()
+    return run_program(command, env=os.environ, check=True).stdout.strip()
 
 
 def _without_time(entry: dict[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from tellback.state.keys import FLEET, Layout, stream_of
 from tellback.state.presence import Presence, Worker
 from tellback.state.unavailable import CHECK_LOGIN
 from tellback.up.health import check_redis
+from tests.support.processes import run_program
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.up import command, environment
 
@@ -63,14 +64,7 @@ def presence(database: Database, layout: Layout) -> Presence:
 def test_a_redis_that_is_away_is_the_first_finding_and_the_exit_code_is_1(tmp_path: Path) -> None:
     """The host is still examined."""
     url = f"redis://:geheim@127.0.0.1:{free_port()}/0"
-    done = subprocess.run(
-        command("doctor", "--json", "--redis-url", url),
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    done = run_program(command("doctor", "--json", "--redis-url", url), env=environment(tmp_path))
     assert done.returncode == 1
     said: dict[str, Any] = json.loads(done.stdout)
     assert said["ok"] is False
@@ -153,14 +147,7 @@ def test_a_key_of_another_type_is_named_and_ends_no_command_with_a_traceback(
     database.command("SET", key, "by hand")
     assert found(settings)["keys"].found == f"{key} is a string, not a {'stream' if ':' in name else 'zset'}"
     for what in ("doctor", "team", "metrics", "outbox"):
-        done = subprocess.run(
-            command(what, "--redis-url", settings.redis_url),
-            env=environment(tmp_path),
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
+        done = run_program(command(what, "--redis-url", settings.redis_url), env=environment(tmp_path))
         assert "Traceback" not in done.stderr
         assert done.returncode == 0 or key in done.stdout + done.stderr
     database.command("DEL", key)

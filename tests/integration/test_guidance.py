@@ -30,6 +30,7 @@ from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import EvaluationCounts, Evaluations
 from tests.support import providers
+from tests.support.processes import run_program
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, environment
@@ -237,13 +238,8 @@ def test_what_a_stopped_redis_had_taken_is_delivered_when_it_answers_again(
 
 def last_words(settings: Settings, **env: str) -> str:
     """Return the output of a worker that does not start."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "celery", "-A", "tellback_workers.app", "worker"],
-        env=environment(settings, env),
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
+    ended = run_program(
+        [sys.executable, "-m", "celery", "-A", "tellback_workers.app", "worker"], env=environment(settings, env)
     )
     assert ended.returncode != 0
     return ended.stderr.strip().splitlines()[-1]

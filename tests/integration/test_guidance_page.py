@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 from tellback import FeedbackTrigger, ProviderSpec, Tellback
 from tests.support.pages import ROOT, blocks
+from tests.support.processes import run_program
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
 
@@ -42,15 +42,7 @@ def _known(tb: Tellback, prompt: str, evaluation: str) -> bool:
 
 def test_the_template_of_a_provider_passes_its_own_tests() -> None:
     assert f'--8<-- "{TEMPLATE}"' in (ROOT / PAGE).read_text("utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", TEMPLATE],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
+    done = run_program([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", TEMPLATE], cwd=ROOT, check=True)
     assert "3 passed" in done.stdout
 
 

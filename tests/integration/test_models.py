@@ -19,6 +19,7 @@ from tellback.errors import Unavailable
 from tellback.settings import Settings
 from tellback.signals.matching import Vectors
 from tests.support.models import make_model
+from tests.support.processes import run_program
 
 pytestmark = pytest.mark.model
 
@@ -72,7 +73,7 @@ def test_a_model_of_the_hub_is_that_of_its_commit(tiny: Path, tmp_path: Path) ->
     def loaded(revision: str) -> subprocess.CompletedProcess[str]:
         arguments = [sys.executable, "-c", LOAD]
         with_revision = env | {"TELLBACK_MODEL_REVISION": revision}
-        return subprocess.run(arguments, capture_output=True, text=True, env=with_revision, check=False)
+        return run_program(arguments, env=with_revision)
 
     assert loaded(COMMIT).stdout.split()[-4:-1] == ["some/tiny", "32", fingerprint(tiny)]
     assert "does not load" in loaded("f" * 40).stderr

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.pages import ROOT, blocks
+from tests.support.processes import run_program
 
 PAGE = "docs/operations/records.md"
 TOOL = [sys.executable, "-c", "from tellback.cli.app import main; main()"]
@@ -23,14 +24,7 @@ def test_the_example_accumulates_as_the_page_shows(tmp_path: Path) -> None:
     shown = (ROOT / PAGE).read_text("utf-8").partition("```console\n")[2].partition("```")[0]
     printed = ""
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, str(ROOT / "examples" / "feedback_loop.py")],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
+        done = run_program([sys.executable, str(ROOT / "examples" / "feedback_loop.py")], cwd=tmp_path, check=True)
         printed += f"$ python examples/feedback_loop.py\n{done.stdout}"
     assert plain(printed) == plain(shown)
     gate = [*TOOL, "gate", "--file", "feedback_record.jsonl"]
@@ -48,8 +42,8 @@ def test_every_command_of_the_page_is_one(tmp_path: Path) -> None:
     (tmp_path / "feedback_record.jsonl").touch()
     for line in commands:
         _, name, *arguments = shlex.split(line, comments=True)
-        helped = subprocess.run([*TOOL, name, "--help"], capture_output=True, text=True, check=True).stdout
+        helped = run_program([*TOOL, name, "--help"], check=True).stdout
         assert not [option for option in arguments if option.startswith("--") and option not in helped]
         if "--file" in arguments and "--follow" not in arguments:
-            done = subprocess.run([*TOOL, name, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
+            done = run_program([*TOOL, name, *arguments], cwd=tmp_path)
             assert done.returncode == (1 if name == "gate" else 0), done.stderr

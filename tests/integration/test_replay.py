@@ -29,6 +29,7 @@ from tellback.replay.transcript import BadLine, TranscriptCounts
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tests.support.conversations import SOURCES, conversations_of
+from tests.support.processes import run_program
 from tests.support.redis_server import free_port
 from tests.support.up import command
 from tests.support.waiting import wait_until
@@ -169,10 +170,10 @@ main()
 def test_an_interrupt_ends_it_with_one_line(settings: Settings, file: Callable[[bytes], str]) -> None:
     chat = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}] * 30
     talks = file(lines(*[{"messages": chat}] * 20))
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, "-c", INTERRUPTED, "replay", "--team", "default", talks, "--json"],
-        env=environment_of(settings), capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        env=environment_of(settings),
+    )
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr.splitlines() == ["tellback: interrupted; played events stay in Redis, and nothing was compared"]
 

@@ -13,6 +13,7 @@ from tellback import connect
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.unknown_variables import log_mistyped_variables
+from tests.support.processes import run_program
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 from tests.support.workers import Workers, environment
@@ -34,13 +35,8 @@ def test_a_wrong_setting_ends_a_process_with_one_line(
     program: tuple[str, ...], given: dict[str, str], named: str, tmp_path: Path
 ) -> None:
     app, *rest = program
-    ended = subprocess.run(
-        [sys.executable, "-m", "celery", "-A", app, *rest],
-        env=environment(Settings(data_dir=str(tmp_path)), given),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    ended = run_program(
+        [sys.executable, "-m", "celery", "-A", app, *rest], env=environment(Settings(data_dir=str(tmp_path)), given)
     )
     assert ended.returncode == 1
     assert ended.stderr.startswith(f"tellback: {named}: "), ended.stderr
@@ -54,14 +50,7 @@ def test_a_worker_whose_state_is_no_redis_ends_with_one_line(tmp_path: Path) -> 
         redis_url="redis://:s3cr#et@h:6379/0", broker_url="redis://127.0.0.1:1/0", data_dir=str(tmp_path)
     )
     app, *rest = WORKER
-    ended = subprocess.run(
-        [sys.executable, "-m", "celery", "-A", app, *rest],
-        env=environment(settings),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ended = run_program([sys.executable, "-m", "celery", "-A", app, *rest], env=environment(settings))
     assert ended.returncode == 1
     assert ended.stderr.startswith("tellback: TELLBACK_REDIS_URL: not the URL of a Redis"), ended.stderr
     assert "s3cr" not in ended.stdout + ended.stderr

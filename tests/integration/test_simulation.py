@@ -9,7 +9,6 @@ import gc
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from tests.simulation.clock_steps import ClockScenario
 from tests.simulation.put_back import PUT_BACK
 from tests.simulation.runs import SCENARIOS, SeedRun, play_seed, run_seed, shrunk
 from tests.simulation.server import VirtualServer
+from tests.support.processes import run_program
 from tests.support.waiting import wait_until
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -143,13 +143,8 @@ def test_a_seed_repeats_its_run_exactly_whatever_the_hashes_of_text(
     virtual_server: VirtualServer, tmp_path: Path
 ) -> None:
     here = digests(virtual_server, tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-c", PRINT_DIGEST],
-        env={**os.environ, "PYTHONHASHSEED": "1"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
+    done = run_program(
+        [sys.executable, "-c", PRINT_DIGEST], cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": "1"}, check=True
     )
     assert done.stdout.strip() == here
 

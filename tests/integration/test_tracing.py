@@ -19,6 +19,7 @@ from tellback import Tellback, connect
 from tellback.settings import Settings
 from tests.support.commands import running_beat
 from tests.support.otlp import OtlpReceiver, ReceivedSpan, otlp_receiver
+from tests.support.processes import run_program
 from tests.support.turns import HELLO, opened
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
@@ -42,15 +43,9 @@ def traced_workers(receiver: OtlpReceiver, start_workers: StartWorkers, tmp_path
 def run_host(settings: Settings, receiver: OtlpReceiver, body: str, **env: str) -> Any:
     """Run an agent host as a process of its own; return what it prints as JSON."""
     program = f"import json, sys, tellback\nwith tellback.connect() as tb:\n{body}"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment(settings, {**TRACED, **receiver.env, **env}),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    done = run_program(
+        [sys.executable, "-c", program], env=environment(settings, {**TRACED, **receiver.env, **env}), check=True
     )
-    assert done.returncode == 0, done.stderr
     return json.loads(done.stdout or "null")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 import sys
 
 import pytest
@@ -15,6 +14,7 @@ from tellback.settings import Settings
 from tellback.signals import detection
 from tellback.signals.pairs import MIN_PAIRS
 from tests.support.pages import ROOT, console
+from tests.support.processes import run_program
 from tests.support.workers import StartWorkers, environment
 
 PAGE = "docs/loops/tuning-signals.md"
@@ -30,16 +30,9 @@ def test_the_complete_loop_prints_what_the_page_shows(
     """Requirements S-38 and S-65, through a real worker with the real model."""
     del database  # emptied
     start_workers(queues="signals,recalls", pool="threads", concurrency=2)
-    done = subprocess.run(
-        [sys.executable, *LOOP.split()[1:]],
-        cwd=ROOT,
-        env=environment(settings),
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
+    done = run_program(
+        [sys.executable, *LOOP.split()[1:]], cwd=ROOT, env=environment(settings), timeout=180, check=True
     )
-    assert done.returncode == 0, done.stderr
     assert done.stdout == console(PAGE)[LOOP]
 
 
@@ -47,14 +40,7 @@ def test_the_loop_says_what_is_missing(settings: Settings, database: object) -> 
     """Without a worker the script ends with the reason, and does not hang."""
     del database
     code = (ROOT / LOOP.split()[1]).read_text("utf-8").replace("wait=60", "wait=0.1")
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment(settings),
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = run_program([sys.executable, "-c", code], env=environment(settings))
     assert done.returncode != 0
     assert "worker" in done.stderr.splitlines()[-1]
 

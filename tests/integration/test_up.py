@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import os
-import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from tellback.broker import broker_config
 from tellback.connection_file import find_running
 from tellback.settings import Settings
 from tellback.state.keys import FLEET
+from tests.support.processes import run_program
 from tests.support.up import RunningUp, command, gone, running
 from tests.support.waiting import wait_until
 
@@ -158,9 +158,7 @@ def test_workers_hold_no_password_in_their_environment(up: RunningUp) -> None:
 
 def test_a_client_that_names_no_redis_finds_it(up: RunningUp) -> None:
     code = "import tellback\nwith tellback.connect() as tb: print(tb.context.settings.redis_url)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=up.environ, capture_output=True, text=True, timeout=30, check=True
-    )
+    done = run_program([sys.executable, "-c", code], env=up.environ, check=True)
     assert done.stdout.strip() == up.redis_url
 
 
@@ -173,8 +171,7 @@ def test_the_environment_s_redis_goes_before_a_running_up(up: RunningUp) -> None
 
 
 def test_doctor_finds_all_well(up: RunningUp) -> None:
-    done = subprocess.run(command("doctor"), env=up.environ, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stdout
+    done = run_program(command("doctor"), env=up.environ, check=True)
     assert "wrong" not in done.stdout
 
 
@@ -192,27 +189,13 @@ def test_doctor_finds_all_well(up: RunningUp) -> None:
 )
 def test_health_checks_of_containers_find_the_living(up: RunningUp, arguments: tuple[str, ...], code: int) -> None:
     given = [str(up.flower_url) if argument == "FLOWER" else argument for argument in arguments]
-    done = subprocess.run(
-        [sys.executable, "-m", "tellback.doctor.alive", *given],
-        env=up.environ,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    done = run_program([sys.executable, "-m", "tellback.doctor.alive", *given], env=up.environ)
     assert done.returncode == code, done.stderr
     assert bool(done.stderr) == (code != 0)
 
 
 def test_a_second_up_in_the_same_data_directory_is_refused(up: RunningUp) -> None:
-    done = subprocess.run(
-        command("up", "--port", "0", "--no-flower"),
-        env=up.environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_program(command("up", "--port", "0", "--no-flower"), env=up.environ)
     assert done.returncode == 2
     wanted = f"tellback: another `tellback up` uses the data directory {up.data_dir}; choose another with --data-dir\n"
     assert done.stderr == wanted

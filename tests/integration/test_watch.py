@@ -25,6 +25,7 @@ from tellback.contracts.commands import CommandRecord
 from tellback.state.database import Database
 from tellback.state.team import open_layout
 from tests.support.jobs import CommandQueue
+from tests.support.processes import run_program
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, environment
@@ -200,13 +201,9 @@ def test_where_it_cannot_run_one_line_says_why(settings: Settings, args: list[st
 
 
 def test_without_the_extra_one_line_says_what_to_install(settings: Settings) -> None:
-    ran = subprocess.run(
+    ran = run_program(
         [sys.executable, "-c", f"import sys; sys.modules['textual'] = None\n{CODE}", "watch", "s1"],
-        capture_output=True,
         env=environment(settings),
-        text=True,
-        timeout=30,
-        check=False,
     )
     assert ran.returncode == 2
     assert ran.stderr == "tellback: `tellback watch` requires Textual: pip install 'tellback[tui]'\n"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.pages import ROOT
+from tests.support.processes import run_program
 
 pytestmark = [
     pytest.mark.slow,
@@ -21,7 +22,7 @@ pytestmark = [
 def soak(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a soak in a process of its own: it measures all its descendants."""
     command = [sys.executable, "-m", "tests.soak", "--bounds=short", "--speed=1", f"--out={out}", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=1_100)
+    return run_program(command, cwd=ROOT, timeout=1_100)
 
 
 def test_nothing_grows_in_a_short_soak(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ import psutil
 import pytest
 
 from tests.conftest import CI
+from tests.support.processes import run_program
 from tests.support.waiting import wait_until
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -47,7 +48,7 @@ def require_namespaces() -> None:
 
 def ip(*words: str) -> str:
     """Run `ip`, which has to succeed."""
-    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    done = run_program(["ip", *words])
     assert done.returncode == 0, f"ip {' '.join(words)}: {done.stderr.strip()}"
     return done.stdout
 

@@ -7,13 +7,14 @@ run. Needs a package index.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tomllib
 from itertools import chain
 from pathlib import Path
 
 from packaging.requirements import Requirement
+
+from tests.support.processes import run_program
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,10 +34,7 @@ def floor(requirement: Requirement) -> str:
 def run(*arguments: str, path: Path | None = None) -> str:
     """Run this environment's Python, with the packages of `path` ahead of its own."""
     environ = os.environ if path is None else {**os.environ, "PYTHONPATH": str(path)}
-    done = subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, cwd=ROOT, env=environ, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_program([sys.executable, *arguments], cwd=ROOT, env=environ, timeout=None, check=True)
     return done.stdout
 
 

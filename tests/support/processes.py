@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 import psutil
@@ -17,3 +19,17 @@ def tree_of(process: subprocess.Popen[Any]) -> list[psutil.Process]:
         return [root, *root.children(recursive=True)]
     except psutil.NoSuchProcess:
         return []
+
+
+def run_program(
+    command: Sequence[str | PathLike[str]],
+    *,
+    cwd: str | PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = 100,
+    check: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, with what it prints as text; `check` shows that if it fails."""
+    done = subprocess.run(command, cwd=cwd, env=env, timeout=timeout, capture_output=True, text=True, check=False)
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done

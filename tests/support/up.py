@@ -14,7 +14,7 @@ from typing import Any, Self
 import psutil
 
 from tests.support.forked import run_tellback
-from tests.support.processes import tree_of
+from tests.support.processes import run_program, tree_of
 from tests.support.waiting import wait_until
 
 START_SECONDS = 120.0
@@ -144,9 +144,7 @@ def running(processes: list[psutil.Process]) -> list[str]:
 def refused(data_dir: Path, *arguments: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
     """Exit code and standard error of an `up` that cannot start, but not for a Flower that runs already."""
     given, full = ["up", "--flower-port", "0", *arguments], environment(data_dir, env)
-    if "PYTHONPATH" in (env or {}):  # what is imported there decides
-        done = subprocess.run(command(*given), env=full, capture_output=True, text=True, timeout=60, check=False)
-    else:
-        done = run_tellback(given, full, None)
+    # With a path of its own, what is imported there decides.
+    done = run_program(command(*given), env=full) if "PYTHONPATH" in (env or {}) else run_tellback(given, full, None)
     assert not done.stdout, done.stdout
     return done.returncode, done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import Any
 
@@ -18,6 +17,7 @@ from tellback.contracts.message import new_event_id
 from tellback.errors import MessageError
 from tellback.guidance.measures import stored_tool_call
 from tellback.guidance.repeats import attempt_fingerprint
+from tests.support.processes import run_program
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_it_is_the_same_in_another_process() -> None:
         "from tellback.guidance.repeats import attempt_fingerprint; "
         "print(attempt_fingerprint('t', {'q': 'Ä', 'n': [1, 2.5]}))"
     )
-    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    other = run_program([sys.executable, "-c", code], check=True)
     assert other.stdout.strip() == attempt_fingerprint("t", {"n": [1, 2.5], "q": "ä"})
 
 

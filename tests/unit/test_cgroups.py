@@ -18,6 +18,7 @@ import pytest
 
 from tellback.commands.resource_limits import CommandLimits, command_cgroup, sweep_orphaned_cgroups
 from tellback.commands.runner import CommandResult, ExecutionSpec, run
+from tests.support.processes import run_program
 from tests.support.waiting import wait_until
 from tests.unit.test_limits import DISK_FILLER, FORK_BOMB, MEMORY_HOG, alive
 
@@ -241,4 +242,4 @@ def claimed_in(group: Path, named: str = "") -> list[str]:
     where = group / "tellback-worker" if (group / "tellback-worker").is_dir() else group
     enter = f'echo 0 > {where}/cgroup.procs && exec "$@"'
     argv = ["sh", "-c", enter, "sh", sys.executable, "-c", textwrap.dedent(CLAIM), named]
-    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    return run_program(argv, check=True).stdout.splitlines()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from tellback.demo import agent
 from tellback.demo.acts import EXITS
 from tellback.demo.agent import FACTS, FIXES, QUERY, RESULTS, search
+from tests.support.processes import run_program
 
 
 def absent(_: str) -> None:
@@ -20,7 +20,7 @@ def absent(_: str) -> None:
 
 def run(argv: list[str], folder: Path) -> tuple[int, list[str]]:
     environ = {**os.environ, **agent.TEST_ENVIRON}
-    done = subprocess.run(argv, cwd=folder, env=environ, capture_output=True, text=True, check=False)
+    done = run_program(argv, cwd=folder, env=environ)
     return done.returncode, RESULTS.findall(done.stdout + done.stderr)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import pytest
+
+from tests.support.processes import run_program
 
 pytestmark = pytest.mark.programs
 
@@ -17,5 +18,5 @@ def test_a_child_whose_parent_is_gone_ends_itself() -> None:
     """The kernel signals only deaths that come after the request."""
     for parent, said in ((os.getpid(), "lives\n"), (1 << 22, "")):
         argv = [sys.executable, "-c", ASK, str(parent)]
-        child = subprocess.run(argv, capture_output=True, text=True, check=False)
+        child = run_program(argv)
         assert (child.stdout, child.returncode) == (said, int(not said)), child.stderr

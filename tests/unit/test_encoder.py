@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
@@ -13,6 +12,7 @@ from tellback.embedding.encoder import SentenceEncoder, encoder_for
 from tellback.embedding.weights import ModelSource
 from tellback.errors import Unavailable
 from tellback.signals.models import PACKAGED
+from tests.support.processes import run_program
 
 
 @pytest.mark.programs
@@ -21,8 +21,7 @@ def test_importing_the_loops_loads_neither_torch_nor_a_model() -> None:
         "import sys, tellback_workers.loops.signals, tellback_workers.loops.recalls, tellback.embedding.clusters;"
         "sys.exit(', '.join({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)) or 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    run_program([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.programs
@@ -32,8 +31,7 @@ def test_a_client_and_its_bank_need_no_numpy() -> None:
         "import sys, tellback; tellback.connect; tellback.Bank; tellback.SignalItem;"
         "import tellback.state.recalls; sys.exit('numpy' if 'numpy' in sys.modules else 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    run_program([sys.executable, "-c", code], check=True)
 
 
 def test_names_of_the_packaged_model() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from typing import Any
 
@@ -27,6 +26,7 @@ from tellback.urls import Address
 from tests.support.clean_lines import resembling
 from tests.support.examples import examples
 from tests.support.hooks import tool_event
+from tests.support.processes import run_program
 from tests.support.secrets import secrets
 
 NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
@@ -206,5 +206,5 @@ def test_a_hook_process_imports_next_to_nothing(and_after_an_outage: str) -> Non
         f"import json, sys, {and_after_an_outage}tellback.cli.entry, tellback.hook.process, tellback.hook.handling; "
         f"print(json.dumps([name for name in {heavy} if name in sys.modules]))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = run_program([sys.executable, "-c", script], check=True)
     assert json.loads(done.stdout) == []

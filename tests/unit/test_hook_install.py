@@ -18,6 +18,7 @@ from tellback.errors import ConfigurationError
 from tellback.hook import installation
 from tellback.hook.options import EVENTS
 from tests.support.hooks import PROGRAM
+from tests.support.processes import run_program
 
 OTHERS: dict[str, Any] = {
     "model": "opus",
@@ -365,10 +366,7 @@ def test_a_file_that_another_program_changes_meanwhile_is_left(tmp_path: Path) -
 def test_a_disk_that_takes_nothing_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_text("{}")
-    done = subprocess.run(
-        ["sh", "-c", f"ulimit -f 0; exec '{PROGRAM}' hook install --settings '{path}'"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = run_program(["sh", "-c", f"ulimit -f 0; exec '{PROGRAM}' hook install --settings '{path}'"])
     assert done.returncode != 0
     assert path.read_text() == "{}"
     assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []

@@ -29,6 +29,7 @@ from tellback.commands.truncation import StreamTruncator
 from tellback.contracts.commands import CommandRecord
 from tellback.errors import InvalidInput
 from tellback.redaction import Redactor
+from tests.support.processes import run_program
 
 pytestmark = pytest.mark.programs
 
@@ -54,13 +55,13 @@ def run(project: Path) -> Run:
 
     def bare(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [*BARE, str(project / RUNNER), *arguments]
-        return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=60, check=False)
+        return run_program(command, cwd=project)
 
     return bare
 
 
 def tool(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*TOOL, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return run_program([*TOOL, *arguments])
 
 
 def generated(text: str) -> ModuleType:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import subprocess
 import sys
 
 import pytest
 
 from tellback.log import get_logger
+from tests.support.processes import run_program
 
 
 def test_a_line_is_the_event_and_its_fields(caplog: pytest.LogCaptureFixture) -> None:
@@ -31,5 +31,5 @@ def test_a_host_that_configures_nothing_keeps_its_standard_output() -> None:
     script = (
         "from tellback.log import get_logger; get_logger('x').warning('thing.happened'); get_logger('x').info('no')"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = run_program([sys.executable, "-c", script], check=True)
     assert (done.stdout, done.stderr) == ("", "thing.happened\n")

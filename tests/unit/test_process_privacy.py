@@ -10,6 +10,7 @@ import textwrap
 import pytest
 
 from tests.support.privacy import without_powers
+from tests.support.processes import run_program
 from tests.support.waiting import wait_until
 
 pytestmark = [
@@ -46,9 +47,7 @@ RUNNER = """
 def _seen(forbid: str) -> list[str]:
     script = textwrap.dedent(RUNNER.format(forbid=forbid))
     env = {**os.environ, "TELLBACK_REDIS_URL": "redis://:pw-of-redis@localhost"}
-    done = subprocess.run(
-        [*without_powers(), sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True
-    )
+    done = run_program([*without_powers(), sys.executable, "-c", script], env=env, check=True)
     return done.stdout.splitlines()
 
 

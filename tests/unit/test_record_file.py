@@ -20,6 +20,7 @@ import tellback
 from tellback.commands.journal import MAX_BYTES, MAX_FILES, RotatingJournal
 from tellback.commands.record import RecordFile, decode_record
 from tellback.contracts.commands import CommandRecord
+from tests.support.processes import run_program
 from tests.support.waiting import wait_until
 
 WRITER = """
@@ -221,7 +222,7 @@ except OSError as error:
     print(error.strerror)
 file.append(CommandRecord(command_id="c", session="s", command=["x"]))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_program([sys.executable, "-c", code], check=True)
     assert done.stdout == "File too large\n"
     assert (ids(file), file.load().unreadable) == (["a", "c"], [])
 

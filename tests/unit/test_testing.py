@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ import pytest
 
 from tellback import DeadlineFeedback, Feedback, FeedbackContext, FeedbackProviderConfig, FeedbackTrigger, InvalidInput
 from tellback.testing import BrokenProvider, Call, Pause, context, run, run_all
+from tests.support.processes import run_program
 
 
 @dataclass(frozen=True)
@@ -95,5 +95,5 @@ def test_a_context_for_a_direct_call() -> None:
 @pytest.mark.programs
 def test_it_needs_neither_redis_nor_celery() -> None:
     code = "import sys, tellback.testing; print(sorted({'redis', 'celery', 'kombu'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    done = run_program([sys.executable, "-c", code], check=True)
     assert done.stdout == "[]\n"

@@ -19,6 +19,7 @@ from tellback.up import guard as guards
 from tellback.up.child import ChildProcess, ChildProgram, last_line, rotate_log
 from tellback.up.redis_server import configuration, parse_version
 from tellback.up.system import DataDir
+from tests.support.processes import run_program
 from tests.support.waiting import wait_until
 
 
@@ -235,7 +236,7 @@ class TestGuard:
     @pytest.mark.programs
     def test_a_supervisor_that_raises_is_shown_and_is_a_failure(self) -> None:
         code = "import sys; from tellback.up.guard import run_guarded; sys.exit(run_guarded(lambda guard: 1 / 0))"
-        done = subprocess.run([sys.executable, "-c", code], timeout=30, check=False, capture_output=True, text=True)
+        done = run_program([sys.executable, "-c", code])
         assert done.returncode == 1
         assert "ZeroDivisionError" in done.stderr
 
@@ -257,7 +258,7 @@ class TestGuard:
             f"    os.kill(os.getpid(), {number})\n"
             "sys.exit(run_guarded(supervise))\n"
         )
-        done = subprocess.run([sys.executable, "-c", code], timeout=30, check=False, capture_output=True, text=True)
+        done = run_program([sys.executable, "-c", code])
         assert done.returncode == 1
         assert f"the supervisor was killed ({name})" in done.stderr
         assert not Path(f"/proc/{int(done.stdout)}").exists()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import pytest
+
+from tests.support.processes import run_program
 
 CALLS = """
 from tellback.guidance.observations.observer import ToolObserver
@@ -31,7 +32,7 @@ print(said, observer.memory_snapshot())
 def test_neither_the_order_of_sets_nor_addresses_show() -> None:
     def run(seed: str) -> str:
         env = {**os.environ, "PYTHONHASHSEED": seed}
-        return subprocess.run([sys.executable, "-c", CALLS], env=env, capture_output=True, text=True, check=True).stdout
+        return run_program([sys.executable, "-c", CALLS], env=env, check=True).stdout
 
     first = run("0")
     assert "perl" in first
