@@ -320,6 +320,15 @@ def test_a_model_that_is_not_the_original_is_wrong(settings: Settings, monkeypat
     assert infrastructure.check_model(msgspec.structs.replace(settings, model="/no/such/folder")).state == "wrong"
 
 
+@pytest.mark.parametrize("name", ["", "all-MiniLM-L6-v2"])
+def test_a_missing_package_of_the_model_is_wrong_whatever_names_it(
+    name: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(infrastructure, "find_spec", {"celery": object()}.get)
+    finding = infrastructure.check_model(msgspec.structs.replace(settings, model=name))
+    assert (finding.state, finding.found) == ("wrong", "not installed")
+
+
 def test_a_data_directory_that_cannot_be_written_is_wrong(settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert (
