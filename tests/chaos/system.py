@@ -35,8 +35,8 @@ HOSTS: Final = 3
 TRANSPORTS: Final = 2
 WORKERS: Final = 2
 CHILDREN: Final = 2
-LOG_END: Final = 20  # lines of the log of a life that ended by itself
 """Processes in the pool of each worker of prefork, hence its running commands."""
+LOG_END: Final = 20  # lines of the log of a life that ended by itself
 DISK_BYTES: Final = 1 << 20
 SPOOL_BYTES: Final = 64 << 10
 """Size of a spool where no small disk can be mounted: it refuses events as a full disk does."""
