@@ -21,8 +21,6 @@ from tellback.errors import ConfigurationError, InvalidInput, TellbackError
 from tellback.sanitize import ascii_json, terminal_json, terminal_line, terminal_text
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from rich.text import Text
 
     from tellback.client.connection import Tellback
@@ -172,14 +170,20 @@ def report_errors() -> Generator[None, None, None]:
 
 def stop_event() -> threading.Event:
     """Return an event that SIGTERM and Ctrl-C set, for a command that runs until then."""
-    stop = threading.Event()
+    from queue import SimpleQueue
 
-    def request_stop(_number: int, _frame: FrameType | None) -> None:
-        # In a thread: the signal may interrupt this one within `stop.wait`, which holds the lock that `set` waits for.
-        threading.Thread(target=stop.set, daemon=True).start()
+    stop = threading.Event()
+    # A signal may interrupt this thread within `stop.wait`, which holds the lock that `set` waits for. `put` waits for
+    # none, and starts no thread: at the limit of processes none would start.
+    signals: SimpleQueue[int] = SimpleQueue()
+
+    def set_on_signal() -> None:
+        signals.get()
+        stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, request_stop)
+        signal.signal(number, lambda number, _frame: signals.put(number))
+    threading.Thread(target=set_on_signal, daemon=True).start()
     return stop
 
 
