@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from msgspec.inspect import FloatType, IntType, Metadata, StrType, StructType, type_info
 
+from tellback import connect
 from tellback.errors import ConfigurationError
 from tellback.hook.options import data_folder
 from tellback.settings import Settings, load
@@ -210,6 +212,23 @@ def test_a_value_of_the_wrong_form_is_answered_in_words_with_an_example(variable
     with pytest.raises(ConfigurationError) as wrong:
         load({variable: value})
     assert str(wrong.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"url": 1}, "url: Expected `str`, got `int`"),
+        ({"team": 1}, "team: Expected `str`, got `int`"),
+        (
+            {"settings": {"redis_url": "redis://:hunter2@h"}},
+            "settings is dict; use tellback.Settings(redis_url=..., ...)",
+        ),
+    ],
+)
+def test_an_argument_of_another_type_is_named(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        connect(**given)
+    assert str(refused.value).startswith(said)
 
 
 def test_each_setting_with_a_pattern_says_its_form_in_words() -> None:

@@ -27,7 +27,7 @@ from tellback.guidance.provider import FeedbackProviderConfig
 from tellback.messaging.publisher import Publisher
 from tellback.messaging.team_cache import SpoolLocation
 from tellback.own_passwords import remember_passwords
-from tellback.settings import Settings, load
+from tellback.settings import Settings, check_settings, load
 from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.confirmation import Confirmation
 from tellback.state.database import Database
@@ -150,7 +150,7 @@ class Tellback:
             require: commands that must have run, each a list of arguments.
 
         Raises:
-            InvalidInput: `require` is not a list of argument lists.
+            InvalidInput: `session` is not text of 1 to 512 characters, or `require` is not a list of argument lists.
             Unavailable: Redis does not answer.
         """
         return gate(self.context, session, require)
@@ -358,7 +358,7 @@ def connect(url: str | None = None, *, team: str | None = None, settings: Settin
     if settings is None:
         log_mistyped_variables()
         settings = load(redis_url=url, team=team)
-    return _open(settings, locate_team)
+    return _open(check_settings(settings), locate_team)
 
 
 def connect_for_command(
