@@ -350,11 +350,12 @@ def test_a_limit_whose_reply_was_lost_is_set_and_audited_once(
 
 
 def test_the_audit_log_says_who_limited_suspended_and_resumed_a_team(settings: Settings, tb: Tellback) -> None:
-    """Only where there was something to resume: a repeated call is no act."""
-    assert run(settings, "resume", "default", "--why", "it was not suspended")[0] == 0
+    """Only where there was something to resume: a repeated call is no act, and says so."""
+    assert run(settings, "resume", "default", "--why", "it was not suspended") == (0, "default: was not suspended\n")
     assert run(settings, "limit", "default", "--open-turns", "7", "--by", "ann", "--why", "too many")[0] == 0
-    assert run(settings, "suspend", "default", "--by", "ben")[0] == 0
-    assert run(settings, "resume", "default")[0] == 0
+    assert run(settings, "suspend", "default", "--by", "ben") == (0, "default: suspended\n")
+    assert run(settings, "suspend", "default") == (0, "default: is suspended already\n")
+    assert run(settings, "resume", "default") == (0, "default: resumed\n")
     entries = newest_actions(tb.context.database, tb.context.layout, 10)
     assert [(entry.act, entry.target, entry.reason) for entry in entries] == [
         ("limit", "open_turns=7", "too many"),

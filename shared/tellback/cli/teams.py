@@ -147,8 +147,13 @@ def _suspend(team: str, redis_url: str | None, by: str, why: str, *, suspended: 
     from tellback.state.audit import Author
 
     with _teams(redis_url) as (teams, _):
-        teams.limits(team).change(Author.of(by, why), suspended=suspended)
-    echo(f"{team}: {'suspended' if suspended else 'resumed'}")
+        limits = teams.limits(team)
+        is_news = limits.read().suspended != suspended
+        limits.change(Author.of(by, why), suspended=suspended)
+    if suspended:
+        echo(f"{team}: suspended" if is_news else f"{team}: is suspended already")
+    else:
+        echo(f"{team}: resumed" if is_news else f"{team}: was not suspended")
 
 
 def remove(
