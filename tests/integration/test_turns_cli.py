@@ -92,7 +92,7 @@ def test_late_answers_are_listed_with_what_became_of_them(tb: Tellback, settings
     assert never.id not in found
     assert (found[late.id]["late_delivery"], found[stale.id]["late_delivery"]) == ("delivered", "dropped")
     assert 90 <= found[late.id]["late"] < 200
-    assert json.loads(found[late.id]["late_outcome"])["sent_text"] is True
+    assert found[late.id]["late_outcome"]["sent_text"] is True
     assert len(rows(settings, "turns", "--late", "--limit", "1")) == 1
     table = printed(settings, "turns", "--late")
     assert "dropped" in table

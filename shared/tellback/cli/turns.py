@@ -122,7 +122,7 @@ def show(
         if as_json:
             print_json({**turn, "history": events})
             return
-        said = {"outcome": _outcome_text(found.outcome), "late_outcome": _outcome_text(found.late_outcome)}
+        said = {name: _outcome_text(turn[name]) for name in ("outcome", "late_outcome")}
         show_fields(turn | said | {"covers": found.covers or None}, title=f"Turn {turn_id}")
         rows = [
             history_row({name: value for name, value in entry.items() if name not in _SAID_ABOVE}) for entry in events
@@ -176,16 +176,24 @@ def _turn_row(turn: TurnView, now: int) -> dict[str, Any]:
     answered, closed = turn.late_at, turn.closed_at
     late = None if answered is None else round((answered - (closed or answered)) / 1000, 1)
     fields = {name: value for name, value in msgspec.to_builtins(turn).items() if name != "text"}  # no listing reads it
-    return {**fields, "overdue": overdue, "late": late}
+    outcomes = {"outcome": _outcome_fields(turn.outcome), "late_outcome": _outcome_fields(turn.late_outcome)}
+    return {**fields, **outcomes, "overdue": overdue, "late": late}
 
 
-def _outcome_text(outcome: str | None) -> str | None:
-    """Return what a transport said of a delivery in words, as `attempted, sent text`, in place of JSON."""
+def _outcome_fields(outcome: str | None) -> dict[str, Any] | None:
+    """Return what a transport said of a delivery, None also if it cannot be read."""
     import msgspec
 
-    if not outcome:
+    from tellback.state.readable import readable
+
+    found = readable("outcome", [outcome] if outcome else [], msgspec.json.Decoder(dict[str, Any]).decode)
+    return found[0] if found else None
+
+
+def _outcome_text(fields: dict[str, Any] | None) -> str | None:
+    """Return what a transport said of a delivery in words, as `attempted, sent text`, in place of JSON."""
+    if not fields:
         return None
-    fields = msgspec.json.decode(outcome, type=dict[str, Any])
     named = {name.replace("_", " "): value for name, value in fields.items() if value}
     return ", ".join(name if value is True else f"{name}: {value}" for name, value in named.items())
 
@@ -201,7 +209,7 @@ def _undelivered_rows(turn: TurnView) -> list[dict[str, Any]]:
         if status in {"dead", "ambiguous"} or (
             status == "dropped" and outcome
         ):  # a stale answer never entered the outbox
-            error = msgspec.json.decode(outcome).get("error") if outcome else None
+            error = (_outcome_fields(outcome) or {}).get("error")
             found.append({
                 "opened_at": turn.opened_at,
                 "channel": turn.channel,
