@@ -189,3 +189,17 @@ def test_the_version_is_that_of_the_installed_package_and_costs_the_import_nothi
     program = "import sys, tellback; print('importlib.metadata' in sys.modules); print(tellback.__version__)"
     done = run_program([sys.executable, "-c", program], check=True)
     assert done.stdout.split() == ["False", metadata.version("tellback")]
+
+
+@pytest.mark.parametrize("session", ["", None, "s" * 513])
+def test_a_call_with_no_name_of_a_session_says_so(tb: tellback.Tellback, session: Any) -> None:
+    """The name of a variable that is not set: `records` found none, and the gate said that nothing had been run."""
+    calls: list[Callable[[Any], object]] = [
+        tb.records,
+        tb.gate,
+        tb.history,
+        lambda name: tb.waive(name, "c1", reason="it is known"),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidInput, match=r"^session "):
+            call(session)

@@ -62,6 +62,13 @@ def named_directory(text: str) -> Path:
     return Path(text)
 
 
+def given_name(text: str) -> str:
+    """Return the name; an empty one, as of a variable which is not set, would match nothing, or everything."""
+    if not text:
+        raise typer.BadParameter("is empty: give a name, or leave it out")
+    return text
+
+
 def echo(text: str, *, err: bool = False) -> None:
     """Print lines on standard output or error; they may quote names and errors from outside."""
     typer.echo(terminal_text(text), err=err)

@@ -11,6 +11,7 @@ from tellback.cli.common import (
     OPERATE,
     TeamOption,
     UrlOption,
+    given_name,
     listed_team,
     plot_path,
     print_json,
@@ -30,7 +31,13 @@ BANK_DAYS: Final = 90
 
 SessionOption = Annotated[
     str | None,
-    typer.Option("--session", "-s", help="Show only this session, from its newest 1,000 history entries."),
+    typer.Option(
+        "--session",
+        "-s",
+        parser=given_name,
+        metavar="<str>",
+        help="Show only this session, from its newest 1,000 history entries.",
+    ),
 ]
 BankOption = Annotated[
     str | None, typer.Option("--bank", "-b", help="Show this bank's signals and scores instead of guidance.")

@@ -14,6 +14,7 @@ from tellback.cli.common import (
     UrlOption,
     echo,
     existing_team,
+    given_name,
     listed_team,
     print_json,
     show_rows,
@@ -41,7 +42,9 @@ def register(app: typer.Typer) -> None:
 
 def ps(
     *,
-    session: Annotated[str | None, typer.Option(help="Show only this session's commands.")] = None,
+    session: Annotated[
+        str | None, typer.Option(parser=given_name, metavar="<str>", help="Show only this session's commands.")
+    ] = None,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
@@ -83,7 +86,10 @@ def job_row(job: ListedJob, now: int) -> dict[str, Any]:
 def cancel(
     command_id: Annotated[str | None, typer.Argument(help="Id of the command, from `tellback ps`.")] = None,
     *,
-    session: Annotated[str | None, typer.Option(help="Cancel all unfinished commands of this session.")] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(parser=given_name, metavar="<str>", help="Cancel all unfinished commands of this session."),
+    ] = None,
     why: WhyOption = "",
     by: ByOption = "",
     as_json: JsonOption = False,
@@ -109,7 +115,10 @@ def waive(
     command_id: Annotated[str, typer.Argument(help="Id of the failed command, from `tellback records`.")],
     *,
     why: Annotated[str, typer.Option("--why", help="Why this failure does not count.")],
-    session: Annotated[str | None, typer.Option(help="Session of the record. Default: that of the command.")] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(parser=given_name, metavar="<str>", help="Session of the record. Default: that of the command."),
+    ] = None,
     by: ByOption = "",
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
@@ -132,7 +141,9 @@ def waive(
 
 def audit(
     *,
-    session: Annotated[str | None, typer.Option(help="Show only actions on this session.")] = None,
+    session: Annotated[
+        str | None, typer.Option(parser=given_name, metavar="<str>", help="Show only actions on this session.")
+    ] = None,
     limit: Annotated[int, typer.Option(help="Maximum number of actions.", min=1, max=10_000)] = 100,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,

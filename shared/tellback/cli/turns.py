@@ -11,6 +11,7 @@ from tellback.cli.common import (
     JsonOption,
     TeamOption,
     UrlOption,
+    given_name,
     listed_team,
     print_json,
     show_rows,
@@ -46,7 +47,13 @@ def turns(
     ] = False,
     overdue: Annotated[bool, typer.Option("--overdue", help="Show only open turns past their deadline.")] = False,
     host: Annotated[
-        str | None, typer.Option("--host", help="Show only open turns handed over to this host and still with it.")
+        str | None,
+        typer.Option(
+            "--host",
+            parser=given_name,
+            metavar="<str>",
+            help="Show only open turns handed over to this host and still with it.",
+        ),
     ] = None,
     late: Annotated[
         bool,
@@ -118,7 +125,7 @@ def show(
         if found is None:
             raise NotFound(f"no turn {turn_id}; `tellback turns` shows what there is")
         events = [entry for entry in tb.history(found.session) if entry.get("turn") == turn_id]
-        turn = _turn_row(found, now) | {"text": found.text}
+        turn: dict[str, Any] = _turn_row(found, now) | {"text": found.text}
         if as_json:
             print_json({**turn, "history": events})
             return
@@ -131,7 +138,9 @@ def show(
 
 
 def outbox(
-    channel: Annotated[str | None, typer.Argument(help="Channel to show. Default: all channels.")] = None,
+    channel: Annotated[
+        str | None, typer.Argument(parser=given_name, metavar="channel", help="Channel to show. Default: all channels.")
+    ] = None,
     *,
     undelivered: Annotated[
         bool,
@@ -199,8 +208,6 @@ def _outcome_text(fields: dict[str, Any] | None) -> str | None:
 
 
 def _undelivered_rows(turn: TurnView) -> list[dict[str, Any]]:
-    import msgspec
-
     found: list[dict[str, Any]] = []
     for kind, status, outcome in (
         ("fallback" if turn.state == "fallback" else "answer", turn.delivery, turn.outcome),

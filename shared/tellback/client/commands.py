@@ -11,13 +11,14 @@ import math
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
 from tellback import clock
 from tellback.backoff import Backoff, retry, sleep_between
 from tellback.client.client_context import ClientContext
+from tellback.client.guidance import check_session
 from tellback.commands.checks import addressing_error, submission_error
 from tellback.commands.gate import evaluate_gate
 from tellback.commands.start_errors import command_error
@@ -299,12 +300,12 @@ def records(context: ClientContext, session: str, last: int = 20) -> list[Comman
     given: Any = last
     if not isinstance(given, int) or not 1 <= given <= CAP:
         raise InvalidInput(f"last is {last!r}; use 1 to {CAP}, which is what a session keeps")
-    return Records(context.database, context.layout).last(session, last)
+    return Records(context.database, context.layout).last(check_session(session), last)
 
 
 def waive(context: ClientContext, session: str, command_id: str, reason: str, by: str = "") -> CommandRecord:
     """Waive a failed command and return its record. See `tellback.Tellback.waive`."""
-    author = Author.of(by, reason)
+    session, author = check_session(session), Author.of(by, reason)
     if not author.reason:
         raise InvalidInput("a waiver needs a reason: say why this failure does not count")
     context.flush()
@@ -313,7 +314,7 @@ def waive(context: ClientContext, session: str, command_id: str, reason: str, by
 
 def gate(context: ClientContext, session: str, require: Sequence[Sequence[str]] = ()) -> Verdict:
     """Check whether a session's records justify claiming success. See `tellback.Tellback.gate`."""
-    given: Any = require
+    session, given = check_session(session), cast("Any", require)
     if isinstance(given, str | bytes) or not isinstance(given, Sequence):
         raise InvalidInput(f"require is {type(given).__name__}; give a list of commands, each a list of arguments")
     for argv in require:

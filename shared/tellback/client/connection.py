@@ -133,7 +133,7 @@ class Tellback:
         """Return the newest `last` records of a session, oldest first. Requirement C-30.
 
         Raises:
-            InvalidInput: `last` is not from 1 to 200. A session keeps 200 records.
+            InvalidInput: `session` is not text of 1 to 512 characters, or `last` is not from 1 to 200.
             Unavailable: Redis does not answer.
         """
         return records(self.context, session, last)
@@ -163,7 +163,7 @@ class Tellback:
         default. Requirement C-74.
 
         Raises:
-            InvalidInput: the reason is empty, a text is too long, or the command succeeded.
+            InvalidInput: the session or reason is empty, a text is too long, or the command succeeded.
             NotFound: the session keeps no record of this command.
             Unavailable: Redis does not answer.
         """
@@ -234,8 +234,7 @@ class Tellback:
         the same turn has no effect.
 
         Raises:
-            InvalidInput: there are no turns or more than 100, one is not a turn, is `into` itself, or belongs to
-                another conversation.
+            InvalidInput: there are no turns, or over 100, one is not a turn, is `into`, or is of another conversation.
             NotFound: one of them does not exist. Turns are kept for seven days.
             StateConflict: one of them is not open. Nothing was merged.
             Unavailable: Redis does not answer. The turns may or may not be merged; you can repeat the call.
@@ -340,9 +339,10 @@ class Tellback:
         Each entry has a `kind`, and `at` in milliseconds since the epoch by the server's clock.
 
         Raises:
+            InvalidInput: `session` is not text of 1 to 512 characters.
             Unavailable: Redis does not answer.
         """
-        return read_history(self.context.database, self.context.layout, session)
+        return read_history(self.context.database, self.context.layout, check_session(session))
 
 
 def connect(url: str | None = None, *, team: str | None = None, settings: Settings | None = None) -> Tellback:
