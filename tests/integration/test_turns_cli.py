@@ -97,6 +97,19 @@ def test_late_answers_are_listed_with_what_became_of_them(tb: Tellback, settings
     assert never.id not in table
 
 
+def test_an_outcome_that_somebody_changed_by_hand_ends_no_listing(tb: Tellback, settings: Settings) -> None:
+    turn = opened(tb)
+    turn.respond(HELLO)
+    for delivery in tb.outbox("chat"):
+        delivery.settle(RoutingOutcome(attempted=True, permanent=True, error="blocked"))
+    key = tb.context.layout.of_turn("chat", "c1").key("turn", turn.id)
+    tb.context.database.command("HSET", key, "outcome", "no JSON")
+    [row] = rows(settings, "outbox", "--undelivered")
+    assert (row["turn"], row["error"]) == (turn.id, None)
+    assert rows(settings, "turns")[0]["outcome"] is None
+    assert turn.id in printed(settings, "turns", "show", turn.id)
+
+
 def test_what_did_not_surely_arrive_is_listed(tb: Tellback, settings: Settings) -> None:
     blocked, unknown, arrived = (opened(tb, conversation=name) for name in ("c1", "c2", "c3"))
     for turn in (blocked, unknown, arrived):
