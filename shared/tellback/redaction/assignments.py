@@ -7,6 +7,7 @@ same beginning become one scan (`rules`), which a text without it does not need.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Final
 
 from tellback.redaction.values import (
@@ -228,6 +229,7 @@ def _secrets() -> tuple[AnchoredRule, ...]:
     )
 
 
+@cache  # several rules look for the same names
 def names_after(anchor: str) -> str:
     """Return the pattern of what follows an anchor of SECRETS in its names, which also looks at what stands before."""
     ends: dict[str, set[str]] = {}

@@ -7,7 +7,7 @@ repeat is bounded, and a repeat that could backtrack is possessive: each positio
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -179,22 +179,31 @@ def preceded_by(words: Iterable[str], *, unless: bool = False) -> str:
 
 def trie(words: Iterable[str]) -> str:
     """Return an alternation of the words that reads each character once."""
+    return _trie_of(sorted(set(words)))
+
+
+def _trie_of(words: Sequence[str]) -> str:
+    """Return the alternation of words in order; a single one, as most are, is not taken apart."""
+    if len(words) == 1:
+        return _quoted(words[0])
     branches: dict[str, list[str]] = {}
-    for word in sorted(set(words)):
+    for word in words:
         branches.setdefault(word[0], []).append(word[1:])
-    parts = [_quoted(first) + _rest_of_trie(rests) for first, rests in sorted(branches.items())]
+    parts = [_quoted(first) + _rest_of_trie(rests) for first, rests in branches.items()]
     return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
 
 
-def _rest_of_trie(rests: list[str]) -> str:
-    longer = [rest for rest in rests if rest]
-    if len(longer) == len(rests):
-        return trie(rests)
-    return f"(?:{trie(longer)})?" if longer else ""
+def _rest_of_trie(rests: Sequence[str]) -> str:
+    if rests[0]:  # the empty one is first
+        return _trie_of(rests)
+    return f"(?:{_trie_of(rests[1:])})?" if len(rests) > 1 else ""
+
+
+_ESCAPES: Final = str.maketrans({sign: f"\\{sign}" for sign in ".^$*+?{}[]\\|()"})
 
 
 def _quoted(word: str) -> str:
-    return "".join(f"\\{character}" if character in ".^$*+?{}[]\\|()" else character for character in word)
+    return word.translate(_ESCAPES)
 
 
 _NO_VALUES: Final = (
