@@ -82,7 +82,7 @@ def test_claude_code_does_not_run_a_call_that_a_policy_denies(
     project = tmp_path / "project"
     project.mkdir()
     (project / "policy.toml").write_text("[deny_repeated_failures]\nafter = 2\n")
-    with messages_api("Bash", {"command": "cat missing.txt", "description": "Look"}, calls=4) as api:
+    with messages_api("Bash", {"command": "python3 missing.py", "description": "Look"}, calls=4) as api:
         result = json.loads(run_claude_code(settings, api, project, "--policy=policy.toml"))
     assert result["result"] == "All done."
     assert api.times_read("Denied by Tellback's policy") == [0, 0, 0, 1, 2], "the third call and the fourth"

@@ -71,11 +71,11 @@ def test_codex_does_not_run_a_call_that_a_policy_denies(
     start_workers(1, queues="events")
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "policy.toml").write_text(POLICY)
-    with responses_api([("exec_command", {"cmd": "cat missing.txt"}, "")] * 4) as api:
+    with responses_api([("exec_command", {"cmd": "python3 missing.py"}, "")] * 4) as api:
         run_codex(settings, tmp_path, api, "--policy=policy.toml")
     outputs = [str(item["output"]) for item in api.requests[-1] if str(item.get("type")).endswith("_output")]
     assert ["Denied by Tellback's policy" in output for output in outputs] == [False, False, True, True]
-    assert ["Process exited with code 1" in output for output in outputs] == [True, True, False, False]
+    assert ["Process exited with code 2" in output for output in outputs] == [True, True, False, False]
     assert troubles(settings) == ""
 
 

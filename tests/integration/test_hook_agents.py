@@ -104,12 +104,15 @@ def about_to(**fields: Any) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("tb")
 def test_a_call_that_is_certain_to_repeat_a_failure_is_denied_with_the_reason_where_a_policy_says_so(
-    settings: Settings, start_workers: StartWorkers, policy: str
+    settings: Settings, start_workers: StartWorkers, policy: str, tmp_path: Path
 ) -> None:
     start_workers(1, queues="events")
+    project = tmp_path / "project"
+    project.mkdir()
 
     def asked(*arguments: str, **fields: Any) -> bytes:
-        return run_hook(settings, about_to(**fields), PATIENT, *arguments, event="pre-tool-use")
+        given = about_to(**{"cwd": str(project), **fields})
+        return run_hook(settings, given, PATIENT, *arguments, event="pre-tool-use")
 
     run_hook(settings, failed_call("t1"), PATIENT, event="post-tool-use-failure")
     assert asked(policy) == b"", "one failure proves nothing"
@@ -122,9 +125,41 @@ def test_a_call_that_is_certain_to_repeat_a_failure_is_denied_with_the_reason_wh
     assert "Exit code 3 no such column: x" in found["permissionDecisionReason"]
     for other in ({"agent_id": "a1"}, {"tool_input": {"command": "pytest -q -x"}}, {"session_id": "s2"}):
         assert asked(policy, **other) == b""
+    (project / "a").touch()
+    assert asked(policy) == b"", "whoever changed a file may have fixed it"
+    run_hook(settings, failed_call("t5"), PATIENT, event="post-tool-use-failure")
+    assert b"failed 3 times" in asked(policy), "it did not help"
     edit = tool_event("t4", tool_name="Edit", tool_input={"file_path": "/a"}, agent_id="a1")
     run_hook(settings, edit, PATIENT)
     assert asked(policy) == b"", "a change by any agent of the session may have fixed it"
+    assert troubles(settings) == ""
+
+
+@pytest.mark.usefixtures("tb")
+@pytest.mark.parametrize(
+    ("event", "given"),
+    [
+        ("user-prompt-submit", {"hook_event_name": "UserPromptSubmit", "prompt": "I have installed it."}),
+        ("session-start", {"hook_event_name": "SessionStart", "source": "resume"}),
+        ("session-start", {"hook_event_name": "SessionStart", "source": "compact"}),
+    ],
+)
+def test_failures_from_before_a_prompt_or_a_new_start_of_the_session_deny_nothing(
+    event: str, given: dict[str, Any], settings: Settings, start_workers: StartWorkers, policy: str, tmp_path: Path
+) -> None:
+    """Claude Code 2.1.332 keeps the session's id when it resumes, and the call that a person had mended was denied."""
+    start_workers(1, queues="events")
+    (tmp_path / "project").mkdir()
+    next_call = about_to(cwd=str(tmp_path / "project"))
+    for call_id in ("t1", "t2"):
+        run_hook(settings, failed_call(call_id), PATIENT, event="post-tool-use-failure")
+    assert b"deny" in run_hook(settings, next_call, PATIENT, policy, event="pre-tool-use")
+    run_hook(settings, {"session_id": "s1", **given}, PATIENT, policy, event=event)
+    assert run_hook(settings, next_call, PATIENT, policy, event="pre-tool-use") == b""
+    run_hook(settings, failed_call("t3"), PATIENT, event="post-tool-use-failure")
+    assert run_hook(settings, next_call, PATIENT, policy, event="pre-tool-use") == b"", "one failure since then"
+    run_hook(settings, failed_call("t4"), PATIENT, event="post-tool-use-failure")
+    assert b"failed 2 times" in run_hook(settings, next_call, PATIENT, policy, event="pre-tool-use")
     assert troubles(settings) == ""
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tellback.errors import ConfigurationError
+from tellback.hook import outside
 from tellback.hook.certainty import certain_failures, may_change
-from tellback.hook.denial import DenialPolicy, denial, read_denial_policy
+from tellback.hook.denial import AskedCall, DenialPolicy, denial, read_denial_policy
+from tellback.hook.outside import may_differ
 from tellback.hook.reading import AgentView
+from tests.support.waiting import wait_until
 
 PARAMS = {"command": "pytest -q"}
 
@@ -39,19 +43,47 @@ def test_identical_failures_count_over_readers_and_whatever_time_they_took() -> 
     "between",
     [
         call(tool="Edit", params={"file_path": "/a"}),
-        call(tool="Edit", params={"file_path": "/a"}, evaluation="s1/other"),
         call(tool="mcp__db__query"),
         call(command="pip install x"),
         call(command="echo 1 > a.py"),
         call(command="cat $(make)"),
         call(),
         call(error="another error"),
-        call(error="no such column: x", evaluation="s1/other"),
     ],
 )
 def test_whatever_may_have_changed_something_starts_over(between: dict[str, Any]) -> None:
     assert failures(FAILED, AGAIN, between) <= 1
     assert failures(FAILED, between, AGAIN) == 1
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        call(tool="Read", params={"file_path": "/a"}, evaluation="s1/other"),
+        call(error="no such column: x", evaluation="s1/other"),
+        call(tool="Agent", params={"prompt": "Install it"}),
+        call(tool="Bash", params={"command": "npm ci", "run_in_background": True}),
+        call(command="npm ci > log 2>&1 &"),
+        call(command="docker compose up -d db"),
+        call(command="npm ci", result='{"stdout":"","backgroundTaskId":"b1"}'),
+        call(tool="exec_command", command="npm ci", result="Process running with session ID 7"),
+    ],
+)
+def test_while_something_may_still_run_no_failure_is_certain(before: dict[str, Any]) -> None:
+    """A call is known once it has ended: an installation by another agent, or in the background, shows in no trail."""
+    assert failures(before, FAILED, AGAIN) == failures(FAILED, before, AGAIN) == 0
+
+
+def test_the_main_agent_waits_for_its_subagent() -> None:
+    sub = [{**each, "evaluation": "s1/a1"} for each in (FAILED, AGAIN)]
+    assert len(certain_failures([call(command="make"), *sub], "s1/a1", "Bash", PARAMS)) == 2
+    assert certain_failures([*sub, call(evaluation="s1/a2"), *sub], "s1/a1", "Bash", PARAMS) == []
+
+
+@pytest.mark.parametrize(("tool", "params"), [("Read", {"file_path": "/a"}), ("Bash", {"command": "cat a | head -3"})])
+def test_a_call_that_only_reads_is_never_certain_to_fail(tool: str, params: dict[str, Any]) -> None:
+    failed = call(tool=tool, params=params, error="No such file or directory")
+    assert certain_failures([failed] * 5, "s1", tool, params) == []
 
 
 @pytest.mark.parametrize(
@@ -121,18 +153,59 @@ def test_only_well_known_readers_and_notes_change_nothing(tool: str) -> None:
     assert not any(may_change(each, {}) for each in ("Read", "Grep", "WebFetch", "view_image", "TodoWrite"))
 
 
+def denied(after: int, view: AgentView, turn: float = float("inf"), *, differs: bool = False) -> str:
+    return denial(DenialPolicy(after), view, AskedCall("s1", "Bash", PARAMS, turn), lambda _: differs)
+
+
+def test_a_failure_before_a_person_spoke_denies_nothing() -> None:
+    view = AgentView({}, [FAILED, {**AGAIN, "at": 2_000}, {**AGAIN, "at": 3_000}], now_ms=4_000)
+    assert denied(3, view, 3.1)
+    assert [denied(2, view, turn) == "" for turn in (2.5, 1.5, 0.5)] == [False, True, True]
+    assert "failed 2 times" in denied(2, view, 2.5)
+
+
+def test_a_file_that_has_changed_since_the_newest_failure_denies_nothing(tmp_path: Path) -> None:
+    view = AgentView({}, [FAILED, AGAIN], now_ms=2_000)
+    assert denied(2, view)
+    assert denied(2, view, differs=True) == ""
+    (tmp_path / "src" / "deep").mkdir(parents=True)
+    file = tmp_path / "src" / "deep" / "a.py"
+    file.write_text("")
+    assert may_differ(str(tmp_path), 60)
+    written = file.stat().st_ctime
+    wait_until(lambda: time.time() > written + 0.1, "the clock moves on")
+    assert not may_differ(str(tmp_path), time.time() - written - 0.05)
+    file.chmod(0o600)
+    assert may_differ(str(tmp_path), time.time() - written - 0.05)
+
+
+@pytest.mark.parametrize("folder", [None, "", "relative", "/nowhere"])
+def test_in_a_folder_that_nobody_can_look_into_anything_may_have_changed(folder: object) -> None:
+    assert may_differ(folder, 0.0)
+
+
+def test_in_a_folder_with_very_many_files_anything_may_have_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).touch()
+    assert not may_differ(str(tmp_path), -1.0)
+    monkeypatch.setattr(outside, "_MOST_ENTRIES", 2)
+    assert may_differ(str(tmp_path), -1.0)
+
+
 def test_a_failure_before_a_published_change_denies_nothing() -> None:
     changed = {"changes": [{"index": 1, "at": 1_000, "kind": "file", "name": "a.py"}]}
     view = AgentView(changed, [FAILED, {**AGAIN, "at": 1_001}, {**AGAIN, "at": 1_002}], now_ms=2_000)
-    assert denial(DenialPolicy(3), view, "s1", "Bash", PARAMS) == ""
-    assert "failed 2 times" in denial(DenialPolicy(2), view, "s1", "Bash", PARAMS)
+    assert denied(3, view) == ""
+    assert "failed 2 times" in denied(2, view)
 
 
 def test_an_old_failure_denies_nothing() -> None:
     view = AgentView({}, [FAILED, AGAIN], now_ms=1_000 + 600_000)
-    assert "failed 2 times" in denial(DenialPolicy(2), view, "s1", "Bash", PARAMS)
-    assert denial(DenialPolicy(2), view._replace(now_ms=view.now_ms + 1), "s1", "Bash", PARAMS) == ""
-    assert denial(DenialPolicy(3), view, "s1", "Bash", PARAMS) == ""
+    assert "failed 2 times" in denied(2, view)
+    assert denied(2, view._replace(now_ms=view.now_ms + 1)) == ""
+    assert denied(3, view) == ""
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,12 @@ from tellback.guidance.shell import COMMAND_CHARS, simple_commands
 # descriptors, and runners, which may install something. In quotes they may be mere text, which is a doubt too.
 _HIDDEN: Final = re.compile(r"`|\$\(|[<>]\(|>&(?![\d-])|\b(?:run|exec|npx)\b")
 
+# What leaves something running, and what Claude Code and Codex say of a command that does.
+_STARTS: Final = re.compile(
+    r"(?<![&>])&(?![&>\d])|\b(?:nohup|setsid|disown|tmux|screen|systemctl|detach|daemon)|[ ]-d\b"
+)
+_RUNNING: Final = re.compile(r'"backgroundTaskId"\s*:\s*"|running with session ID|running in (?:the )?background')
+
 # Failures that waiting may heal: the same call can pass without any change.
 _PASSING: Final = re.compile(
     r"time[d]?[ -]?out|rate.?limit|too many requests|\b(?:429|502|503|504)\b|temporar|unavailable|try again|connection"
@@ -35,10 +41,13 @@ def certain_failures(
     """Return the failures that the call would repeat, newest first: none unless it is certain to fail again.
 
     They are the agent's own calls of the same tool with exactly these arguments, which failed in the same way with
-    nothing in between that may have changed the outcome, whoever made it.
+    nothing in between that may have changed the outcome, whoever made it. A call that only reads is never certain to
+    fail, since it costs nothing to look again; nor is any call while something that the trail shows may still run.
     """
     found: list[Mapping[str, Any]] = []
     way = ""
+    if not may_change(tool, params) or any(_may_go_on(call, evaluation) for call in trail):
+        return found
     for call in reversed(trail):
         if call.get("tool") != tool or _effective(call.get("params", {})) != _effective(params):
             if may_change(str(call.get("tool")), call.get("params", {})):
@@ -53,6 +62,22 @@ def certain_failures(
         way = again
         found.append(call)
     return found
+
+
+def _may_go_on(call: Mapping[str, Any], evaluation: str) -> bool:
+    """Return whether a call, or its agent, may still be at work: in the background, or beside the agent asked about.
+
+    A call is in the trail once it has ended; what another agent is doing at this moment is not.
+    """
+    tool, given, other = str(call.get("tool")), call.get("params"), str(call.get("evaluation"))
+    if other != evaluation and not evaluation.startswith(f"{other}/"):
+        return True
+    if effects.only_organizes(tool) and effects.tool_effect(tool, {}) != "plan":  # an agent to which work is handed
+        return True
+    params = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    line = params.get("command", params.get("cmd"))
+    started = isinstance(line, str) and effects.plain_name(tool) in effects.SHELLS and _STARTS.search(line)
+    return bool(started or params.get("run_in_background") or _RUNNING.search(str(call.get("result") or "")))
 
 
 def _failed_for_good(call: Mapping[str, Any]) -> bool:

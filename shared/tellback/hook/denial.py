@@ -12,11 +12,13 @@ Requirement G-79.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple, cast
 
 from tellback.errors import ConfigurationError
 from tellback.hook.event import HookEvent, published_arguments
 from tellback.hook.options import HookOptions, read_toml
+from tellback.hook.outside import may_differ, seconds_since_turn
 from tellback.hook.reading import AgentView, view_of_agent
 from tellback.quoting import QUOTE
 from tellback.sanitize import inert_line
@@ -34,6 +36,15 @@ class DenialPolicy(NamedTuple):
     after: int
     within: float = _WITHIN
     tools: frozenset[str] = frozenset()
+
+
+class AskedCall(NamedTuple):
+    """A call that an agent is about to make, `turn` seconds after its session was last begun, resumed or spoken to."""
+
+    evaluation: str
+    tool: str
+    params: dict[str, Any]
+    turn: float = float("inf")
 
 
 def read_denial_policy(path: str) -> DenialPolicy | None:
@@ -78,13 +89,17 @@ def reason_to_deny(options: HookOptions, policy: str, event: HookEvent, prompt: 
     if rule is None or params is None or (rule.tools and tool not in rule.tools):
         return ""
     view = view_of_agent(options, event, prompt)
-    return "" if view is None else denial(rule, view, event.evaluation, tool, params)
+    if view is None:
+        return ""
+    asked = AskedCall(event.evaluation, tool, params, seconds_since_turn(options.data, event))
+    return denial(rule, view, asked, lambda seconds: may_differ(event.given.get("cwd"), seconds))
 
 
-def denial(rule: DenialPolicy, view: AgentView, evaluation: str, tool: str, params: dict[str, Any]) -> str:
+def denial(rule: DenialPolicy, view: AgentView, asked: AskedCall, may_differ: Callable[[float], bool]) -> str:
     """Return the reason by this rule; "" if the call is not certain to repeat its failure.
 
-    A published change may have fixed anything, so failures before it do not count.
+    A person, or a published change, may have fixed anything, so failures before them do not count. `may_differ` is
+    asked last, for the seconds since the newest failure: files that changed before it did not help.
     """
     if len(view.calls) < rule.after:
         return ""
@@ -92,11 +107,16 @@ def denial(rule: DenialPolicy, view: AgentView, evaluation: str, tool: str, para
     from tellback.hook.certainty import certain_failures, failure_text
 
     changed = max((change.get("at", 0) for change in view.state.get("changes") or ()), default=-1)
-    failures = [call for call in certain_failures(view.calls, evaluation, tool, params) if call.get("at", 0) > changed]
-    if len(failures) < rule.after or view.now_ms - failures[0].get("at", 0) > rule.within * 1000:
+    changed = max(changed, view.now_ms - asked.turn * 1000)
+    same = certain_failures(view.calls, asked.evaluation, asked.tool, asked.params)
+    failures = [call for call in same if call.get("at", 0) > changed]
+    if len(failures) < rule.after:
+        return ""
+    passed = (view.now_ms - failures[0].get("at", 0)) / 1000
+    if passed > rule.within or may_differ(passed):
         return ""
     # On lines of their own: within our sentences an error could continue in our name.
-    tool, error = (truncate_chars(inert_line(text), _SHOWN) for text in (tool, failure_text(failures[0])))
+    tool, error = (truncate_chars(inert_line(text), _SHOWN) for text in (asked.tool, failure_text(failures[0])))
     return (
         f"Denied by Tellback's policy: this exact call failed {len(failures)} times in the same way, and nothing has "
         "changed since. Change something that can affect the result, or try another way; the call is allowed again "

@@ -43,6 +43,8 @@ def handle_event(raw: bytes, name: str, arguments: Sequence[str]) -> None:
     if event.name == "SubagentStop":
         _note_ending(options, event, prompt)
         return
+    if options.policy and event.name not in TOOL_EVENTS:
+        _note_turn(options, event)
     memory = TeamCache(options.data, options.team, options.redis_url)
     delivers = event.name in DELIVERING_EVENTS
     if event.name == "Stop" and (missing := _stop_text(options, event)):
@@ -87,6 +89,17 @@ def _decide(options: HookOptions, policy: str, event: HookEvent, prompt: str) ->
     if reason := reason_to_deny(options, policy, event, prompt):
         decision = {"permissionDecision": "deny", "permissionDecisionReason": reason}
         _write_answer({"hookSpecificOutput": {"hookEventName": event.name, **decision}})
+
+
+def _note_turn(options: HookOptions, event: HookEvent) -> None:
+    """Keep for later decisions that somebody may have changed something before this event."""
+    from tellback.hook.outside import TOLD_BY, note_turn
+
+    if event.name in TOLD_BY:
+        try:
+            note_turn(options.data, event)
+        except OSError as error:  # the event itself is to be published all the same
+            log_failure(os.environ, f"{event.name}: OSError: {error.strerror}")
 
 
 def _note_ending(options: HookOptions, event: HookEvent, prompt: str) -> None:
