@@ -98,6 +98,16 @@ def test_what_is_open_among_the_agents_tasks_is_listed(tmp_path: Path) -> None:
     assert reason(tmp_path, "todos = true", *without, *done_7) == ""
 
 
+@pytest.mark.parametrize("kind", ["subagent", "workflow"])
+def test_an_agent_that_waits_for_another_has_not_finished(tmp_path: Path, kind: str) -> None:
+    """Claude Code 2.1.332 runs subagents in the background: the main agent stops, and is woken when one has ended."""
+    task = {"id": "a1", "type": kind, "status": "running", "description": "Read the code"}
+    assert reason(tmp_path, 'checklist = ["a"]', background_tasks=[task]) == ""
+    server = {"id": "b1", "type": "shell", "status": "running", "command": "npm run dev"}
+    for tasks in ([server], [{**task, "status": "completed"}], [], None, "x", [1]):
+        assert reason(tmp_path, 'checklist = ["a"]', background_tasks=tasks)
+
+
 def test_a_transcript_of_codex_shows_its_plan_and_its_tools(tmp_path: Path) -> None:
     def item(kind: str, call_id: str, **fields: Any) -> dict[str, Any]:
         return {"type": "response_item", "payload": {"type": kind, "call_id": call_id, **fields}}

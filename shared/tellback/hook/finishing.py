@@ -6,7 +6,7 @@ They compare the configuration with the file system and the agent's transcript. 
 from __future__ import annotations
 
 import os
-from typing import Final
+from typing import Any, Final, cast
 
 from tellback.hook.event import HookEvent
 from tellback.hook.options import HookConfig
@@ -16,11 +16,17 @@ from tellback.redaction import redact_text
 from tellback.truncation import single_line
 
 LISTED: Final = 20
+_AGENTS: Final = ("subagent", "workflow")  # types of background tasks, beside "shell" and "monitor"
 _LINE: Final = 300
 
 
 def missing_before_stop(config: HookConfig, event: HookEvent) -> str:
-    """Return the text that the agent gets once instead of stopping; "" if nothing is missing or to be checked."""
+    """Return the text that the agent gets once instead of stopping; "" if nothing is missing or to be checked.
+
+    An agent that waits for another one is woken by it, and stops again later.
+    """
+    if _waits_for_agents(event.given.get("background_tasks")):
+        return ""
     folder = event.given.get("cwd")
     start = folder if isinstance(folder, str) else os.curdir
     lacking = [name for name in config.required_files if not os.path.exists(os.path.join(start, name))]
@@ -40,6 +46,15 @@ def missing_before_stop(config: HookConfig, event: HookEvent) -> str:
     if parts and config.question:
         parts.append(f"What was asked: {_one_line(config.question)}")
     return "\n\n".join(parts)
+
+
+def _waits_for_agents(tasks: object) -> bool:
+    """Return whether Claude Code lists other agents that are at work; a server in the background ends perhaps never."""
+    return isinstance(tasks, list) and any(
+        cast("dict[str, Any]", task).get("type") in _AGENTS and cast("dict[str, Any]", task).get("status") == "running"
+        for task in cast("list[object]", tasks)
+        if isinstance(task, dict)
+    )
 
 
 def _list_item(text: str) -> str:
