@@ -56,11 +56,14 @@ def test_what_is_open_on_the_agents_own_list_is_listed(tmp_path: Path) -> None:
             "odd",
         ],
     )
-    assert reason(tmp_path, "todos = true", first, last) == (
-        "Before you finish, this is missing:\n- open on your list: Fix the tests"
-    )
-    assert reason(tmp_path, "todos = false", first, last) == ""
-    assert reason(tmp_path, "todos = true", first, use("TodoWrite", "3", todos=[])) == ""
+    lines = [first, result("1"), last, result("2")]
+    expected = "Before you finish, this is missing:\n- open on your list: Fix the tests"
+    assert reason(tmp_path, "todos = true", *lines) == expected
+    assert reason(tmp_path, "todos = false", *lines) == ""
+    emptied = use("TodoWrite", "3", todos=[])
+    assert reason(tmp_path, "todos = true", *lines, emptied, result("3")) == ""
+    refused = result("3", failed=True)
+    assert reason(tmp_path, "todos = true", *lines, emptied, refused) == expected, "as where there is no such tool"
     assert reason(tmp_path, 'required_tools = ["TodoWrite"]', first, result("1"), last) == "", (
         "nobody asked for the list"
     )
@@ -137,7 +140,7 @@ def test_a_transcript_that_is_no_file_holds_no_agent_up(tmp_path: Path) -> None:
 
 def test_a_long_list_is_shown_in_part(tmp_path: Path) -> None:
     todos = [{"content": f"step {n}", "status": "pending"} for n in range(500)]
-    lines = reason(tmp_path, "todos = true", use("TodoWrite", "1", todos=todos)).splitlines()
+    lines = reason(tmp_path, "todos = true", use("TodoWrite", "1", todos=todos), result("1")).splitlines()
     assert lines[1:] == [f"- open on your list: step {n}" for n in range(finishing.LISTED)]
 
 
@@ -182,7 +185,7 @@ def test_of_a_long_transcript_the_end_is_read(tmp_path: Path, monkeypatch: pytes
 def test_a_secret_on_the_list_is_not_repeated(tmp_path: Path) -> None:
     secret = "ghp_" + "a1B2c3D4e5" * 4
     todos = [{"content": f"use {secret}", "status": "pending"}]
-    assert secret not in reason(tmp_path, "todos = true", use("TodoWrite", "1", todos=todos))
+    assert secret not in reason(tmp_path, "todos = true", use("TodoWrite", "1", todos=todos), result("1"))
 
 
 @pytest.mark.parametrize("config", ["todos = 1", 'checklist = "x"', 'required_tools = [""]', "required_files = [1]"])

@@ -49,15 +49,13 @@ class _Lists:
     def open_items(self) -> tuple[str, ...]:
         return tuple(text for text, status in [*self._todos, *self._tasks.values()] if status != "completed")
 
-    def called(self, tool: str, arguments: dict[str, Any]) -> None:
-        if tool == "TodoWrite":
-            self._todos = _items(arguments.get("todos"), "content")
-        elif tool == "update_plan":
-            self._todos = _items(arguments.get("plan"), "step")
-
     def succeeded(self, call: _LineStep, result: _LineStep) -> None:
         given = call.arguments or {}
-        if call.tool == "TaskCreate":
+        if call.tool == "TodoWrite":
+            self._todos = _items(given.get("todos"), "content")
+        elif call.tool == "update_plan":
+            self._todos = _items(given.get("plan"), "step")
+        elif call.tool == "TaskCreate":
             number = _object(_object(result.structured).get("task")).get("id") or _task_number(result.text)
             self._tasks[str(number)] = (str(given.get("subject")), "pending")
         elif call.tool == "TaskUpdate":
@@ -88,7 +86,6 @@ def read_transcript(path: object) -> TranscriptState | None:
         for step in _steps(path):
             if step.arguments is not None:
                 called[step.id] = step
-                lists.called(step.tool, step.arguments)
             elif not step.failed and (call := called.get(step.id)):
                 succeeded.update({call.tool, "Bash"} if call.tool == _CODEX_SHELL else {call.tool})
                 lists.succeeded(call, step)
