@@ -63,6 +63,11 @@ def ours(path: Path) -> dict[str, str]:
     return installation.commands_in(path)
 
 
+def files(folder: Path) -> list[str]:
+    """Return the names of all files below the folder, those of the data directory too."""
+    return [path.name for path in folder.rglob("*") if not path.is_dir()]
+
+
 def test_hooks_are_printed_for_other_programs_and_no_file_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,7 +104,7 @@ def test_a_file_comes_back_byte_for_byte_and_others_hooks_stay(layout: str, tmp_
     assert run("uninstall", "--settings", path).returncode == 0
     assert path.read_bytes() == before
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    assert [entry.name for entry in tmp_path.iterdir()] == ["settings.json"]
+    assert files(tmp_path) == ["settings.json"]
 
 
 def test_what_changed_meanwhile_stays_when_our_hooks_go(tmp_path: Path) -> None:
@@ -124,7 +129,35 @@ def test_a_file_that_was_not_there_is_made_and_removed(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert set(json.loads(path.read_text())) == {"hooks"}
     run("uninstall", "--settings", path)
-    assert list(tmp_path.iterdir()) == []
+    assert files(tmp_path) == []
+
+
+def test_a_copy_of_what_only_one_person_may_read_stays_out_of_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git ignores `.claude/settings.local.json`, and `git add` took the backup that was kept next to it."""
+    project = tmp_path / "project"
+    private = project / ".claude" / "settings.local.json"
+    private.parent.mkdir(parents=True)
+    private.write_text('{"env": {"API_KEY": "hunter2"}}')
+    monkeypatch.chdir(project)
+    assert "backup in" in " ".join(run("install").stdout.split())
+    assert files(project) == ["settings.local.json"]
+    [backup] = (tmp_path / "data" / "hook" / "backups").iterdir()
+    assert (backup.read_text(), stat.S_IMODE(backup.stat().st_mode)) == ('{"env": {"API_KEY": "hunter2"}}', 0o600)
+    assert stat.S_IMODE(backup.parent.stat().st_mode) == 0o700
+
+
+def test_a_backup_of_an_earlier_version_is_restored_and_removed(tmp_path: Path) -> None:
+    path, backup = tmp_path / "settings.json", tmp_path / "settings.json.before-tellback"
+    path.write_text("{}")
+    run("install", "--settings", path)
+    [kept] = (tmp_path / "data" / "hook" / "backups").iterdir()
+    kept.rename(backup)
+    backup.write_text("{ }  ")
+    assert f"backup in {backup}" in run("install", "--settings", path, "--prompt=x").stdout.replace("\n", " ")
+    run("uninstall", "--settings", path)
+    assert (path.read_text(), files(tmp_path)) == ("{ }  ", ["settings.json"])
 
 
 @pytest.mark.parametrize(

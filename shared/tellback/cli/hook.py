@@ -136,8 +136,9 @@ def install(
 ) -> None:
     """Add the hooks to an agent's settings file. Nothing else in the file changes; `uninstall` restores it.
 
-    The commands name `tellback` without a path, so the file can be committed. It is replaced atomically, and a backup
-    is kept next to it. Run the command again to change the hooks' options; with the same options it changes nothing.
+    The commands name `tellback` without a path, so the file can be committed. It is replaced atomically; a backup is
+    kept in the data directory. Run the command again to change the hooks' options; with the same ones it changes
+    nothing.
     """
     from tellback.hook.installation import compile_modules, keep_backup, plan_install, write_settings
     from tellback.hook.programs import PROGRAM, program_named

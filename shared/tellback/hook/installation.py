@@ -7,6 +7,7 @@ nothing else changed, and a file that we might not write back faithfully is refu
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -20,9 +21,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from tellback.errors import ConfigurationError
+from tellback.hook.options import data_folder
 from tellback.hook.programs import CLAUDE_CODE, AgentProgram, event_of_command
 
-BACKUP: Final = ".before-tellback"
 NO_FILE: Final = b"There was no settings file.\n"  # the backup's content in that case
 _WRITE_MODE: Final = 0o222  # write permission of owner, group or others
 TIMEOUT: Final = 10  # seconds after which the agent kills a hook process: the last resort
@@ -66,9 +67,8 @@ def plan_uninstall(path: Path) -> SettingsChange:
     before, settings = _read_settings(path)
     if before is None or not _remove_our_hooks(settings):
         return SettingsChange(path, before, before)
-    try:
-        earlier = _backup_path(path).read_bytes()
-    except OSError:
+    earlier = _read_backup(path)
+    if earlier is None:
         return SettingsChange(path, before, _format_json(settings, before))
     if earlier == NO_FILE:
         return SettingsChange(path, before, _format_json(settings, before) if settings else None)
@@ -122,14 +122,14 @@ def keep_backup(change: SettingsChange) -> Path | None:
     """Keep a copy of the file from before our first hook, or a note that there was none; return the copy's path.
 
     Raises:
-        ConfigurationError: the folder cannot be written.
+        ConfigurationError: the folder of this user's local files cannot be written.
     """
-    backup = _backup_path(change.path)
+    backup, _ = kept = _backup_paths(change.path)
     _refuse_read_only(change.path)
     if change.before is not None and _has_our_hooks(_parse_json(change.before)):
-        return backup if backup.exists() else None
+        return next((each for each in kept if each.exists()), None)
     try:
-        backup.parent.mkdir(parents=True, exist_ok=True)
+        backup.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(NO_FILE if change.before is None else change.before)
@@ -153,7 +153,9 @@ def _refuse_read_only(path: Path) -> None:
 
 def drop_backup(change: SettingsChange) -> None:
     """Delete the backup once the file is restored."""
-    _backup_path(change.path).unlink(missing_ok=True)
+    for backup in _backup_paths(change.path):
+        with suppress(OSError):  # the file itself is restored
+            backup.unlink(missing_ok=True)
 
 
 def commands_in(path: Path) -> dict[str, str]:
@@ -172,9 +174,21 @@ def commands_in(path: Path) -> dict[str, str]:
     return found
 
 
-def _backup_path(path: Path) -> Path:
+def _backup_paths(path: Path) -> tuple[Path, Path]:
+    """Return where a file's backup is kept, and where earlier versions kept it.
+
+    Next to the file `git add` takes it too: the settings of one person, which git ignores, would be published.
+    """
     real = Path(os.path.realpath(path))
-    return real.with_name(real.name + BACKUP)
+    name = f"{hashlib.sha256(os.fsencode(real)).hexdigest()[:16]}-{real.name}"
+    return Path(data_folder(os.environ)) / "hook" / "backups" / name, real.with_name(real.name + ".before-tellback")
+
+
+def _read_backup(path: Path) -> bytes | None:
+    for backup in _backup_paths(path):
+        with suppress(OSError):
+            return backup.read_bytes()
+    return None
 
 
 def _read_bytes(path: Path) -> bytes | None:
