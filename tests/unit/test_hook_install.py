@@ -63,7 +63,7 @@ def ours(path: Path) -> dict[str, str]:
     return installation.commands_in(path)
 
 
-def files(folder: Path) -> list[str]:
+def all_files(folder: Path) -> list[str]:
     """Return the names of all files below the folder, those of the data directory too."""
     return [path.name for path in folder.rglob("*") if not path.is_dir()]
 
@@ -104,7 +104,7 @@ def test_a_file_comes_back_byte_for_byte_and_others_hooks_stay(layout: str, tmp_
     assert run("uninstall", "--settings", path).returncode == 0
     assert path.read_bytes() == before
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    assert files(tmp_path) == ["settings.json"]
+    assert all_files(tmp_path) == ["settings.json"]
 
 
 def test_what_changed_meanwhile_stays_when_our_hooks_go(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_file_that_was_not_there_is_made_and_removed(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert set(json.loads(path.read_text())) == {"hooks"}
     run("uninstall", "--settings", path)
-    assert files(tmp_path) == []
+    assert all_files(tmp_path) == []
 
 
 def test_a_copy_of_what_only_one_person_may_read_stays_out_of_the_project(
@@ -142,7 +142,7 @@ def test_a_copy_of_what_only_one_person_may_read_stays_out_of_the_project(
     private.write_text('{"env": {"API_KEY": "hunter2"}}')
     monkeypatch.chdir(project)
     assert "backup in" in " ".join(run("install").stdout.split())
-    assert files(project) == ["settings.local.json"]
+    assert all_files(project) == ["settings.local.json"]
     [backup] = (tmp_path / "data" / "hook" / "backups").iterdir()
     assert (backup.read_text(), stat.S_IMODE(backup.stat().st_mode)) == ('{"env": {"API_KEY": "hunter2"}}', 0o600)
     assert stat.S_IMODE(backup.parent.stat().st_mode) == 0o700
@@ -157,7 +157,7 @@ def test_a_backup_of_an_earlier_version_is_restored_and_removed(tmp_path: Path) 
     backup.write_text("{ }  ")
     assert f"backup in {backup}" in run("install", "--settings", path, "--prompt=x").stdout.replace("\n", " ")
     run("uninstall", "--settings", path)
-    assert (path.read_text(), files(tmp_path)) == ("{ }  ", ["settings.json"])
+    assert (path.read_text(), all_files(tmp_path)) == ("{ }  ", ["settings.json"])
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,11 @@ def test_the_default_files_are_the_users_and_the_projects(tmp_path: Path, monkey
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.chdir(project)
     files: tuple[list[str], ...] = ([], ["--user"], ["--shared", "--config=hooks.toml"], ["--program=codex", "--user"])
-    done = [run("install", *options) for options in files]
+    mask = os.umask(0o022)
+    try:
+        done = [run("install", *options) for options in files]
+    finally:
+        os.umask(mask)
     assert [one.returncode for one in done] == [0, 0, 0, 0], done
     assert "trusted" in done[-1].stdout, "Codex runs hooks only after the user has trusted them"
     assert "not on your PATH" in done[0].stdout
@@ -332,6 +336,7 @@ def test_the_default_files_are_the_users_and_the_projects(tmp_path: Path, monkey
     assert ours(everyones)["Stop"].endswith("; tellback hook stop --config=hooks.toml")
     assert "PostToolUseFailure" not in ours(home / ".codex" / "hooks.json")
     assert str(tmp_path) not in everyones.read_text() + mine.read_text(), "no path of somebody's environment"
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (mine, everyones)] == [0o600, 0o644], "as git writes it"
     assert json.loads(run("status", "--json").stdout)["commands"]["Stop"].endswith("tellback hook stop")
 
 

@@ -165,7 +165,7 @@ def install(
             echo(f"{change.path}: the hooks are already installed")
             return
         backup = keep_backup(change)
-        write_settings(change)
+        write_settings(change, shared=shared)
         compile_modules()
     echo(f"{change.path}: hooks installed" + (f"; backup in {backup}" if backup and change.before else ""))
     _advise(change, agent, called, in_project=settings is None and not path.is_absolute())

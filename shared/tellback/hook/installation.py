@@ -76,8 +76,10 @@ def plan_uninstall(path: Path) -> SettingsChange:
     return SettingsChange(path, before, earlier if unchanged else _format_json(settings, before))
 
 
-def write_settings(change: SettingsChange) -> None:
+def write_settings(change: SettingsChange, *, shared: bool = False) -> None:
     """Replace the file atomically, keeping its mode; a symbolic link stays, and its target is replaced.
+
+    A new file is for the user alone, unless it is shared: that gets into images and to other users.
 
     Raises:
         ConfigurationError: it cannot be written, or it changed after it was read.
@@ -97,7 +99,7 @@ def write_settings(change: SettingsChange) -> None:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                os.fchmod(descriptor, path.stat().st_mode & 0o7777 if path.exists() else 0o600)
+                os.fchmod(descriptor, path.stat().st_mode & 0o7777 if path.exists() else _new_mode(shared=shared))
                 file.write(change.after)
                 file.flush()
                 os.fsync(descriptor)
@@ -107,6 +109,12 @@ def write_settings(change: SettingsChange) -> None:
             raise
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}; nothing was changed") from error
+
+
+def _new_mode(*, shared: bool) -> int:
+    mask = os.umask(0o077)  # no call only reads it
+    os.umask(mask)
+    return 0o666 & ~mask if shared else 0o600
 
 
 def compile_modules() -> None:
