@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 from tellback.cli.app import app
 from tellback.hook import installation
+from tellback.hook.options import find_file
 
 
 @pytest.fixture
@@ -66,3 +68,36 @@ def test_a_plot_in_a_folder_that_does_not_exist_is_refused_before_anything_else(
     refused = CliRunner().invoke(app, [*command, "--plot", str(path)])
     assert refused.exit_code == 2, refused.output
     assert f"--plot {path}: there is no folder {path.parent}" in refused.stderr
+
+
+def test_a_hooks_file_is_that_of_the_project_and_of_nobody_above_it(tmp_path: Path) -> None:
+    """A file of that name in /tmp, which anybody may write, was taken for that of a project below."""
+    project, inner = tmp_path / "project", tmp_path / "project" / "part" / "inner"
+    inner.mkdir(parents=True)
+    (project / ".git").mkdir()
+    (tmp_path / "hooks.toml").touch()
+    missing = str(project / "hooks.toml")
+    assert find_file("hooks.toml", str(inner), {}) == missing
+    (project / "hooks.toml").touch()
+    assert find_file("hooks.toml", str(inner), {}) == missing
+    assert find_file("hooks.toml", "/", {"CLAUDE_PROJECT_DIR": str(project / "part")}) == missing
+    (inner / "hooks.toml").touch()
+    assert find_file("hooks.toml", str(inner), {}) == str(inner / "hooks.toml")
+    assert find_file("/a/hooks.toml", str(inner), {}) == "/a/hooks.toml"
+
+
+@pytest.mark.programs
+def test_a_worktree_takes_the_hooks_file_of_the_main_checkout_unless_it_has_one(tmp_path: Path) -> None:
+    """Claude Code 2.1.332 reads `.claude/settings.local.json` of the main checkout in a worktree too."""
+    main, worktree = tmp_path / "main ü", tmp_path / "other"
+    name = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for command in (["init", "-q", str(main)], ["-C", str(main), *name, "commit", "-q", "--allow-empty", "-m", "a"]):
+        subprocess.run(["git", *command], check=True)
+    subprocess.run(["git", "-C", str(main), "worktree", "add", "-q", str(worktree)], check=True, capture_output=True)
+    (main / "hooks.toml").touch()
+    (worktree / "part").mkdir()
+    assert find_file("hooks.toml", str(worktree / "part"), {}) == str(main / "hooks.toml")
+    (worktree / "hooks.toml").touch()
+    assert find_file("hooks.toml", str(worktree / "part"), {}) == str(worktree / "hooks.toml")
+    (worktree / "part" / ".git").write_text("gitdir: ../.git/modules/part\n")
+    assert find_file("hooks.toml", str(worktree / "part"), {}) == str(worktree / "hooks.toml"), "of a submodule"

@@ -134,19 +134,34 @@ def _parse_flags(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def find_file(path: str, folder: object, environ: Mapping[str, str]) -> str:
-    """Return the path of a file that a shared settings file names relative to the project.
+    """Return the path of a file that a settings file names relative to the project.
 
-    It is looked for in the project that the agent's program names, else in the agent's folder and those above it.
+    It is looked for in the project that the agent's program names, else in the agent's folder, and in those above it up
+    to the root of the repository: others may write further up, as in /tmp. Claude Code takes a person's own settings
+    from the main checkout of a worktree, so that may have the file too.
     """
     if not path or path.startswith("/"):
         return path
     start = environ.get("CLAUDE_PROJECT_DIR") or (folder if isinstance(folder, str) else "") or os.getcwd()
     while True:
-        found = f"{start}/{path}"
-        above = os.path.dirname(start)
-        if above == start or os.path.exists(found):
-            return found if above != start else path
+        found, git, above = f"{start}/{path}", f"{start}/.git", os.path.dirname(start)
+        if os.path.exists(found) or os.path.isdir(git):
+            return found
+        if above == start:
+            return path
+        if os.path.isfile(git) and (main := _main_checkout(git)):
+            return f"{main}/{path}"
         start = above
+
+
+def _main_checkout(git: str) -> str:
+    """Return the folder of the checkout whose worktree has this `.git`; "" for that of a submodule."""
+    try:
+        text = read_file(git).decode("utf-8", "surrogateescape")
+    except OSError:
+        return ""
+    main, sign, _ = text.removeprefix("gitdir: ").partition("/.git/worktrees/")
+    return main if sign else ""
 
 
 def data_folder(environ: Mapping[str, str]) -> str:
