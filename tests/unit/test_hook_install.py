@@ -373,7 +373,21 @@ def test_who_lacks_tellback_reads_so_once_a_session_and_works_on(tmp_path: Path)
     }
     assert {done.stderr for done in answers.values()} == {b""}
     assert [event for event, done in answers.items() if done.stdout] == ["SessionStart"]
-    assert "not on PATH" in json.loads(answers["SessionStart"].stdout)["systemMessage"]
+    said = json.loads(answers["SessionStart"].stdout)["systemMessage"]
+    assert "not on PATH" in said
+    assert "uninstall" not in said, "who lacks the program cannot run it"
+
+
+def test_hooks_with_the_message_of_another_version_are_replaced_and_removed(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    run("install", "--settings", path, "--prompt=a; exit 0; b")
+    written = path.read_text()
+    path.write_text(written.replace("Tellback is not on PATH", "Another text; with signs"))
+    assert set(ours(path)) == set(json.loads(written)["hooks"])
+    run("install", "--settings", path, "--prompt=a; exit 0; b")
+    assert path.read_text() == written
+    run("uninstall", "--settings", path)
+    assert all_files(tmp_path) == []
 
 
 def test_a_policy_is_checked_and_brings_the_event_that_it_speaks_of(tmp_path: Path) -> None:

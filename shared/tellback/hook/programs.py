@@ -19,8 +19,8 @@ from tellback.hook.options import EVENTS
 PROGRAM: Final = "tellback"
 POLICY_EVENT: Final = "pre-tool-use"  # installed with a policy only: each event is a process that the agent waits for
 _MISSING: Final = (
-    "Tellback is not on PATH, so its hooks do nothing. Install it (pip install tellback), or start the agent where "
-    "`tellback` is found. To remove the hooks: tellback hook uninstall."
+    "Tellback is not on PATH, so its hooks do nothing and the agent works as before. To use them, install Tellback, or "
+    "start the agent where `tellback` is found."
 )
 _FOUND: Final = "command -v tellback >/dev/null || "
 # `systemMessage` is what both programs show to the user; every other event stays silent without Tellback.
@@ -113,8 +113,9 @@ def hook_command(program: str, name: str, arguments: Sequence[str]) -> str:
 
 def event_of_command(command: str) -> str | None:
     """Return our name of the event whose hook the command is, of this or an earlier version; None if it is not ours."""
-    for guard in _GUARDS:
-        command = command.removeprefix(guard)
+    if command.startswith(_FOUND):  # the text between differs from version to version
+        end = "exit 0; }; " if command.startswith(f"{_FOUND}{{") else "exit 0; "
+        command = command.partition(end)[2]
     try:
         words = shlex.split(command)
     except ValueError:
