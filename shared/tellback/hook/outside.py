@@ -17,6 +17,7 @@ from tellback.small_files import file_names, remove_if_older, write_file
 TOLD_BY: Final = frozenset({"SessionStart", "UserPromptSubmit", "SubagentStart"})
 _SECONDS: Final = 86_400.0  # as far back as a policy may look
 _MOST_ENTRIES: Final = 20_000  # of a project, some 0.1 s; in a larger one nobody knows
+_MOST_SECONDS: Final = 1.0  # on a slow disk: the agent waits
 # Folders with more files than a project. Whoever installs, removes or checks something out changes their first level.
 _NOT_ENTERED: Final = frozenset({".git", "node_modules", ".venv", "venv", "site-packages", ".tox", ".nox", "target"})
 
@@ -43,7 +44,7 @@ def seconds_since_turn(data: str, event: HookEvent) -> float:
 
 def may_differ(folder: object, seconds: float) -> bool:
     """Return whether a file in the folder or below it may have changed in the last `seconds`: True if nobody knows."""
-    since = clock.wall() - seconds
+    since, end = clock.wall() - seconds, clock.monotonic() + _MOST_SECONDS
     left = _MOST_ENTRIES
     waiting = [str(folder)] if isinstance(folder, str) and folder.startswith("/") else []
     if not waiting:
@@ -51,7 +52,7 @@ def may_differ(folder: object, seconds: float) -> bool:
     try:
         while waiting:
             entered = waiting.pop()
-            if os.stat(entered).st_ctime >= since:
+            if os.stat(entered).st_ctime >= since or clock.monotonic() > end:
                 return True
             with os.scandir(entered) as entries:
                 for entry in entries:
