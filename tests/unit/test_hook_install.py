@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import stat
 import subprocess
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tellback.cli import entry
 from tellback.errors import ConfigurationError
 from tellback.hook import installation
 from tellback.hook.options import EVENTS
+from tests.support.hook_settings import all_files, ours, run
 from tests.support.hooks import PROGRAM
-from tests.support.processes import run_program
 
 OTHERS: dict[str, Any] = {
     "model": "opus",
@@ -44,28 +41,6 @@ LAYOUTS = {
     "ends of lines of another system": json.dumps(OTHERS, indent=2).replace("\n", "\r\n") + "\r\n",
     "half a surrogate pair": '{"a": "\\ud800"}',
 }
-
-
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run the console script within this process: starting one costs more than most of these tests."""
-    out, err, command = io.StringIO(), io.StringIO(), ["tellback", "hook", *map(str, arguments)]
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr("sys.argv", command)
-        patch.setattr(installation, "compile_modules", lambda: None)  # has a test of its own, in a process of its own
-        with pytest.raises(SystemExit) as end:
-            entry.main()
-    code = end.value.code or 0
-    assert isinstance(code, int)
-    return subprocess.CompletedProcess(command, code, out.getvalue(), err.getvalue())
-
-
-def ours(path: Path) -> dict[str, str]:
-    return installation.commands_in(path)
-
-
-def all_files(folder: Path) -> list[str]:
-    """Return the names of all files below the folder, those of the data directory too."""
-    return [path.name for path in folder.rglob("*") if not path.is_dir()]
 
 
 def test_hooks_are_printed_for_other_programs_and_no_file_is_made(
@@ -121,43 +96,6 @@ def test_what_changed_meanwhile_stays_when_our_hooks_go(tmp_path: Path) -> None:
     assert left["hooks"]["PostToolUse"][-1] == {"matcher": "*", "hooks": [{"type": "command", "command": "mine"}]}
     assert set(left["hooks"]) == {"PostToolUse", "Notification"}
     assert ours(path) == {}
-
-
-def test_a_file_that_was_not_there_is_made_and_removed(tmp_path: Path) -> None:
-    path = tmp_path / "settings.json"
-    assert run("install", "--settings", path).returncode == 0
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert set(json.loads(path.read_text())) == {"hooks"}
-    run("uninstall", "--settings", path)
-    assert all_files(tmp_path) == []
-
-
-def test_a_copy_of_what_only_one_person_may_read_stays_out_of_the_project(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Git ignores `.claude/settings.local.json`, and `git add` took the backup that was kept next to it."""
-    project = tmp_path / "project"
-    private = project / ".claude" / "settings.local.json"
-    private.parent.mkdir(parents=True)
-    private.write_text('{"env": {"API_KEY": "hunter2"}}')
-    monkeypatch.chdir(project)
-    assert "backup in" in " ".join(run("install").stdout.split())
-    assert all_files(project) == ["settings.local.json"]
-    [backup] = (tmp_path / "data" / "hook" / "backups").iterdir()
-    assert (backup.read_text(), stat.S_IMODE(backup.stat().st_mode)) == ('{"env": {"API_KEY": "hunter2"}}', 0o600)
-    assert stat.S_IMODE(backup.parent.stat().st_mode) == 0o700
-
-
-def test_a_backup_of_an_earlier_version_is_restored_and_removed(tmp_path: Path) -> None:
-    path, backup = tmp_path / "settings.json", tmp_path / "settings.json.before-tellback"
-    path.write_text("{}")
-    run("install", "--settings", path)
-    [kept] = (tmp_path / "data" / "hook" / "backups").iterdir()
-    kept.rename(backup)
-    backup.write_text("{ }  ")
-    assert f"backup in {backup}" in run("install", "--settings", path, "--prompt=x").stdout.replace("\n", " ")
-    run("uninstall", "--settings", path)
-    assert (path.read_text(), all_files(tmp_path)) == ("{ }  ", ["settings.json"])
 
 
 @pytest.mark.parametrize(
@@ -378,18 +316,6 @@ def test_who_lacks_tellback_reads_so_once_a_session_and_works_on(tmp_path: Path)
     assert "uninstall" not in said, "who lacks the program cannot run it"
 
 
-def test_hooks_with_the_message_of_another_version_are_replaced_and_removed(tmp_path: Path) -> None:
-    path = tmp_path / "settings.json"
-    run("install", "--settings", path, "--prompt=a; exit 0; b")
-    written = path.read_text()
-    path.write_text(written.replace("Tellback is not on PATH", "Another text; with signs"))
-    assert set(ours(path)) == set(json.loads(written)["hooks"])
-    run("install", "--settings", path, "--prompt=a; exit 0; b")
-    assert path.read_text() == written
-    run("uninstall", "--settings", path)
-    assert all_files(tmp_path) == []
-
-
 def test_a_policy_is_checked_and_brings_the_event_that_it_speaks_of(tmp_path: Path) -> None:
     path, policy = tmp_path / "settings.json", tmp_path / "policy.toml"
     assert f"can't read {policy}: No such file" in run("install", "--settings", path, "--policy", policy).stderr
@@ -402,26 +328,6 @@ def test_a_policy_is_checked_and_brings_the_event_that_it_speaks_of(tmp_path: Pa
     assert ours(path)["PreToolUse"].endswith(f"tellback hook pre-tool-use --policy={policy}")
     run("install", "--settings", path)
     assert "PreToolUse" not in ours(path), "each event is a process that the agent waits for"
-
-
-def test_a_file_that_another_program_changes_meanwhile_is_left(tmp_path: Path) -> None:
-    path = tmp_path / "settings.json"
-    path.write_text("{}")
-    change = installation.plan_install(path, "tellback", [])
-    path.write_text('{"new": 1}')
-    with pytest.raises(ConfigurationError, match="just been changed"):
-        installation.write_settings(change)
-    assert path.read_text() == '{"new": 1}'
-
-
-@pytest.mark.programs
-def test_a_disk_that_takes_nothing_leaves_the_file_as_it_was(tmp_path: Path) -> None:
-    path = tmp_path / "settings.json"
-    path.write_text("{}")
-    done = run_program(["sh", "-c", f"ulimit -f 0; exec '{PROGRAM}' hook install --settings '{path}'"])
-    assert done.returncode != 0
-    assert path.read_text() == "{}"
-    assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
 
 
 @pytest.mark.programs
