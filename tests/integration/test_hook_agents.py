@@ -147,7 +147,7 @@ def test_a_call_that_is_certain_to_repeat_a_failure_is_denied_with_the_reason_wh
 def test_failures_from_before_a_prompt_or_a_new_start_of_the_session_deny_nothing(
     event: str, given: dict[str, Any], settings: Settings, start_workers: StartWorkers, policy: str, tmp_path: Path
 ) -> None:
-    """Claude Code 2.1.332 keeps the session's id when it resumes, and the call that a person had mended was denied."""
+    """Claude Code 2.1.332 keeps the session's id when it resumes, and what a person had repaired was denied."""
     start_workers(1, queues="events")
     (tmp_path / "project").mkdir()
     next_call = about_to(cwd=str(tmp_path / "project"))

@@ -180,7 +180,7 @@ def test_a_file_that_has_changed_since_the_newest_failure_denies_nothing(tmp_pat
 
 
 @pytest.mark.parametrize("folder", [None, "", "relative", "/nowhere"])
-def test_in_a_folder_that_nobody_can_look_into_anything_may_have_changed(folder: object) -> None:
+def test_in_a_folder_that_cannot_be_read_anything_may_have_changed(folder: object) -> None:
     assert may_differ(folder, 0.0)
 
 

@@ -136,9 +136,8 @@ def install(
 ) -> None:
     """Add the hooks to an agent's settings file. Nothing else in the file changes; `uninstall` restores it.
 
-    The commands name `tellback` without a path, so the file can be committed. It is replaced atomically; a backup is
-    kept in the data directory. Run the command again to change the hooks' options; with the same ones it changes
-    nothing.
+    The commands name `tellback` without a path, so the file can be committed. It is replaced atomically; the data
+    directory keeps a backup. Run the command again to change the hooks' options; the same ones change nothing.
     """
     from tellback.hook.installation import compile_modules, keep_backup, plan_install, write_settings
     from tellback.hook.programs import PROGRAM, program_named

@@ -93,9 +93,9 @@ def _decide(options: HookOptions, policy: str, event: HookEvent, prompt: str) ->
 
 def _note_turn(options: HookOptions, event: HookEvent) -> None:
     """Keep for later decisions that somebody may have changed something before this event."""
-    from tellback.hook.outside import TOLD_BY, note_turn
+    from tellback.hook.outside import TURN_EVENTS, note_turn
 
-    if event.name in TOLD_BY:
+    if event.name in TURN_EVENTS:
         try:
             note_turn(options.data, event)
         except OSError as error:  # the event itself is to be published all the same

@@ -14,7 +14,7 @@ from tellback import clock
 from tellback.hook.event import HookEvent
 from tellback.small_files import file_names, remove_if_older, write_file
 
-TOLD_BY: Final = frozenset({"SessionStart", "UserPromptSubmit", "SubagentStart"})
+TURN_EVENTS: Final = frozenset({"SessionStart", "UserPromptSubmit", "SubagentStart"})
 _SECONDS: Final = 86_400.0  # as far back as a policy may look
 _MOST_ENTRIES: Final = 20_000  # of a project, some 0.1 s; in a larger one nobody knows
 _MOST_SECONDS: Final = 1.0  # on a slow disk: the agent waits
