@@ -8,8 +8,8 @@ from __future__ import annotations
 import _thread
 import json
 import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from tellback import clock
@@ -18,7 +18,7 @@ from tellback.errors import Unavailable
 from tellback.hook.event import HookEvent
 from tellback.hook.failure_log import log_failure
 from tellback.hook.options import HookOptions
-from tellback.hook.resp import Arg, RedisErrorReply, RespConnection, open_redis
+from tellback.hook.resp import Arg, RedisErrorReply, RespConnection, open_redis, share_of_time
 from tellback.messaging.append_call import (
     Bounds,
     StreamFull,
@@ -120,7 +120,8 @@ class HookExchange:
             self.published = not events
         for reply in self._run_commands(connection, shard, _append_commands(stream, bounds, events)):
             bounds.check(stream, reply)
-            _notify(connection, stream, reply)
+            with _until(share_of_time(self._end, 2), connection):
+                _notify(connection, stream, reply)
         self._send_spooled(connection, bounds)
         if self._asked.call_event and self._asked.operations:
             self._wait_for_feedback(connection, shard, self._asked.call_event[0])
@@ -129,8 +130,7 @@ class HookExchange:
         """Send events from this host's spools for half of the time that is left; later hooks send the rest."""
         place = self._memory.spool_location(self.known)
         names = _with_events(place, spool_name(self.stream()))
-        start = clock.monotonic()
-        end = start + (self._end - start) / 2
+        end = share_of_time(self._end, 2)
 
         def send(events: Sequence[SpooledEvent]) -> None:
             first = 0
@@ -143,14 +143,16 @@ class HookExchange:
                 _notify(connection, events[first].stream, reply)
                 first = last
 
-        for name in names:
+        for number, name in enumerate(names):
             try:
-                if self._spool(name).send_orphans(send, lambda _sent: clock.monotonic() < end):
-                    return
+                with _until(share_of_time(end, len(names) - number), connection):
+                    if self._spool(name).send_orphans(send, lambda _sent: clock.monotonic() < end):
+                        return
             except StreamFull:
                 continue  # other streams may have room
             except Unavailable:
-                return
+                if not connection.has_nodes:
+                    return
 
     def keep(self) -> None:
         """Spool the events that were not published for certain; an event that arrives twice has no second effect.
@@ -187,22 +189,26 @@ class HookExchange:
         guess = self._shards()
         while True:
             shard = self._shard(guess)
-            replies = connection.run_commands(
-                [
-                    # race: whichever process is first decides, in each round; the reply to HMGET has its values
-                    ("HSETNX", team, "shards", guess),
-                    ("HSETNX", team, "id", os.urandom(8).hex()),  # race: as the line before
-                    ("HMGET", team, "shards", "id"),
-                    ("EXISTS", self._key(shard, "eval")),
-                ]
-            )
-            (shards, id_), exists = _raise_errors(replies)[2:]
+            commands: list[Sequence[Arg]] = [
+                # race: whichever process is first decides, in each round; the reply to HMGET has its values
+                ("HSETNX", team, "shards", guess),
+                ("HSETNX", team, "id", os.urandom(8).hex()),  # race: as the line before
+                ("HMGET", team, "shards", "id"),
+                ("EXISTS", self._key(shard, "eval")),
+            ]
+            with _until(share_of_time(self._end, 2) if self.known else self._end, connection):
+                replies = connection.run_commands(commands)
+            [exists] = _raise_errors(replies[3:])
+            if self.known and connection.has_nodes and type(replies[2]) is Unavailable:
+                break  # the node with the team's own key is away, and this host knows the team
+            [(shards, id_)] = _raise_errors(replies[2:3])
             stored = stored_shards(self._options.team, shards)
             if stored == guess:
+                with self.guard:
+                    self._renew_team(guess, stored_team_id(self._options.team, id_))
                 break
             guess = stored
         with self.guard:
-            self._renew_team(guess, stored_team_id(self._options.team, id_))
             self.begun = exists == 1
         return shard
 
@@ -252,6 +258,17 @@ class HookExchange:
 
     def _key(self, shard: Shard, name: str) -> str:
         return shard.key(name, self._asked.event.session, self._asked.prompt, self._asked.event.evaluation)
+
+
+@contextmanager
+def _until(end: float, connection: RespConnection) -> Generator[None]:
+    """Bound a node of a cluster that may hang. One server has the whole time: no other could use the rest of it."""
+    whole = connection.deadline
+    connection.deadline = end if connection.has_nodes else whole
+    try:
+        yield
+    finally:
+        connection.deadline = whole
 
 
 def _admit(connection: RespConnection, shard: Shard, session: str) -> None:

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from tellback import clock
-from tellback.errors import TellbackError
+from tellback.errors import TellbackError, Unavailable
 from tellback.hook.event import HookEvent
 from tellback.hook.options import HookOptions
-from tellback.hook.resp import RedisErrorReply, open_redis
+from tellback.hook.resp import open_redis
 from tellback.messaging.team_cache import TeamCache
 from tellback.names import shard_of
 from tellback.state.keys import Layout, Shard
@@ -63,11 +63,12 @@ class _HookRead:
         guess = known.shards if known else self._options.shards
         team = Layout(self._options.team, 1).shard(0).key("team")
         shard = self._shard(guess)
-        shards, state = _checked(connection.run_commands([("HGET", team, "shards"), self._state_of(shard)]))
-        if shards is not None and int(shards) != guess:
+        shards, state = connection.run_commands([("HGET", team, "shards"), self._state_of(shard)])
+        # Of a cluster, the node with the team's own key may be away: then what this host knows is good enough.
+        if isinstance(shards, bytes) and int(shards) != guess:
             shard = self._shard(int(shards))
-            [state] = _checked(connection.run_commands([self._state_of(shard)]))
-        found = _object(state)
+            [state] = connection.run_commands([self._state_of(shard)])
+        found = _object(*_checked([state]))
         if found is None:
             return None
         if not (found.get("errors") or progress_of(found).get("failures")):
@@ -98,7 +99,7 @@ def view_of_agent(options: HookOptions, event: HookEvent, prompt: str) -> AgentV
 
 def _checked(replies: Sequence[Any]) -> list[Any]:
     for reply in replies:
-        if isinstance(reply, RedisErrorReply):
+        if isinstance(reply, Unavailable):
             raise reply
     return list(replies)
 

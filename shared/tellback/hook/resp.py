@@ -32,7 +32,12 @@ class RedisErrorReply(Unavailable):
 
 
 class RespConnection:
-    """A connection that gives up at `deadline`, whatever it is doing except resolving a host name."""
+    """A connection that gives up at `deadline`, whatever it is doing except resolving a host name.
+
+    `has_nodes` is true if other nodes may answer while one hangs.
+    """
+
+    has_nodes = False
 
     def __init__(self, url: str, deadline: float) -> None:
         """Connect. AUTH and SELECT are sent with the first commands, which saves round trips.
@@ -156,6 +161,12 @@ class RespConnection:
         self._buffer += data
         if len(self._buffer) > MAX_REPLY_BYTES:
             raise ValueError
+
+
+def share_of_time(end: float, number: int) -> float:
+    """Return the end of one share of the time until `end`, of as many: for a node that may hang."""
+    now = clock.monotonic()
+    return now + (end - now) / number
 
 
 def _error_reply(text: bytes) -> RedisErrorReply:

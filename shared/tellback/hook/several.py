@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, Final, cast
 
 from tellback import clock
+from tellback.backoff import Backoff
 from tellback.errors import ConfigurationError, Unavailable
-from tellback.hook.resp import NOT_A_URL, Arg, RedisErrorReply, RespConnection
+from tellback.hook.resp import NOT_A_URL, Arg, RedisErrorReply, RespConnection, share_of_time
 from tellback.state.slots import slot_of_command
 from tellback.urls import RedisServers, servers_of
 
-ROUNDS: Final = 5  # of redirections; a map that is out of date needs one
+REPEAT_SECONDS: Final = 2.0  # for which a call is repeated while its slot moves, as by every other client
 
-BACKOFF: Final = 0.002  # seconds, while the keys of a slot are moving
+BACKOFF: Final = Backoff(0.002, longest=0.02)
+
+AT_ONCE: Final = 4  # redirections without a delay; a map that is out of date needs one
 
 PASSING: Final = ("TRYAGAIN", "CLUSTERDOWN")
 
@@ -52,11 +56,9 @@ def _connect_primary(servers: RedisServers, deadline: float) -> RespConnection:
 def _ask_each(servers: RedisServers, deadline: float, *question: Arg) -> Iterator[tuple[RespConnection | None, Any]]:
     """Yield a connection to each server with its reply, or None with the error that came instead."""
     for number, node in enumerate(servers.nodes):
-        # One that hangs, but accepts connections, gets its share of the time that is left.
-        now = clock.monotonic()
-        share = now + (deadline - now) / (len(servers.nodes) - number + 1)
         try:
-            connection = RespConnection(node, share)
+            # One that hangs, but accepts connections, gets its share of the time that is left.
+            connection = RespConnection(node, share_of_time(deadline, len(servers.nodes) - number + 1))
             [reply] = connection.run_commands([question])
         except Unavailable as error:
             yield None, error
@@ -67,6 +69,8 @@ def _ask_each(servers: RedisServers, deadline: float, *question: Arg) -> Iterato
 
 class ClusterConnection(RespConnection):
     """Connections to the nodes of a cluster, one for each that a command turns out to need."""
+
+    has_nodes = True
 
     def __init__(self, servers: RedisServers, deadline: float) -> None:
         """Connect to the first node that answers.
@@ -88,34 +92,39 @@ class ClusterConnection(RespConnection):
     def run_commands(self, commands: Sequence[Sequence[Arg]]) -> list[Any]:
         """Return the replies of several commands as one server would; MOVED and ASK are followed.
 
+        An error stands in the place of the replies of a node that gave none within its share of the time.
+
         Raises:
-            Unavailable: a node gave no complete reply in time.
             RedisErrorReply: a node refused the user.
         """
         replies: list[Any] = [None] * len(commands)
         waiting = {at: (self._owner(command), False) for at, command in enumerate(commands)}
-        for _ in range(ROUNDS):
-            for address in dict.fromkeys(address for address, _ in waiting.values()):
-                self._run(address, [at for at in waiting if waiting[at][0] == address], waiting, commands, replies)
+        end = min(self.deadline, clock.monotonic() + REPEAT_SECONDS)
+        for attempt, delay in enumerate(BACKOFF.delays()):
+            addresses = list(dict.fromkeys(address for address, _ in waiting.values()))
+            for number, address in enumerate(addresses):
+                indexes = [at for at in waiting if waiting[at][0] == address]
+                packets = [([("ASKING",)] if waiting[at][1] else []) + [commands[at]] for at in indexes]
+                found = iter(
+                    self._ask(address, list(chain(*packets)), share_of_time(self.deadline, len(addresses) - number))
+                )
+                for at, packet in zip(indexes, packets, strict=True):
+                    replies[at] = [next(found) for _ in packet][-1]
             waiting = self._redirected(waiting, replies)
-            if not waiting:
+            if not waiting or clock.monotonic() + delay >= end:
                 break
+            if attempt >= AT_ONCE or any(str(replies[at]) in PASSING for at in waiting):
+                clock.sleep(delay)
         return replies
 
-    def _run(
-        self,
-        address: NodeAddress,
-        indexes: Sequence[int],
-        waiting: dict[int, tuple[NodeAddress, bool]],
-        commands: Sequence[Sequence[Arg]],
-        replies: list[Any],
-    ) -> None:
-        packet = [part for at in indexes for part in ([("ASKING",)] if waiting[at][1] else []) + [commands[at]]]
-        found = iter(self._node(address).run_commands(packet))
-        for at in indexes:
-            if waiting[at][1]:
-                next(found)
-            replies[at] = next(found)
+    def _ask(self, address: NodeAddress, commands: Sequence[Sequence[Arg]], end: float) -> list[Any]:
+        try:
+            return self._node(address, end).run_commands(commands)
+        except RedisErrorReply:
+            raise
+        except Unavailable as error:
+            self._nodes.pop(address, None)  # a late reply must not be read as the reply to another command
+            return [error] * len(commands)
 
     def _redirected(
         self, waiting: dict[int, tuple[NodeAddress, bool]], replies: Sequence[Any]
@@ -133,8 +142,7 @@ class ClusterConnection(RespConnection):
                 if word == "MOVED":
                     self._owners[int(slot)] = address
                 again[at] = (address, word == "ASK")
-            elif str(reply) in PASSING and clock.monotonic() + BACKOFF < self.deadline:
-                clock.sleep(BACKOFF)
+            elif str(reply) in PASSING:
                 again[at] = (asked, asking)
         return again
 
@@ -142,8 +150,9 @@ class ClusterConnection(RespConnection):
         slot = slot_of_command(command)
         return self._first if slot is None else self._owners.get(slot, self._first)
 
-    def _node(self, address: NodeAddress) -> RespConnection:
+    def _node(self, address: NodeAddress, end: float) -> RespConnection:
         node = self._nodes.get(address)
         if node is None:
-            node = self._nodes[address] = RespConnection(self._servers.url_of(*address), self.deadline)
+            node = self._nodes[address] = RespConnection(self._servers.url_of(*address), end)
+        node.deadline = end
         return node
