@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from tellback.client.connection import Tellback
-    from tellback.state.call_deadline import CircuitBreaker
 
 BEGIN: Final = "Get started"
 
@@ -85,15 +84,14 @@ def plain_text(text: str, style: str = "") -> Text:
 def client(url: str | None, team: str | None) -> Generator[Tellback, None, None]:
     """Open a client for a command that publishes, and say so if that creates the team which the user named."""
     from tellback.client.connection import connect_for_command
-    from tellback.state.call_deadline import CircuitBreaker
+    from tellback.settings import load
 
-    with report_errors():
-        breaker = CircuitBreaker()
-        is_new = is_named(team) and not _exists(url, team, breaker)
-        with connect_for_command(url, team=team, create=True, breaker=breaker) as tb:
-            if is_new:
-                echo(f"tellback: there was no team {tb.context.layout.team}; this created it", err=True)
-            yield tb
+    def say_so() -> None:
+        if is_named(team):
+            echo(f"tellback: there was no team {load(team=team).team}; this created it", err=True)
+
+    with report_errors(), connect_for_command(url, team=team, create=True, created=say_so) as tb:
+        yield tb
 
 
 @contextmanager
@@ -111,21 +109,32 @@ def existing_team(url: str | None, team: str | None) -> Generator[Tellback, None
 
 @contextmanager
 def listed_team(url: str | None, team: str | None) -> Generator[Tellback, None, None]:
-    """Open a client as `existing_team` does, for a listing: keys of another type are left out, and named at its end."""
+    """Open a client as `existing_team` does, for a listing: what it has to leave out is named at its end.
+
+    That are keys of another type, and on a cluster the shards whose node is away while others answer.
+    """
     from tellback.client.connection import connect_for_command
-    from tellback.state.quarantine import ReadingDatabase, advice_of
+    from tellback.errors import NotFound
+    from tellback.messaging.team_cache import TeamCache
+    from tellback.state.quarantine import ReadingDatabase
 
     with report_errors():
         named = is_named(team)
         with connect_for_command(url, team=team, create=False, required=named, database=ReadingDatabase) as tb:
             database = tb.context.database
             assert isinstance(database, ReadingDatabase), "as it was asked for"
+            settings = tb.context.settings
+            if database.away and TeamCache(str(settings.data_path), settings.team, settings.redis_url).read() is None:
+                raise next(iter(database.away.values()))  # nobody here knows how many shards the team has
             try:
                 yield tb
+            except NotFound as error:  # it may be where nobody answers
+                raise next(iter(database.away.values()), error) from None
             finally:
-                for key in database.wrong:
-                    echo(terminal_line(f"tellback: left out: {advice_of([key])}"), err=True)
-    if database.wrong:
+                losses = database.losses()
+                for line in losses:
+                    echo(terminal_line(f"tellback: left out: {line}"), err=True)
+    if losses:
         raise typer.Exit(1)
 
 
@@ -141,21 +150,6 @@ def team_option(team: str) -> str:
     from tellback.settings import PREFIX, Settings
 
     return "" if team == (os.environ.get(f"{PREFIX}TEAM") or Settings().team) else f" --team {team}"
-
-
-def _exists(url: str | None, team: str | None, breaker: CircuitBreaker) -> bool:
-    """Return False if Redis has no such team; True too if it does not answer."""
-    from tellback.errors import Unavailable
-    from tellback.settings import load
-    from tellback.state.database import Database
-    from tellback.state.team import existing_layouts
-
-    settings = load(redis_url=url, team=team)
-    with closing(Database(settings.redis_url, breaker=breaker)) as database:
-        try:
-            return bool(existing_layouts(database, [settings.team]))
-        except Unavailable:
-            return True
 
 
 @contextmanager

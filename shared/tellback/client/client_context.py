@@ -38,6 +38,8 @@ from tellback.tracing import Tracing, tracing_of
 from tellback.urls import without_secrets
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tellback.embedding.recall import RecallAnswerer
 
 REPEAT_SECONDS: Final = 60.0
@@ -270,8 +272,12 @@ class ClientContext:
 _logger = get_logger("tellback.client")
 
 
-def locate_team(database: Database, settings: Settings) -> tuple[Layout, SpoolLocation]:
+def locate_team(
+    database: Database, settings: Settings, created: Callable[[], object] | None = None
+) -> tuple[Layout, SpoolLocation]:
     """Return the team's layout and the folder on this host where events for this Redis are spooled.
+
+    `created` is called if there was no such team.
 
     While Redis is away, the shards are those that the host cached from the last connection. If it never connected, they
     are those of the settings.
@@ -279,7 +285,7 @@ def locate_team(database: Database, settings: Settings) -> tuple[Layout, SpoolLo
     memory = TeamCache(str(settings.data_path), settings.team, settings.redis_url)
     known = memory.read()
     try:
-        layout = _open_team(database, settings)
+        layout = _open_team(database, settings, created)
         id_ = team_id(database, settings.team)
     except Unavailable:
         _logger.warning("connect.redis_unavailable", url=without_secrets(settings.redis_url))
@@ -312,7 +318,7 @@ def find_team(database: Database, settings: Settings, *, required: bool) -> tupl
     return Layout(settings.team, settings.shards), memory.spool_location(memory.read())
 
 
-def _open_team(database: Database, settings: Settings) -> Layout:
+def _open_team(database: Database, settings: Settings, created: Callable[[], object] | None) -> Layout:
     """Return the team's layout. A new team is announced, so that `tellback teams list` has it before its first event.
 
     Raises:
@@ -322,4 +328,6 @@ def _open_team(database: Database, settings: Settings) -> Layout:
         return layout
     layout = open_layout(database, settings.team, settings.shards)
     database.command(*notification(settings.team))  # race: who else has just opened the team announces it too
+    if created is not None:
+        created()
     return layout

@@ -367,19 +367,20 @@ def connect_for_command(
     team: str | None,
     create: bool,
     required: bool = True,
-    breaker: CircuitBreaker | None = None,
+    created: Callable[[], object] | None = None,
     database: type[Database] = Database,
 ) -> Tellback:
     """Connect for a command of the command line, which waits once for a Redis that hangs.
 
-    Without `create`, a team that does not exist and is not `required` is an empty one. `database` is a client's class.
+    Without `create`, a team that does not exist and is not `required` is an empty one; with it, `created` is called
+    for one that did not exist. `database` is a client's class.
 
     Raises:
         NotFound: there is no such team, and it is `required`.
         ConfigurationError: a setting is wrong.
     """
-    locate = locate_team if create else partial(find_team, required=required)
-    return _open(load(redis_url=url, team=team), locate, breaker or CircuitBreaker(), database)
+    locate = partial(locate_team, created=created) if create else partial(find_team, required=required)
+    return _open(load(redis_url=url, team=team), locate, CircuitBreaker(), database)
 
 
 def _open(

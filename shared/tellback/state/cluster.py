@@ -111,8 +111,12 @@ class ClusterConnections:
         self._lock = threading.Lock()
 
     def run(self, command: Command) -> Any:
-        """Run one command and return its reply."""
+        """Run one command and return its reply. Without a key, it is sent to the next node if one does not answer."""
         [reply] = self.run_all([command])
+        for _ in range(len(self._pools)):
+            if not isinstance(reply, _UNANSWERED) or slot_of_command(command) is not None or self.all_silent():
+                break
+            [reply] = self.run_all([command])
         if isinstance(reply, Exception):
             raise reply
         return reply
@@ -194,6 +198,10 @@ class ClusterConnections:
             with suppress(RuntimeError):  # the system gives no more; it is asked after the next silence
                 asking.start()
         return False
+
+    def all_silent(self) -> bool:
+        """Check whether each known node left a call unanswered a moment ago."""
+        return all(map(self._is_silent, list(self._pools)))
 
     def _ask_again(self, address: NodeAddress) -> None:
         try:

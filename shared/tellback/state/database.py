@@ -44,7 +44,6 @@ FULL_BACKOFF = 0.1  # seconds between two reads of a full Redis that refuses a b
 # A server that is loading raises ConnectionError, which drops the connection by itself.
 DEMOTED = (exceptions.ReadOnlyError, exceptions.ClusterDownError)  # MasterDownError is one of the latter
 
-
 Connections = redis_py.RedisConnections | ClusterConnections
 
 
@@ -181,8 +180,8 @@ class Database:
     def run_all(self, calls: Sequence[ScriptCall], also: Sequence[Command] = ()) -> list[Any]:
         """Run several scripts, then other commands, in one round trip; each is atomic, the whole is not.
 
-        If the server has forgotten a script (after a restart), only its calls are repeated, with its text, after the
-        others: calls of different scripts must not depend on their order.
+        Calls of a script that the server has forgotten (after a restart) are repeated with its text, after the others:
+        calls of different scripts must not depend on their order.
         """
         return _raise_first(self.run_each(calls, also))
 
@@ -261,6 +260,10 @@ class Database:
             return shards
         with _unavailable(self.url, self._breaker):
             return [shard for shard in shards if cluster.answers(slot_of(shard.prefix))]
+
+    def has_other_nodes(self) -> bool:
+        """Check whether other nodes of a cluster answer than the one of which a call has just failed."""
+        return isinstance(self._connections, ClusterConnections) and not self._connections.all_silent()
 
     def scan(self, pattern: str, count: int) -> Generator[list[bytes]]:
         """Yield all keys that match, about `count` looked at in each step."""

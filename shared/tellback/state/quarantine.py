@@ -1,5 +1,7 @@
 """Keys that hold another type than Tellback gives them: workers quarantine some, and listings read any as absent.
 
+Listings do the same with the keys of a node of a cluster that is away.
+
 Somebody wrote such a key by hand, and what it held before is gone. Every script that touches it would fail: for a key
 that a whole shard shares, such as the open turns by deadline, that is every sweep of the shard. It is therefore
 renamed, and kept for a person to look at; `tellback doctor` names it.
@@ -12,12 +14,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from tellback import clock
+from tellback.errors import Unavailable
 from tellback.log import get_logger
 from tellback.names import Family
+from tellback.state.cluster import SILENT_SECONDS
 from tellback.state.database import Command, Database, WrongType
 from tellback.state.keys import FAMILIES, FLEET, Layout, Shard, key_suffix
 from tellback.state.readable import read_each
 from tellback.state.scripts import fleet as scripts
+from tellback.state.slots import keys_of_command
 from tellback.state.unavailable import as_raised
 
 QUARANTINE: Final = "quarantine"
@@ -117,11 +123,27 @@ def _names(database: Database, shards: Sequence[Shard], indexes: Sequence[str]) 
     return found
 
 
-READS: Final = frozenset(
-    {"GET", "HGET", "HGETALL", "HLEN", "HMGET", "LINDEX", "LLEN", "LRANGE", "SISMEMBER", "SMEMBERS", "SMISMEMBER"}
-    | {"XLEN", "XRANGE", "XREVRANGE", "ZCARD", "ZCOUNT", "ZMSCORE", "ZRANGE", "ZSCORE"}
-)
-"""Commands that change nothing and name one key, their first argument."""
+_LISTS: Final = frozenset({"HGETALL", "HVALS", "LRANGE", "SMEMBERS", "XRANGE", "XREVRANGE", "ZRANGE"})
+_NUMBERS: Final = frozenset({"HLEN", "LLEN", "SISMEMBER", "XLEN", "ZCARD", "ZCOUNT"})
+_OF_EACH: Final = {"HMGET": None, "SMISMEMBER": 0, "ZMSCORE": None}
+READS: Final = _LISTS | _NUMBERS | _OF_EACH.keys() | {"GET", "HGET", "LINDEX", "MEMORY", "ZSCORE"}
+"""Commands that change nothing and name one key, their first argument (of MEMORY USAGE, the second)."""
+
+
+def _absent_reply(command: Command) -> Any:
+    """Return what Redis replies to a command of `READS` about a key that does not exist."""
+    name = str(command[0])
+    if name in _OF_EACH:
+        return [_OF_EACH[name]] * (len(command) - 2)
+    return [] if name in _LISTS else 0 if name in _NUMBERS else None
+
+
+def _shard_of(command: Command) -> str:
+    return str(keys_of_command(command)[0]).partition("}")[0].removeprefix("tb:{")
+
+
+def _is_of_team(command: Command) -> bool:
+    return str(keys_of_command(command)[0]).endswith("}:team")
 
 
 def advice_of(keys: Sequence[str]) -> str:
@@ -138,36 +160,67 @@ def kind_of(key: str) -> str:
 
 
 class ReadingDatabase(Database):
-    """A client that reads a key of another type as one that does not exist, and notes it in `wrong`.
+    """A client that reads some keys as if they did not exist, for listings: one must not hide what all others hold.
 
-    It is for listings: one such key must not hide what all others hold.
+    They are keys of another type, noted in `wrong`, and those of a node of a cluster that is away while others answer,
+    noted in `away` by shard, with the error. The hash `team` is not one: a team without it would seem not to exist.
     """
 
     def __init__(self, url: str, **options: Any) -> None:
         """Prepare a client; the options are those of `Database`."""
         super().__init__(url, **options)
         self.wrong: dict[str, None] = {}
+        self.away: dict[str, Unavailable] = {}
+        self._skipped: dict[str, float] = {}  # until when: each call to a node that is away would take its time
 
     def command(self, *parts: Any) -> Any:
         """Run one command and return its reply."""
+        if self._is_skipped(parts):
+            return _absent_reply(parts)
         try:
             return super().command(*parts)
-        except WrongType as error:
-            return self._read_as_absent(parts, error)
+        except (WrongType, Unavailable) as error:
+            if not self._passes_over(parts, error):
+                raise
+            return _absent_reply(parts)
 
     def pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True, repeat: bool = True) -> list[Any]:
         """Run several commands in one round trip and return their replies in order."""
-        replies = super().pipeline(commands, raise_on_error=False, repeat=repeat)
+        skipped = set(filter(lambda at: self._is_skipped(commands[at]), range(len(commands))))
+        sent = [command for at, command in enumerate(commands) if at not in skipped]
+        came = iter(super().pipeline(sent, raise_on_error=False, repeat=repeat))
+        replies = [_absent_reply(command) if at in skipped else next(came) for at, command in enumerate(commands)]
         for at, reply in enumerate(replies):
-            if isinstance(reply, WrongType) and commands[at][0] in READS:
-                replies[at] = self._read_as_absent(commands[at], reply)
-            elif isinstance(reply, Exception) and raise_on_error:
-                raise as_raised(reply, self.url)
+            if isinstance(reply, Exception):
+                raised = as_raised(reply, self.url)
+                if self._passes_over(commands[at], raised):
+                    replies[at] = _absent_reply(commands[at])
+                elif raise_on_error:
+                    raise raised
         return replies
 
-    def _read_as_absent(self, command: Command, error: WrongType) -> Any:
+    def _is_skipped(self, command: Command) -> bool:
+        if not self._skipped or command[0] not in READS or _is_of_team(command):
+            return False
+        return self._skipped.get(_shard_of(command), 0.0) > clock.monotonic()
+
+    def _passes_over(self, command: Command, error: Exception) -> bool:
+        """Return True if a key is to be read as absent, and note it."""
         if command[0] not in READS:
-            raise error
-        key = str(command[1])
-        self.wrong[key] = None
-        return super().command(command[0], f"{key}:absent", *command[2:])
+            return False
+        if isinstance(error, WrongType):
+            self.wrong[str(keys_of_command(command)[0])] = None
+            return True
+        if type(error) is not Unavailable or not self.has_other_nodes():
+            return False
+        self.away.setdefault(_shard_of(command), error)
+        self._skipped[_shard_of(command)] = clock.monotonic() + SILENT_SECONDS
+        return not _is_of_team(command)
+
+    def losses(self) -> list[str]:
+        """Return what was left out, a line for each key of another type and for each node that is away."""
+        shards: dict[str, list[str]] = {}
+        for shard, error in self.away.items():
+            shards.setdefault(str(error), []).append(shard)
+        lost = [f"{'shards' if some[1:] else 'shard'} {', '.join(some)}: {error}" for error, some in shards.items()]
+        return [*(advice_of([key]) for key in self.wrong), *lost]

@@ -1,0 +1,163 @@
+"""The listings of the command line on a Redis Cluster of which one primary is away: they show what the others hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+from unittest import mock
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tellback import FeedbackProviderConfig, FeedbackTrigger, Settings, ToolUsageMonitor, clock, connect
+from tellback.cli.app import app
+from tellback.names import Family
+from tellback.state.job_keys import ANY_POOL
+from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.keys import FLEET, Layout
+from tellback.state.redis_py import SOCKET_TIMEOUT
+from tellback.state.slots import slot_of
+from tellback_workers import wakeups
+from tellback_workers.loops import consumer_of
+from tellback_workers.runtime import Runtime
+from tests.support.cli import run
+from tests.support.jobs import ended
+from tests.support.redis_cluster import RedisCluster
+from tests.support.turns import HELLO
+
+pytestmark = pytest.mark.faults
+
+TEAM: Final = "acme"
+SESSIONS: Final = [f"s{number}" for number in range(12)]
+LISTINGS: Final = {
+    name: name.split()
+    for name in (
+        *("sessions", "records", "records --failed", "ps", "history HERE", "turns", "turns --open", "outbox", "team"),
+        *("outbox --undelivered", "stats", "dead list", "audit", "bank"),
+    )
+}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisCluster]:
+    """A cluster whose second primary has what all teams share, and whose third has the team's own key."""
+    monkeypatch.setattr(wakeups, "publish", mock.Mock())
+    options = ("--cluster-require-full-coverage", "no", "--cluster-node-timeout", "60000")
+    with RedisCluster(tmp_path / "cluster", *options) as cluster:
+        assert cluster.owner(slot_of(FLEET.key("teams"))) is cluster.primaries[1]
+        yield cluster
+
+
+@pytest.fixture
+def settings(cluster: RedisCluster, tmp_path: Path) -> Settings:
+    """Those of a team that has something of each kind in each shard."""
+    settings = Settings(redis_url=cluster.url, shards=12, data_dir=str(tmp_path / "data"), team=TEAM)
+    with connect(settings=settings) as tb:
+        each = FeedbackProviderConfig(ToolUsageMonitor(), FeedbackTrigger(every_n_calls=1))
+        for name in SESSIONS:
+            tb.prompt(name, "p", feedback_providers=[each], tools=["t"]).tool_invoked("t", params={}, result="r")
+            tb.submit(["true"], session=name, cwd="/")
+            tb.open_turn(channel="web", conversation=name, message_id="1", text="?").respond(HELLO)
+            tb.open_turn(channel="web", conversation=name, message_id="2", text="?", answer_within=600)
+        tb.flush()
+        runtime, layout, database = Runtime(settings), tb.context.layout, tb.context.database
+        for family in (Family.COMMANDS, Family.EVENTS, Family.TURNS):
+            for shard in layout.all:
+                consumer_of(runtime, TEAM, family).consume(shard, family)
+        runtime.database.close()
+        jobs, claimant = Jobs(database, layout), JobClaimant(ANY_POOL, seconds=60, worker="w@test", host="h")
+        for number in range(len(SESSIONS)):
+            lease = jobs.lease(claimant)
+            assert lease is not None
+            assert jobs.finish(lease, ended(lease, number % 2))
+        for name in SESSIONS:
+            tb.submit(["true"], session=name, cwd="/")
+    return settings
+
+
+@pytest.fixture
+def listed(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Runs a command about the team, which needs no option that names it."""
+    monkeypatch.setenv("TELLBACK_TEAM", TEAM)
+    monkeypatch.setenv("TELLBACK_DATA_DIR", settings.data_dir)
+    return lambda *words: run(settings, *words)
+
+
+def by_node(cluster: RedisCluster) -> tuple[list[str], list[str]]:
+    """The sessions of the first primary, and those of the others."""
+    layout = Layout(TEAM, 12)
+    there = [name for name in SESSIONS if cluster.owner(slot_of(layout.of(name).key("clock"))) is cluster.primaries[0]]
+    return there, [name for name in SESSIONS if name not in there]
+
+
+def test_each_listing_shows_what_the_other_nodes_hold(cluster: RedisCluster, listed: Callable[..., Result]) -> None:
+    """It ended with an error, and showed nothing."""
+    there, here = by_node(cluster)
+    gone = cluster.primaries[0]
+    gone.kill()
+    for name, words in LISTINGS.items():
+        done = listed(*[here[0] if word == "HERE" else word for word in words])
+        assert done.exit_code == 1, (name, done.output)
+        [lost] = done.stderr.splitlines()
+        assert "left out: shards acme." in lost, name
+        assert f"Can't reach Redis at 127.0.0.1:{gone.port} (connection refused)" in lost, name
+    shown = {json.loads(line)["session"] for line in listed("sessions", "--json").stdout.splitlines()}
+    assert shown >= set(here)
+    records = {json.loads(line)["session"] for line in listed("records", "--json").stdout.splitlines()}
+    assert records <= set(here), f"those of {there} are away"
+    assert records
+
+
+def test_a_listing_waits_once_for_a_node_that_hangs(cluster: RedisCluster, listed: Callable[..., Result]) -> None:
+    hanging = cluster.primaries[0]
+    hanging.suspend()
+    try:
+        began = clock.monotonic()
+        done = listed("team")
+        assert clock.monotonic() < began + 2 * SOCKET_TIMEOUT
+    finally:
+        hanging.resume()
+    assert (done.exit_code, f"Redis at 127.0.0.1:{hanging.port} did not answer" in done.stderr) == (1, True)
+
+
+def test_what_is_not_found_may_be_where_nobody_answers(cluster: RedisCluster, listed: Callable[..., Result]) -> None:
+    """`tellback turns show` said that there is no such turn."""
+    turns = [json.loads(line) for line in listed("turns", "--json").stdout.splitlines()]
+    layout = Layout(TEAM, 12)
+    [turn, *_] = [
+        turn["id"]
+        for turn in turns
+        if cluster.owner(slot_of(layout.of_turn("web", turn["conversation"]).key("due"))) is cluster.primaries[0]
+    ]
+    cluster.primaries[0].kill()
+    done = listed("turns", "show", turn)
+    assert (done.exit_code, "no turn" in done.stderr, "Can't reach Redis" in done.stderr) == (1, False, True)
+
+
+def test_nothing_is_listed_of_a_team_whose_shards_are_unknown(
+    cluster: RedisCluster, listed: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A host that never saw the team took it for one of four shards."""
+    monkeypatch.setenv("TELLBACK_DATA_DIR", str(tmp_path / "elsewhere"))
+    cluster.primaries[2].kill()
+    done = listed("sessions")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert f"Can't reach Redis at 127.0.0.1:{cluster.primaries[2].port}" in done.stderr
+
+
+def test_a_command_that_publishes_waits_once_for_a_node_that_hangs(
+    cluster: RedisCluster, listed: Callable[..., Result], settings: Settings
+) -> None:
+    """Two clients asked it, each for five seconds: the first only whether the team exists."""
+    hanging = cluster.primaries[2]  # with the team's own key
+    hanging.suspend()
+    try:
+        began = clock.monotonic()
+        words = ["submit", "--session", by_node(cluster)[0][0], "--redis-url", settings.redis_url]
+        done = CliRunner().invoke(app, [*words, "--detach", "--", "true"])
+        assert clock.monotonic() < began + 2 * SOCKET_TIMEOUT
+    finally:
+        hanging.resume()
+    assert done.exit_code == 0, done.output
