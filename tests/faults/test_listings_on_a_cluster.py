@@ -1,4 +1,4 @@
-"""The listings of the command line on a Redis Cluster of which one primary is away: they show what the others hold."""
+"""The command line on a Redis Cluster of which one primary is away: listings and checks show what the others hold."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 
 from tellback import FeedbackProviderConfig, FeedbackTrigger, Settings, ToolUsageMonitor, clock, connect
 from tellback.cli.app import app
+from tellback.doctor.examination import run_checks
 from tellback.names import Family
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.jobs import JobClaimant, Jobs
@@ -53,7 +54,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisCl
 @pytest.fixture
 def settings(cluster: RedisCluster, tmp_path: Path) -> Settings:
     """Those of a team that has something of each kind in each shard."""
-    settings = Settings(redis_url=cluster.url, shards=12, data_dir=str(tmp_path / "data"), team=TEAM)
+    folder, broker = str(tmp_path / "data"), "redis://127.0.0.1:1"
+    settings = Settings(redis_url=cluster.url, broker_url=broker, shards=12, data_dir=folder, team=TEAM)
     with connect(settings=settings) as tb:
         each = FeedbackProviderConfig(ToolUsageMonitor(), FeedbackTrigger(every_n_calls=1))
         for name in SESSIONS:
@@ -161,3 +163,26 @@ def test_a_command_that_publishes_waits_once_for_a_node_that_hangs(
     finally:
         hanging.resume()
     assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_the_doctor_names_a_node_that_is_away(cluster: RedisCluster, settings: Settings, number: int) -> None:
+    """If it was the first, the doctor named every node of the URL; if another, none until a check met it."""
+    gone = cluster.primaries[number]
+    gone.kill()
+    findings = {finding.check: finding for finding in run_checks(settings, url_given=True)}
+    assert findings["redis"].state == "ok" or number, "another node answers"
+    assert findings["nodes"].found.startswith(f"Can't reach Redis at 127.0.0.1:{gone.port} (connection refused)")
+    if number == 0:  # neither what all teams share nor the team's own key
+        assert "shards acme.2, acme.6, acme.11" in findings["shards"].found
+        assert findings["outbox"].found == "deliveries waiting: 9"
+
+
+def test_the_doctor_names_a_node_that_hangs(cluster: RedisCluster, settings: Settings) -> None:
+    cluster.primaries[0].suspend()
+    try:
+        findings = {finding.check: finding for finding in run_checks(settings, url_given=True)}
+    finally:
+        cluster.primaries[0].resume()
+    assert findings["nodes"].found.startswith(f"Redis at 127.0.0.1:{cluster.primaries[0].port} did not answer in time")
+    assert "shards acme.2, acme.6, acme.11" in findings["shards"].found

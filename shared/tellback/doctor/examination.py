@@ -18,13 +18,16 @@ from tellback.doctor import backlog, infrastructure
 from tellback.doctor.infrastructure import DoctorFinding, note, ok, wrong
 from tellback.errors import InvalidInput, Unavailable
 from tellback.settings import PREFIX, Settings
+from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.database import Database, WrongType
 from tellback.state.embeddings import Encoders
-from tellback.state.keys import Layout
+from tellback.state.fleet import place_of
+from tellback.state.keys import FLEET, Layout
 from tellback.state.presence import Presence
+from tellback.state.quarantine import ReadingDatabase
 from tellback.state.team import stored_layout
 from tellback.state.teams import Teams
-from tellback.state.unavailable import NotPermitted
+from tellback.state.unavailable import NotPermitted, unavailable_text
 from tellback.wording import count_phrase
 
 _SHOWN: Final = 5  # other teams that a finding names
@@ -73,17 +76,20 @@ def _url_source(settings: Settings, running: RunningSystem | None, *, url_given:
 
 
 def _checks_with_redis(settings: Settings) -> Iterator[DoctorFinding]:
-    database = Database(settings.redis_url)
+    database = ReadingDatabase(settings.redis_url, breaker=CircuitBreaker())
     broker = Database(settings.broker)
     with contextlib.closing(database), contextlib.closing(broker):
+        yield from _check_nodes(database)
         yield from infrastructure.check_server(database)
         layout, team = _find_team(database, settings)
         yield team
         if layout is None:  # of a team that does not exist, all would be found missing
             return
-        yield from backlog.check_keys(database, layout)
+        yield from (keys := list(backlog.check_keys(database, layout)))
         presence, now_ms = Presence(database, layout.team), database.now_ms()
         alive = presence.workers()
+        if place_of(FLEET) in database.away:  # none would seem to run
+            raise database.away[place_of(FLEET)]
         yield infrastructure.check_workers(presence, now_ms)
         yield infrastructure.rejected(alive)
         yield infrastructure.check_versions(alive, version("tellback"))
@@ -98,6 +104,16 @@ def _checks_with_redis(settings: Settings) -> Iterator[DoctorFinding]:
         yield backlog.check_running(database, layout)
         yield backlog.check_outbox(database, layout)
         yield backlog.check_dead_letters(database, layout)
+        for key in {} if keys else database.wrong:
+            yield wrong("keys", f"{key} cannot be read: it holds another type", backlog.CHANGED_BY_HAND)
+        for line in database.unread_shards():
+            yield wrong("shards", f"not examined: {line}", "the findings above are those of the other shards")
+
+
+def _check_nodes(database: Database) -> Iterator[DoctorFinding]:
+    """Check that each node of a cluster answers; the checks that follow leave out what one holds that does not."""
+    for error in [] if database.cluster is None else database.cluster.unanswered_pings():
+        yield wrong("nodes", unavailable_text(error, database.url), "what it holds is not served meanwhile")
 
 
 def _find_team(database: Database, settings: Settings) -> tuple[Layout | None, DoctorFinding]:

@@ -156,7 +156,8 @@ class ClusterConnections:
             left = max(0.0, end - clock.monotonic())
             try:
                 replies = self._pool(address).run_blocking(left, command, then, asking=asking)
-            except _UNANSWERED:
+            except _UNANSWERED as error:
+                error.add_note(f"{address[0]}:{address[1]}")
                 self._primaries = {}
                 raise
             redirection = next((reply for reply in replies if isinstance(reply, exceptions.AskError)), None)
@@ -199,6 +200,19 @@ class ClusterConnections:
                 asking.start()
         return False
 
+    def unanswered_pings(self) -> list[Exception]:
+        """Send each known node a PING, and return the errors of those that do not answer, with the nodes as notes."""
+        with suppress(*_UNANSWERED):
+            self.each_primary()  # so that all are known
+        found: list[Exception] = []
+        for address in list(self._pools):
+            try:
+                self._pool(address).run(("PING",))
+            except _UNANSWERED as error:
+                self._note_unanswered(address, error)
+                found.append(error)
+        return found
+
     def all_silent(self) -> bool:
         """Check whether each known node left a call unanswered a moment ago."""
         return all(map(self._is_silent, list(self._pools)))
@@ -237,18 +251,23 @@ class ClusterConnections:
                         raise exceptions.TimeoutError("a call just before got no reply")
                     sent.append((indexes, stack.enter_context(self._pool(address).sent(call.packet(indexes), left))))
                 except _UNANSWERED as error:
-                    self._note_silent(address, error)
-                    error.add_note(f"{address[0]}:{address[1]}")  # which the message of `Unavailable` names
+                    self._note_unanswered(address, error)
                     call.store(indexes, error)
             for indexes, read in sent:
                 address = call.asked[indexes[0]]
                 try:
-                    call.store(indexes, read())
+                    call.store(indexes, found := read())
                     self._silent.pop(address, None)
+                    for reply in found:
+                        if isinstance(reply, exceptions.BusyLoadingError):
+                            reply.add_note(f"{address[0]}:{address[1]}")
                 except _UNANSWERED as error:
-                    self._note_silent(address, error)
-                    error.add_note(f"{address[0]}:{address[1]}")  # which the message of `Unavailable` names
+                    self._note_unanswered(address, error)
                     call.store(indexes, error)
+
+    def _note_unanswered(self, address: NodeAddress, error: Exception) -> None:
+        error.add_note(f"{address[0]}:{address[1]}")  # which the message of `Unavailable` names
+        self._note_silent(address, error)
 
     def _note_silent(self, address: NodeAddress, error: Exception | None = None) -> None:
         if isinstance(error, exceptions.TimeoutError):

@@ -253,17 +253,17 @@ class Database:
             raise trouble[0]
         return found
 
+    @property
+    def cluster(self) -> ClusterConnections | None:
+        """The connections to the nodes of a cluster; None on one server."""
+        return self._connections if isinstance(self._connections, ClusterConnections) else None
+
     def answering(self, shards: Sequence[Shard]) -> Sequence[Shard]:
         """Return the shards without those whose node did not answer a moment ago; on one server all of them."""
-        cluster = self._connections
-        if not isinstance(cluster, ClusterConnections):
+        if (cluster := self.cluster) is None:
             return shards
         with _unavailable(self.url, self._breaker):
             return [shard for shard in shards if cluster.answers(slot_of(shard.prefix))]
-
-    def has_other_nodes(self) -> bool:
-        """Check whether other nodes of a cluster answer than the one of which a call has just failed."""
-        return isinstance(self._connections, ClusterConnections) and not self._connections.all_silent()
 
     def scan(self, pattern: str, count: int) -> Generator[list[bytes]]:
         """Yield all keys that match, about `count` looked at in each step."""

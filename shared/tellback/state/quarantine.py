@@ -124,9 +124,9 @@ def _names(database: Database, shards: Sequence[Shard], indexes: Sequence[str]) 
 
 
 _LISTS: Final = frozenset({"HGETALL", "HVALS", "LRANGE", "SMEMBERS", "XRANGE", "XREVRANGE", "ZRANGE"})
-_NUMBERS: Final = frozenset({"HLEN", "LLEN", "SISMEMBER", "XLEN", "ZCARD", "ZCOUNT"})
+_NUMBERS: Final = frozenset({"EXISTS", "HLEN", "LLEN", "SISMEMBER", "XLEN", "ZCARD", "ZCOUNT"})
 _OF_EACH: Final = {"HMGET": None, "SMISMEMBER": 0, "ZMSCORE": None}
-READS: Final = _LISTS | _NUMBERS | _OF_EACH.keys() | {"GET", "HGET", "LINDEX", "MEMORY", "ZSCORE"}
+READS: Final = _LISTS | _NUMBERS | _OF_EACH.keys() | {"GET", "HGET", "LINDEX", "MEMORY", "TYPE", "ZSCORE"}
 """Commands that change nothing and name one key, their first argument (of MEMORY USAGE, the second)."""
 
 
@@ -135,7 +135,7 @@ def _absent_reply(command: Command) -> Any:
     name = str(command[0])
     if name in _OF_EACH:
         return [_OF_EACH[name]] * (len(command) - 2)
-    return [] if name in _LISTS else 0 if name in _NUMBERS else None
+    return [] if name in _LISTS else 0 if name in _NUMBERS else b"none" if name == "TYPE" else None
 
 
 def _shard_of(command: Command) -> str:
@@ -143,7 +143,7 @@ def _shard_of(command: Command) -> str:
 
 
 def _is_of_team(command: Command) -> bool:
-    return str(keys_of_command(command)[0]).endswith("}:team")
+    return command[0] == "HGET" and str(keys_of_command(command)[0]).endswith("}:team")
 
 
 def advice_of(keys: Sequence[str]) -> str:
@@ -211,7 +211,7 @@ class ReadingDatabase(Database):
         if isinstance(error, WrongType):
             self.wrong[str(keys_of_command(command)[0])] = None
             return True
-        if type(error) is not Unavailable or not self.has_other_nodes():
+        if type(error) is not Unavailable or self.cluster is None or self.cluster.all_silent():
             return False
         self.away.setdefault(_shard_of(command), error)
         self._skipped[_shard_of(command)] = clock.monotonic() + SILENT_SECONDS
@@ -219,8 +219,11 @@ class ReadingDatabase(Database):
 
     def losses(self) -> list[str]:
         """Return what was left out, a line for each key of another type and for each node that is away."""
+        return [*(advice_of([key]) for key in self.wrong), *self.unread_shards()]
+
+    def unread_shards(self) -> list[str]:
+        """Return a line for each node that is away, with the shards that could not be read."""
         shards: dict[str, list[str]] = {}
         for shard, error in self.away.items():
             shards.setdefault(str(error), []).append(shard)
-        lost = [f"{'shards' if some[1:] else 'shard'} {', '.join(some)}: {error}" for error, some in shards.items()]
-        return [*(advice_of([key]) for key in self.wrong), *lost]
+        return [f"{'shards' if some[1:] else 'shard'} {', '.join(some)}: {error}" for error, some in shards.items()]
