@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tellback import OutgoingResponse, RoutingOutcome, Settings, Tellback, Turn, connect
 from tellback.cli.teams import _state_text
@@ -17,7 +18,7 @@ from tellback.names import Family
 from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.cluster import ClusterConnections
 from tellback.state.database import Database, connect_to
-from tellback.state.intake import Intake
+from tellback.state.intake import Intake, Notified
 from tellback.state.intake_lease import IntakeEntry
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_submissions import enqueueing
@@ -27,6 +28,7 @@ from tellback.state.slots import slot_of
 from tellback.state.team import open_layout
 from tellback.state.teams import Teams
 from tellback.state.turns import Turns
+from tellback_workers import tasks
 from tellback_workers.app import app
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import TeamScheduler
@@ -83,7 +85,7 @@ def test_fallbacks_are_sent_where_the_primary_lives(cluster: RedisCluster, setti
     """One dead primary postponed the visits of all shards and teams."""
     scheduler = TeamScheduler(app, Runtime(settings), lambda _: None)
     gone = cluster.primaries[dead]
-    with connect(settings=settings, team=team_on(cluster, gone)) as tb:
+    with connect(settings=replace(settings, team=team_on(cluster, gone))) as tb:
         due = on_others(tb, cluster, gone, open_turns(tb, 600.0))
         scheduler.run(0.0)
         gone.kill()
@@ -100,12 +102,45 @@ def test_fallbacks_are_sent_where_the_primary_lives(cluster: RedisCluster, setti
         wait_until(all_answered, "each overdue turn on a living primary has its fallback", timeout=30)
 
 
+def test_a_worker_that_starts_serves_the_teams_of_other_nodes(cluster: RedisCluster, settings: Settings) -> None:
+    """One notification of a team whose own key is away threw away all that came with it, and postponed its wake-ups."""
+    away, here = team_on(cluster, cluster.primaries[2]), team_on(cluster, cluster.primaries[0])
+    with connect(settings=replace(settings, team=away)), connect(settings=replace(settings, team=here)) as tb:
+        tb.open_turn(channel="web", conversation="c", message_id="m", text="?")
+        stream = tb.context.layout.shard(0), Family.EVENTS
+    cluster.primaries[2].kill()
+    process = Runtime(settings)
+    found = [Notified(team, (0, Family.EVENTS)) for team in (away, here)]
+    assert process.streams_of(found[:1]) == []
+    assert process.streams_of(found) == [stream]
+    with pytest.raises(Unavailable):
+        process.shard(away, 0)
+
+
+def test_a_wake_up_for_several_teams_serves_those_of_other_nodes(
+    cluster: RedisCluster, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, consumed = Runtime(settings), list[Shard]()
+
+    def note(_: Runtime, shards: list[Shard], *__: object, **___: object) -> list[Shard]:
+        consumed.extend(shards)
+        return []
+
+    away, here = team_on(cluster, cluster.primaries[2]), team_on(cluster, cluster.primaries[0])
+    with connect(settings=replace(settings, team=away)), connect(settings=replace(settings, team=here)) as tb:
+        monkeypatch.setattr(tasks, "runtime", lambda: process)
+        monkeypatch.setattr(tasks, "_consume", note)
+        cluster.primaries[2].kill()
+        tasks.consume("events", [(away, 0), (here, 0)])
+        assert consumed == [tb.context.layout.shard(0)]
+
+
 def test_teams_are_listed_with_the_shards_that_are_unknown(
     cluster: RedisCluster, settings: Settings, dead: int
 ) -> None:
     """Their entries and turns counted as none, without a word."""
     gone = cluster.primaries[dead]
-    with connect(settings=settings, team=team_on(cluster, cluster.primaries[1])) as tb:
+    with connect(settings=replace(settings, team=team_on(cluster, cluster.primaries[1]))) as tb:
         expected = len(on_others(tb, cluster, gone, open_turns(tb, 600.0)))
         unknown = [shard for shard in tb.context.layout.all if cluster.owner(slot_of(shard.key("due"))) is gone]
         gone.kill()

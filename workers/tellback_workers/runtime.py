@@ -12,7 +12,7 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from tellback.errors import InvalidInput
+from tellback.errors import InvalidInput, Unavailable
 from tellback.guidance.registry import ProviderRegistry, load_registry
 from tellback.settings import Settings, load
 from tellback.state.answering import among_answering
@@ -71,10 +71,13 @@ class Runtime:
 
         Raises:
             InvalidInput: the team or the shard does not exist, so the task's message is forged or outdated.
+            Unavailable: nobody knows, because the node with the team's own key is away.
         """
-        layout = self.known_layouts([team]).get(team)
-        if layout is not None and index >= layout.shards:  # the team was made again since, perhaps with more
+        layout = self._layouts.get(team)
+        if layout is None or index >= layout.shards:  # the team was made again since, perhaps with more
             layout = self.current_layouts([team]).get(team)
+            if layout is not None and team not in self._layouts:
+                raise Unavailable(f"the node of team {team} does not answer")
         if layout is None:
             raise InvalidInput(f"there is no team {team}")
         if index >= layout.shards:
@@ -91,10 +94,13 @@ class Runtime:
         return found
 
     def known_layouts(self, teams: Iterable[str]) -> dict[str, Layout]:
-        """Return the layouts of the teams that exist, in one round trip for those not seen before."""
+        """Return the layouts of the teams that exist, in one round trip for those not seen before.
+
+        Of a cluster, teams not seen before are left out if the node with their own key does not answer.
+        """
         wanted = list(dict.fromkeys(teams))
         unseen = [team for team in wanted if team not in self._layouts]
-        self._layouts.update((layout.team, layout) for layout in existing_layouts(self.database, unseen))
+        self._layouts.update((layout.team, layout) for layout in self._stored_layouts(unseen)[1])
         return {team: self._layouts[team] for team in wanted if team in self._layouts}
 
     def streams_of(self, found: Sequence[Notified]) -> list[StreamRef]:
@@ -116,13 +122,9 @@ class Runtime:
         A team that was removed may be made again with another number of shards: what this process made for the former
         one is dropped then. A team whose node does not answer has the layout that this process knows, or one shard.
         """
-        asked, layouts = among_answering(
-            self.database,
-            [Layout(team, 1).shard(0) for team in teams],
-            lambda some: (some, existing_layouts(self.database, [shard.team for shard in some])),
-        )
+        asked, layouts = self._stored_layouts(teams)
         found = {layout.team: layout for layout in layouts}
-        known = {shard.team: self._layouts.get(shard.team) for shard in asked}
+        known = {team: self._layouts.get(team) for team in asked}
         away = {team: self._layouts.get(team, Layout(team, 1)) for team in teams if team not in known}
         self._layouts.update(found)  # in place: a thread that meets a team as missing takes its wake-up for forged
         for team in known.keys() - found.keys():
@@ -133,6 +135,28 @@ class Runtime:
             for clear in (self.intake.cache_clear, self.dead.cache_clear, *BY_LAYOUT):
                 clear()
         return found | away
+
+    def _stored_layouts(self, teams: Iterable[str]) -> tuple[list[str], list[Layout]]:
+        """Return those of the teams whose node answers, and the layouts of those of them that exist.
+
+        Raises:
+            Unavailable: no node answers.
+        """
+
+        def ask(own: Sequence[Shard]) -> tuple[list[str], list[Layout]]:
+            some = [shard.team for shard in own]
+            return some, existing_layouts(self.database, some)
+
+        own = [Layout(team, 1).shard(0) for team in teams]
+        cluster = self.database.cluster
+        if cluster is not None and not cluster.all_silent() and own and not self.database.answering(own):
+            return [], []  # a node that hangs would take its time again
+        try:
+            return among_answering(self.database, own, ask)
+        except Unavailable:
+            if cluster is None or cluster.all_silent():
+                raise
+            return [], []
 
     def _intake(self, team: str) -> Intake:
         return Intake(self.database, self.layout(team))

@@ -36,16 +36,7 @@ def consume(family_name: str, streams: Sequence[tuple[str, int]]) -> None:
         InvalidInput: a team or shard does not exist; the other streams are consumed. So they are after other errors.
     """
     process, family = runtime(), Family(family_name)
-    shards, failures = list[Shard](), list[Exception]()
-    try:
-        process.known_layouts(team for team, _ in streams)  # of all teams in one round trip
-        for team, shard_index in streams:
-            try:
-                shards.append(process.shard(team, shard_index))
-            except InvalidInput as error:
-                failures.append(error)
-    except Unavailable as away:  # as below
-        _logger.warning("consumer.postponed", streams=[f"{team}.{index}" for team, index in streams], reason=str(away))
+    shards, failures = _shards_of(process, streams)
     # Tool events of many teams go together; the other families have a loop for each team, or a model that takes longer.
     together = family is Family.EVENTS and len(shards) > 1 and not process.is_cluster
     groups = deque([shards] if together else [[shard] for shard in shards])
@@ -55,7 +46,7 @@ def consume(family_name: str, streams: Sequence[tuple[str, int]]) -> None:
             left = _consume(process, some, family, is_all=len(some) == len(shards))
             publish_wakeups(app, process.database, [(shard, family) for shard in left])
         except Unavailable as away:  # includes a wake-up that the broker refused: the scheduler finds what waits
-            _logger.warning("consumer.postponed", streams=[f"{one.team}.{one.index}" for one in some], reason=str(away))
+            _postpone([(one.team, one.index) for one in some], away)
         except SoftTimeLimitExceeded:
             raise
         except Exception as error:  # raised below: a team that broke its own keys costs no other anything
@@ -68,6 +59,28 @@ def consume(family_name: str, streams: Sequence[tuple[str, int]]) -> None:
                 groups.extend([shard] for shard in some)
     if failures:
         raise failures[0]
+
+
+def _shards_of(process: Runtime, streams: Sequence[tuple[str, int]]) -> tuple[list[Shard], list[Exception]]:
+    """Return the shards that streams are of, without those whose node does not answer, and errors about forged ones."""
+    shards, failures = list[Shard](), list[Exception]()
+    try:
+        process.known_layouts(team for team, _ in streams)  # of all teams in one round trip
+    except Unavailable as away:
+        _postpone(streams, away)
+        return [], []
+    for team, shard_index in streams:
+        try:
+            shards.append(process.shard(team, shard_index))
+        except InvalidInput as error:
+            failures.append(error)
+        except Unavailable as away:  # of a cluster, the node that has the team's own key
+            _postpone([(team, shard_index)], away)
+    return shards, failures
+
+
+def _postpone(streams: Sequence[tuple[str, int]], away: Unavailable) -> None:
+    _logger.warning("consumer.postponed", streams=[f"{team}.{index}" for team, index in streams], reason=str(away))
 
 
 def _consume(process: Runtime, shards: Sequence[Shard], family: Family, *, is_all: bool) -> list[Shard]:
