@@ -9,6 +9,7 @@ from typing import Final
 from unittest import mock
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner, Result
 
 from tellback import FeedbackProviderConfig, FeedbackTrigger, Settings, ToolUsageMonitor, clock, connect
@@ -186,3 +187,9 @@ def test_the_doctor_names_a_node_that_hangs(cluster: RedisCluster, settings: Set
         cluster.primaries[0].resume()
     assert findings["nodes"].found.startswith(f"Redis at 127.0.0.1:{cluster.primaries[0].port} did not answer in time")
     assert "shards acme.2, acme.6, acme.11" in findings["shards"].found
+
+
+def test_the_doctor_tells_a_dead_address_from_a_dead_primary(cluster: RedisCluster, settings: Settings) -> None:
+    url = cluster.url.replace("//", "//127.0.0.1:1,")
+    [finding] = [each for each in run_checks(replace(settings, redis_url=url), url_given=True) if each.check == "nodes"]
+    assert (finding.state, "127.0.0.1:1 " in finding.found, "take it out" in finding.advice) == ("note", True, True)

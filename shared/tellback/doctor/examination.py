@@ -112,8 +112,12 @@ def _checks_with_redis(settings: Settings) -> Iterator[DoctorFinding]:
 
 def _check_nodes(database: Database) -> Iterator[DoctorFinding]:
     """Check that each node of a cluster answers; the checks that follow leave out what one holds that does not."""
-    for error in [] if database.cluster is None else database.cluster.unanswered_pings():
-        yield wrong("nodes", unavailable_text(error, database.url), "what it holds is not served meanwhile")
+    for error, is_primary in [] if database.cluster is None else database.cluster.unanswered_pings():
+        found = unavailable_text(error, database.url)
+        if is_primary:
+            yield wrong("nodes", found, "what it holds is not served meanwhile")
+        else:
+            yield note("nodes", found, "it is no primary: start it, or take it out of the URL")
 
 
 def _find_team(database: Database, settings: Settings) -> tuple[Layout | None, DoctorFinding]:

@@ -200,17 +200,17 @@ class ClusterConnections:
                 asking.start()
         return False
 
-    def unanswered_pings(self) -> list[Exception]:
-        """Send each known node a PING, and return the errors of those that do not answer, with the nodes as notes."""
+    def unanswered_pings(self) -> list[tuple[Exception, bool]]:
+        """Send each known node a PING. Return the errors of those that do not answer, and whether it is a primary."""
         with suppress(*_UNANSWERED):
             self.each_primary()  # so that all are known
-        found: list[Exception] = []
+        primaries, found = set(self._primaries.values()), list[tuple[Exception, bool]]()
         for address in list(self._pools):
             try:
                 self._pool(address).run(("PING",))
             except _UNANSWERED as error:
                 self._note_unanswered(address, error)
-                found.append(error)
+                found.append((error, address in primaries))
         return found
 
     def all_silent(self) -> bool:
