@@ -54,6 +54,13 @@ def test_a_secret_in_a_line_is_redacted(written: io.StringIO) -> None:
     assert "redacted" in written.getvalue()
 
 
+def test_what_celery_says_of_a_broker_that_is_away_is_whole(written: io.StringIO) -> None:
+    """Kombu masks a password, also one that is not there, by two stars."""
+    said = "consumer: Cannot connect to redis://:**@127.0.0.1:6379/0: Error 111 connecting to 127.0.0.1:6379."
+    logging.getLogger("celery.worker.consumer").error(said)
+    assert said in written.getvalue()
+
+
 def _fail() -> None:
     raise ValueError("token=hunter2hunter2")
 
