@@ -10,6 +10,7 @@ from tellback.errors import ConfigurationError
 from tellback.keepalive import keepalive_options
 from tellback.names import SWEEPS_QUEUE
 from tellback.settings import Settings
+from tellback.tls_options import check_tls
 from tellback.urls import SENTINEL, servers_of, socket_url_of_celery
 
 KEY_PREFIX: Final = "tbq:"  # broker and state may share one Redis, so the broker's keys have a prefix of their own
@@ -32,6 +33,10 @@ def broker_config(settings: Settings) -> dict[str, Any]:
     from tellback.broker_transport import install  # noqa: PLC0415 - it needs kombu, which hosts of agents lack
 
     install()
+    try:
+        check_tls(settings.broker)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"TELLBACK_BROKER_URL: {error}") from None
     url, options, tls = _celery_url(settings.broker)
     return {
         "broker_url": url,

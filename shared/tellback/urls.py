@@ -233,7 +233,7 @@ def socket_url_of_celery(url: str) -> str:
 def without_secrets(url: str) -> str:
     """Return the URL with its password masked, for logs and terminals; of what is no URL, mask too much."""
     if "password=" in url:
-        url = re.sub(r"(?<=[?&])((?:sentinel_)?password=)[^&]*", r"\1***", url)
+        url = re.sub(r"(?<=[?&])((?:sentinel_|ssl_)?password=)[^&]*", r"\1***", url)
     if "@" not in url:
         return url
     if names_several(url):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MAX_REPLY_BYTES: Final = 32 << 20  # of one reply; a mailbox holds at most 100 pieces of feedback of a few KB
 MAX_DEPTH: Final = 8
 NOT_A_URL: Final = "TELLBACK_REDIS_URL is not the URL of a Redis"
+WRONG_FILES: Final = "a file of ssl_... in TELLBACK_REDIS_URL can't be used; `tellback doctor` names it"
 Arg = str | bytes | int | float
 
 
@@ -195,9 +196,13 @@ def _wrap_tls(line: _socket.socket, address: Address) -> ssl.SSLSocket:
     import ssl
 
     query = address.query
-    context = ssl.create_default_context(cafile=query.get("ssl_ca_certs"), capath=query.get("ssl_ca_path"))
-    if "ssl_certfile" in query:
-        context.load_cert_chain(query["ssl_certfile"], query.get("ssl_keyfile"))
+    try:
+        context = ssl.create_default_context(cafile=query.get("ssl_ca_certs"), capath=query.get("ssl_ca_path"))
+        if "ssl_certfile" in query:
+            # a password, also an empty one, keeps OpenSSL from asking the agent's terminal for one
+            context.load_cert_chain(query["ssl_certfile"], query.get("ssl_keyfile"), query.get("ssl_password", ""))
+    except OSError:  # ssl.SSLError is one; neither names the file, as `tellback doctor` does
+        raise Unavailable(WRONG_FILES) from None
     if query.get("ssl_check_hostname", "").lower() in ("false", "0", "no"):
         context.check_hostname = False
     if query.get("ssl_cert_reqs") in ("none", "CERT_NONE"):

@@ -27,6 +27,7 @@ from tellback.state.script_calls import Arg, DecisionCall, FirstCall, Script, Sc
 from tellback.state.scripts import common as scripts
 from tellback.state.slots import keys_of_command, slot_of
 from tellback.state.unavailable import LOST, SCRIPTS_MISSING, RedisFull, as_raised, unanswered_text, where_of
+from tellback.tls_options import check_tls
 from tellback.urls import servers_of
 
 Command = redis_py.Command
@@ -61,7 +62,9 @@ def connect_to(url: str, *, call_deadline: float | None = None, once: bool = Fal
     Raises:
         ValueError: the URL is not that of a Redis; the message may contain part of the password.
         TypeError: redis-py does not know an option of the URL.
+        ConfigurationError: an option of TLS is wrong.
     """
+    check_tls(url)
     servers = servers_of(url)
     if servers is not None and servers.kind == "cluster":
         return ClusterConnections(servers, call_deadline=call_deadline, once=once)
@@ -90,7 +93,7 @@ class Database:
         stops calls soon after an unanswered one; of a cluster, those of the same node.
 
         Raises:
-            ConfigurationError: the URL is not that of a Redis.
+            ConfigurationError: the URL is not that of a Redis, or an option of TLS is wrong.
         """
         try:
             self._connections = connect_to(url, call_deadline=call_deadline, once=breaker is not None)

@@ -126,7 +126,11 @@ def _tls_text(error: Exception, url: str) -> str:
             )
         if isinstance(cause, ssl.SSLError):
             reason = _SSL_PLACE.sub("", cause.strerror or str(cause))
-            advice = f"See if it runs, and check ssl_... in its URL; if it speaks no TLS, {without}"
+            own = ""
+            if not isinstance(cause, ssl.SSLCertVerificationError):  # the server ended the handshake, often wordless
+                shows = "ssl_certfile=" in url
+                own = "; its log says if it refuses your certificate" if shows else "; it may ask for ssl_certfile"
+            advice = f"See if it runs, and check ssl_... in its URL{own}; if it speaks no TLS, {without}"
             return f"No TLS with Redis at {where} ({reason}). {advice}"
     elif scheme == "redis" and _is_refusal_of_plain_text(error):
         advice = "add ssl=true to" if by_sentinel else "write rediss for redis in"
