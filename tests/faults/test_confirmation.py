@@ -155,3 +155,17 @@ def test_a_write_can_be_confirmed_by_the_disks_too(pair: Replicated, tmp_path: P
         [turn] = open_turns(tb, 1)
         pair.first.kill()
         assert pair.replica.command("EXISTS", tb.context.layout.of_turn("web", "c0").key("turn", turn.id)) == 1
+
+
+def test_a_redis_that_cannot_confirm_from_disk_is_named_and_answers_stay_on_the_hosts(
+    own_redis: RedisServer, tmp_path: Path
+) -> None:
+    """Redis' own error came from `open_turn`, in place of `Unavailable`, which a transport expects."""
+    with connect(settings=Settings(redis_url=own_redis.url, data_dir=str(tmp_path / "data"))) as tb:
+        [opened] = open_turns(tb, 1)
+        tb.context.database.command("CONFIG", "SET", "appendonly", "no")
+    with connect(settings=Settings(redis_url=own_redis.url, data_dir=str(tmp_path / "data"), wait_aof=True)) as tb:
+        with pytest.raises(Unavailable, match=r"cannot confirm .* on disk \(WAITAOF .*TELLBACK_WAIT_AOF"):
+            open_turns(tb, 1)
+        assert not answer(tb.turn(opened.id))
+        assert tb.spooled

@@ -10,14 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Self
 
+from tellback.errors import Unavailable
 from tellback.settings import Settings
 from tellback.state.script_calls import Arg
+from tellback.state.unavailable import as_raised
 
 Command = Sequence[Arg]
 
 NOT_CONFIRMED: Final = (
     "Redis has the write, but {wanted} did not confirm it in {seconds:g} s: a failover now could lose it. Try again; "
     "`TELLBACK_WAIT_REPLICAS` and `TELLBACK_WAIT_AOF` ask for this"
+)
+
+NO_DISK: Final = (
+    "Redis has the write, but cannot confirm that it is on disk ({error}): turn on its append-only file, use Redis 7.2 "
+    "or newer, or leave out TELLBACK_WAIT_AOF"
 )
 
 
@@ -40,8 +47,21 @@ class Confirmation(NamedTuple):
         wait: Command = ("WAITAOF", 1, self.replicas, ms) if self.aof else ("WAIT", self.replicas, ms)
         return [part for write in writes for part in (write, wait)]
 
-    def is_met(self, reply: Any) -> bool:
-        """Check the reply of the command that waited."""
+    def check(self, replies: Sequence[Any], url: str) -> None:
+        """Check the replies of `commands`, errors among them, of the Redis at this URL.
+
+        Raises:
+            Unavailable: a write was refused, or not confirmed in time, or cannot be confirmed from disk.
+        """
+        for reply in replies:
+            if isinstance(reply, Exception):
+                if self.aof and "WAITAOF" in str(reply):  # before Redis 7.2, or without an append-only file
+                    raise Unavailable(NO_DISK.format(error=str(reply).partition(", with args")[0].rstrip(".")))
+                raise as_raised(reply, url)
+        if not all(map(self._is_met, replies[1::2])):
+            raise Unavailable(self.failure)
+
+    def _is_met(self, reply: Any) -> bool:
         local, replicas = reply if self.aof else (1, reply)
         return int(local) >= 1 and int(replicas) >= self.replicas
 

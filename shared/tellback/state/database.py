@@ -290,13 +290,12 @@ class Database:
         Call it only where `confirms` is true, with writes that may be repeated and whose replies show their effect.
 
         Raises:
-            Unavailable: they were not confirmed in time. They are in Redis, unless a failover lost them.
+            Unavailable: they were not confirmed in time, or cannot be. They are in Redis, unless a failover lost them.
         """
         wanted = self._confirmation
         assert wanted is not None, "the caller asked `confirms`"
-        replies = self.pipeline(wanted.commands(writes))
-        if not all(map(wanted.is_met, replies[1::2])):
-            raise Unavailable(wanted.failure)
+        replies = self.pipeline(wanted.commands(writes), raise_on_error=False)
+        wanted.check(replies, self.url)
         return replies[::2]
 
     def now_ms(self) -> int:
