@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -79,6 +81,28 @@ def test_events_that_a_process_loses_at_its_end_are_one_line_of_its_log(
     lost = [line for line in caplog.records if "publisher.events_lost" in line.getMessage()]
     assert [line.exc_info for line in lost] == [None]
     assert "TELLBACK_SPOOL_MAX_BYTES" in lost[0].getMessage()
+
+
+def test_a_process_at_its_end_keeps_the_first_of_its_events_for_which_the_disk_has_room(
+    database: Database, layout: Layout, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It lost all of them: they were written together, or not at all."""
+    away = Settings(
+        redis_url="redis://127.0.0.1:1/0", data_dir=str(tmp_path / "data"), spool_max_bytes=8_000, publish_delay=60
+    )
+    publisher = Publisher(Database(away.redis_url), layout, away)
+    for number in range(20):
+        publisher.publish(call(f"t{number}", result="x" * 1000))
+    publisher.close()
+    [lost] = [line.getMessage() for line in caplog.records if "publisher.events_lost" in line.getMessage()]
+    with closing(Publisher(database, layout, msgspec.structs.replace(away, publish_delay=0.005))) as later:
+        later.send_orphans(Family.EVENTS)
+        wait_until(lambda: tools(database, layout), "what was kept is sent")
+    sent = tools(database, layout)
+    assert sent == [f"t{number}" for number in range(len(sent))]
+    assert len(sent) >= 4
+    assert f"events={20 - len(sent)} " in lost
+    assert re.search(r"holds 0 of the \d+ bytes .*, and \d{5} more wait", lost)
 
 
 def test_an_intake_at_its_bound_sends_hosts_to_their_disks(database: Database, layout: Layout, tmp_path: Path) -> None:

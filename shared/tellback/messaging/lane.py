@@ -198,6 +198,18 @@ class Lane:
                 raise SpoolFull(f"events can neither be sent ({trouble}) nor kept on disk: {full}") from full
             _logger.warning("publisher.spooled", stream=self._stream, events=len(events), reason=str(trouble))
 
+    def keep_first(self) -> None:
+        """Spool the first of the events in memory, as many as there is room for, before their process ends."""
+        events = self.take_all()
+        kept, some = 0, len(events)
+        while some and kept < len(events):
+            try:
+                self._spool.append(events[kept : kept + some], self._age())
+                kept += some
+            except SpoolFull:
+                some //= 2
+        self.put_back(events[kept:])
+
     def keep_apart(self) -> None:
         """Write the events in memory, and those of a send that has not ended, to a spool file of their own.
 

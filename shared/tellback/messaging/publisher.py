@@ -270,7 +270,12 @@ class Publisher:
         try:
             self.flush()
         except SpoolFull as error:
-            _logger.error("publisher.events_lost", events=sum(map(len, self._all())), reason=str(error))  # noqa: TRY400 - its text says all
+            if not interrupting:
+                with self._send_lock, self._buffer_lock:
+                    for lane in self._all():
+                        lane.keep_first()
+            if lost := sum(map(len, self._all())):
+                _logger.error("publisher.events_lost", events=lost, reason=str(error))  # noqa: TRY400 - its text says all
         if not interrupting:
             with self._send_lock:
                 for lane in self._all():

@@ -130,8 +130,8 @@ class Spool:
             most -= most // RESERVE
         if used + len(block) > most:
             raise SpoolFull(
-                f"the spool {self._place.team} holds {used} of the {most} bytes that {self._family} may fill; raise "
-                "TELLBACK_SPOOL_MAX_BYTES"
+                f"the spool {self._place.team} holds {used} of the {most} bytes that {self._family} may fill, and "
+                f"{len(block)} more wait; raise TELLBACK_SPOOL_MAX_BYTES"
             )
         return block
 
