@@ -33,7 +33,7 @@ from tellback.guidance.observations.completion import AnswerCheck, MissingItem
 from tellback.guidance.observations.memory import ObservationMemory
 from tellback.guidance.observations.observer import ToolObserver
 from tellback.guidance.stuck_feedback import StuckFeedback
-from tellback.hook.denial import DenialPolicy, denial
+from tellback.hook.denial import AskedCall, DenialPolicy, denial
 from tellback.hook.event import HookEvent
 from tellback.hook.exchange import _render_feedback
 from tellback.hook.finishing import missing_before_stop
@@ -175,7 +175,8 @@ def _denial(text: str) -> tuple[str, list[str]]:
         {"tool": text, "params": {"command": "pytest"}, "evaluation": "s", "at": 1, "status": "error", "error": text}
         for _ in range(2)
     ]
-    reason = denial(DenialPolicy(2), AgentView({}, calls, 2), "s", text, {"command": "pytest"})
+    asked = AskedCall("s", text, {"command": "pytest"})
+    reason = denial(DenialPolicy(2), AgentView({}, calls, 2), asked, lambda _: False)
     assert reason, "it is not denied"
     return reason, ["denial"]
 
