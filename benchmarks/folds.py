@@ -59,7 +59,6 @@ GRID: Final[tuple[tuple[Any, str, tuple[float, ...]], ...]] = (
     (detectors, "BLOCKED_ATTEMPT", (8, 16, 24)),
     (detectors, "SOON", (8, 12, 18)),
     (undone, "RESTORES", (2, 3)),
-    (undone, "EDITS_FORGOTTEN_AFTER", (8, 16, 32)),
     (reports, "QUIET", (12, 25, 40)),
     (reports, "QUIET_WHILE_IN_VAIN", (4, 8, 12)),
 )

@@ -76,7 +76,7 @@ RETRY_SHARE: Final = 0.6
 # give the same figures; with 6, one stretch less; with 11, two false reports more. For what blocks, 8 to 24 are alike.
 ATTEMPT: Final = 8
 BLOCKED_ATTEMPT: Final = ACTIONS_MAX
-# Calls after which a read or a script no longer belongs to the same attempt; all by judgement.
+# Calls after which a read or an edit no longer belongs to the same attempt, by judgement: 16 gives the same figures.
 SOON: Final = 12
 VIEWS_FORGOTTEN_AFTER: Final = 60
 

@@ -14,9 +14,8 @@ from tellback.guidance.observations.texts import timeout_in
 from tellback.guidance.observations.values import is_dict
 from tellback.guidance.progress import substance
 from tellback.guidance.progress.diagnosed import count_findings
-from tellback.guidance.progress.features import DISTINCT_CHARS, CallFeatures
+from tellback.guidance.progress.features import DISTINCT_CHARS, ERROR_CHARS, CallFeatures
 
-_ERROR_CHARS: Final = 300
 _CLOSING_WORDS: Final = 2
 _BODY_CHARS: Final = 4_000  # of an answer whose message is looked for
 # A name, a call or a text that does not fit what it is used on; an assertion may be what a script is about.
@@ -57,7 +56,7 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
         features.findings = count_findings(text, whole=len(text) < substance.HEAD_CHARS + substance.TAIL_CHARS)
     acts = features.fetches or (features.effect == "write" and not substance.labelled_error(text))
     tried = runs or features.effect == "wait" or (acts and bool(features.programs))
-    error = failure_line(text)[:_ERROR_CHARS] if tried else ""
+    error = failure_line(text)[:ERROR_CHARS] if tried else ""
     if features.tests is not None or error.startswith("ImportError while loading"):  # what is missing stands below
         error = substance.last_exception(text) or error
     if _BARE.match(error):
@@ -65,7 +64,7 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
         error = above[-1].strip() if above and features.tests is None else error
     if error.startswith("Traceback "):  # cut off before the exception
         error = ""
-    error = (error or _message_in_body(text) or (timeout_in(text) if runs else ""))[:_ERROR_CHARS]
+    error = (error or _message_in_body(text) or (timeout_in(text) if runs else ""))[:ERROR_CHARS]
     names = substance.failed_names(text) if features.tests is not None else ()
     labelled = substance.labelled_error(text) if (runs or features.programs) and not error else ""
     # One that names a place is a finding of a compiler, and the rest of the result says which.
@@ -90,7 +89,7 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
 
 def _closing_line(text: str) -> str:
     """Return the last line of a run that failed, where runtimes say why; "" if it says too little."""
-    line = substance.last_line(text)[:_ERROR_CHARS]
+    line = substance.last_line(text)[:ERROR_CHARS]
     return line if len(line) >= DISTINCT_CHARS and line.count(" ") >= _CLOSING_WORDS else ""
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import zlib
 from typing import Final
 
 from tellback.guidance.progress.detectors import REPEATS, RETRIES_ASKED_FOR, WEAK_REPEATS, attempts, note_attempt
 from tellback.guidance.progress.effects import words_in
 from tellback.guidance.progress.faults import shows_progress
-from tellback.guidance.progress.features import CallFeatures
+from tellback.guidance.progress.features import CallFeatures, mark_of
 from tellback.guidance.progress.substance import fault_line
 from tellback.guidance.progress.trail import Asked, ProgressTrail, StuckFinding, file_mark, mark
 
@@ -31,7 +30,7 @@ def _empty_searches(trail: ProgressTrail, features: CallFeatures, at: int) -> St
     count, first = trail.empties
     if trail.fixed > first or at - first > SEARCH_SPREAD * (count + 1):
         count, first = 0, 0
-    sought = zlib.crc32(features.sought.encode("utf-8", "replace")) if features.empty else 0
+    sought = mark_of(features.sought) if features.empty else 0
     again = count > 0 and sought != 0 and sought == trail.sought
     trail.empties, trail.sought = (count + (not again), first or at) if features.empty else (0, 0), sought
     count, first = trail.empties

@@ -32,19 +32,17 @@ from tellback.guidance.progress.effects import (
 )
 from tellback.guidance.progress.failures import read_complaint, read_failure
 from tellback.guidance.progress.faults import says_it_worked, says_why
-from tellback.guidance.progress.features import END, SHOWN, CallFeatures, Edit, View
+from tellback.guidance.progress.features import END, ERROR_CHARS, SHOWN, CallFeatures, Edit, View, mark_of
 from tellback.guidance.progress.output import printed_by
 from tellback.guidance.progress.patches import read_patch
 from tellback.guidance.progress.prints import only_prints
 from tellback.guidance.progress.programs import files_written_by
 from tellback.guidance.progress.shell_calls import shell_features
 from tellback.guidance.progress.substance import LINE_CHARS, last_line, line_marks
-from tellback.guidance.progress.swaps import mark_of
 from tellback.guidance.repeats import may_remark, only_waits
 
 _HIDDEN: Final = "[redacted: "  # in place of a line with a secret
 _WINDOW: Final = 100  # lines that SWE-agent's `open` shows
-_ERROR_CHARS: Final = 300
 _MORE_CHARS: Final = 20  # behind what `|| echo` printed, such as an exit code
 _PAGE_LINES: Final = 2  # line ends of a page of three lines; "Clicked." is none
 _RECORD_CHARS: Final = 400  # of a record that may be empty
@@ -134,7 +132,7 @@ def _read_substance(result: str) -> _Substance:
     return _Substance(
         substance.fingerprint(whole),
         text,
-        last_line(text)[:_ERROR_CHARS],
+        last_line(text)[:ERROR_CHARS],
         _is_empty(text),
         substance.is_picture(text) or substance.changed_rows(text),
         len(text) <= _SHORT_CHARS and substance.asks_to_retry(text),
@@ -156,7 +154,7 @@ _of_short: Final = lru_cache(maxsize=1024)(_read_substance)
 
 def _read_answer(features: CallFeatures, said: _Substance) -> None:
     text = said.text
-    if features.restores and "No local changes to save" in text[:_ERROR_CHARS]:
+    if features.restores and "No local changes to save" in text[:ERROR_CHARS]:
         features.restores = ""
     is_page = text.count("\n") >= _PAGE_LINES
     if features.answers:
@@ -197,7 +195,7 @@ def _read_result(features: CallFeatures, said: _Substance, *, reported: bool) ->
     if features.failed:
         read_failure(features, text, runs=runs, reported=reported)
     elif features.edit is not None:
-        features.wrong = found_after_edit(text)[:_ERROR_CHARS]
+        features.wrong = found_after_edit(text)[:ERROR_CHARS]
 
 
 def _asked(tool: str, given: Mapping[str, Any], declared: DeclaredEffect | None) -> CallFeatures:
@@ -371,16 +369,9 @@ def _editor_features(tool: str, command: str, params: Mapping[str, Any], target:
     path = _text(params, _PATHS) or ""
     features = CallFeatures(tool, "read" if command == "view" else "write", target, f"{command} {path}"[:SHOWN])
     if command == "view":
-        features.views = (_view(path, params, "view"),)
-        return features
-    features.writes = (path,)
-    _read_edit(features, path, params, creates=command == "create")
-    if features.creates and features.edit is not None:
-        features.contents = ((path, features.edit.new),)
-    if features.creates and (files := files_written_by(_text(params, _NEWS) or "")):
-        features.scripts = ((path, files),)
-    if command == "undo_edit":
-        features.restores = path
+        features.views = (_view(path, params, command),)
+    else:
+        _read_writing(features, command, path, params)
     return features
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Mapping
 from typing import Any, Final
 
 from tellback.guidance.progress.effects import EFFECTS, Effect, words_in
-from tellback.guidance.progress.features import END, ENVIRONMENT, SHOWN, CallFeatures, Edit, View
+from tellback.guidance.progress.features import END, ENVIRONMENT, SHOWN, CallFeatures, Edit, View, mark_of
 from tellback.guidance.progress.patches import read_patch
 from tellback.guidance.progress.programs import (
     BUILDERS,
@@ -23,7 +22,7 @@ from tellback.guidance.progress.programs import (
     restored_path,
     unstashes,
 )
-from tellback.guidance.progress.swaps import block_edit, mark_of, placed_texts, swaps_of
+from tellback.guidance.progress.swaps import block_edit, placed_texts, swaps_of
 from tellback.guidance.shell import SimpleCommand, simple_commands
 
 _ADDRESS: Final = re.compile(  # no header, form or file
@@ -214,7 +213,7 @@ def _shell_target(commands: tuple[SimpleCommand, ...], effects: list[Effect], st
         words = [word for word in each.words if keeps or not (word.startswith("-") or word.isdigit())]
         parts.append(" ".join((each.program, *words)))
         if each.stdin:
-            parts.append(f"<{zlib.crc32(each.stdin.encode('utf-8', 'replace')):x}")
+            parts.append(f"<{mark_of(each.stdin):x}")
     return " && ".join(parts)[:400]
 
 
@@ -226,7 +225,7 @@ def _asks(commands: tuple[SimpleCommand, ...]) -> int:
     """Return the mark of what a command line names, whichever program it asks and by which options; 0 for nothing."""
     words = {word.strip("./").casefold() for each in commands for word in each.words if not word.startswith("-")}
     words.discard("")
-    return zlib.crc32(" ".join(sorted(words)).encode("utf-8", "replace")) if words else 0
+    return mark_of(" ".join(sorted(words))) if words else 0
 
 
 def _purpose(commands: tuple[SimpleCommand, ...], effects: list[Effect], strongest: Effect) -> str:
@@ -239,7 +238,7 @@ def _purpose(commands: tuple[SimpleCommand, ...], effects: list[Effect], stronge
                 words = [word for word in each.words if not word.startswith("-")]
                 what = each.stdin or (words[0].rpartition("/")[2] if words else "")
             parts.append(f"{each.program.rstrip('0123456789.')} {what}")
-    return f"{zlib.crc32(' && '.join(parts).encode('utf-8', 'replace')):x}" if parts else ""
+    return f"{mark_of(' && '.join(parts)):x}" if parts else ""
 
 
 def _written(command: SimpleCommand, effect: Effect) -> tuple[str, ...]:

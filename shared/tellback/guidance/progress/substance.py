@@ -16,11 +16,11 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from tellback.guidance.observations.testruns import TestCounts
+from tellback.guidance.progress.features import ERROR_CHARS, mark_of
 
 # Of longer texts the two ends count: errors and summaries stand at the end, and a worker reads every result.
 HEAD_CHARS: Final = 2_000
 TAIL_CHARS: Final = 4_000
-_ERROR_CHARS: Final = 300
 _HEADING_CHARS: Final = 12
 _NAMES_MAX: Final = 40
 
@@ -51,11 +51,6 @@ _HEX: Final = re.compile(r"\b(?:[0-9a-f]{7,64}(?:-[0-9a-f]{4}){0,3}(?:-[0-9a-f]{
 # Five texts of six have nowhere seven such characters in a row. To see that first takes a tenth of the pattern's time.
 _HEX_DIGITS: Final = bytes(0x78 if byte in b"0123456789abcdefABCDEF" else 0x20 for byte in range(256))
 _HEX_RUN: Final = b"x" * 7
-_LINES: Final = re.compile(
-    r"(?<=[\w)\]\"'>])(?:[:,] ?(?:line )?\d+(?::\d+)?\b|\(\d+,\d+\))|\bline \d+(?:,? col(?:umn)? \d+)?|\b[Ll]\.?\d+\b"
-    r"|^[ \t]*\d+[ \t]| \d+:\d+-\d+\b",
-    re.MULTILINE,
-)
 # The results of about six searches or reads of 100 lines; with 400 a run that read in circles was not seen to.
 SEEN_MAX: Final = 600
 # Of one result; long ones differ early enough.
@@ -119,9 +114,9 @@ def fingerprint(text: str) -> int:
     """
     seed = 0
     if len(text) > HEAD_CHARS + TAIL_CHARS:
-        seed = zlib.crc32(text[HEAD_CHARS:-TAIL_CHARS].encode("utf-8", "replace"))
+        seed = mark_of(text[HEAD_CHARS:-TAIL_CHARS])
         text = ends_of(text)
-    return zlib.crc32(without_volatile(text).encode("utf-8", "replace"), seed)
+    return mark_of(without_volatile(text), seed)
 
 
 # Of pytest, go test, unittest and cargo, of Jest, Vitest, minitest, RSpec, Maven, Gradle and dotnet, then of PHPUnit,
@@ -159,7 +154,7 @@ def last_exception(text: str) -> str:
     if not found and "FAILED " in text:
         reasons = _REASON.findall(text)
         found = reasons[-1] if reasons else ""
-    return found[:_ERROR_CHARS]
+    return found[:ERROR_CHARS]
 
 
 _FRAME: Final = re.compile(r'^ {2}File "([^"\n]{1,300})", line \d+', re.MULTILINE)
@@ -181,7 +176,7 @@ def first_line(text: str) -> str:
     """Return the first line that says something; a heading alone, such as "ERROR:", does not."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     said = (line for line in lines if len(line) >= _HEADING_CHARS and not line.startswith("#"))
-    return next(said, lines[0] if lines else "")[:_ERROR_CHARS]
+    return next(said, lines[0] if lines else "")[:ERROR_CHARS]
 
 
 # A line that a program itself labels as its error, also behind a margin, such as the box that Terraform draws.
@@ -198,11 +193,11 @@ def labelled_error(text: str) -> str:
     return found[1] if found else ""
 
 
-# The same in a whole result, where "finish: 3 of 10" counts something: a place follows a name without a gap, stands in
-# front of a finding or of an excerpt, or says that it is a line.
+# A place follows a name without a gap, stands in front of a finding or of an excerpt, or says that it is a line. In
+# "finish: 3 of 10" there is none.
 _PLACES: Final = re.compile(
-    r"(?<=[\w)\]\"'>])(?::\d+(?::\d+)?\b|\(\d+,\d+\))|\b(?:line|LINE) \d+(?:,? col(?:umn)? \d+)?:?"
-    r"|^[ \t]*\d+(?::\d+[ \t]| \|)| \d+:\d+(?:-\d+\b|$)|^l\.\d+ ",
+    r"(?<=[\w)\]\"'>])(?::\d+(?::\d+)?\b|\(\d+,\d+\))|\b(?:line|LINE) \d+(?:,? col(?:umn)? \d+)?:?|\bl\.\d+\b"
+    r"|^[ \t]*\d+(?::\d+[ \t]| \|)| \d+:\d+(?:-\d+\b|$)",
     re.MULTILINE,
 )
 
@@ -216,8 +211,7 @@ def error_fingerprint(error: str) -> int:
     """Return the fingerprint of an error: numbers of lines, paths and volatile parts do not matter."""
     if "undefined reference to " in error:
         error = _LINKED.sub("", error)
-    plain = _LINES.sub("", without_times(error))  # first, as in `without_places`
-    return zlib.crc32(without_volatile(plain).casefold().encode("utf-8", "replace"))
+    return mark_of(without_volatile(without_places(error)).casefold())
 
 
 # Where a linker misses something depends on what is linked and how.
@@ -287,7 +281,7 @@ def fault_line(text: str) -> str:
     if found is None:
         return ""
     line = text[text.rfind("\n", 0, found.start()) + 1 :].partition("\n")[0]
-    return "" if WORKED.match(line) else line.strip(" \t-")[:_ERROR_CHARS]
+    return "" if WORKED.match(line) else line.strip(" \t-")[:ERROR_CHARS]
 
 
 # What a database counts when a statement changed something; made again it changes other rows.

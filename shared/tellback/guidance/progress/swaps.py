@@ -7,12 +7,11 @@ whoever writes whole files replaces the content that was written before.
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from tellback.guidance.progress.features import PATH_PARTS, Edit
+from tellback.guidance.progress.features import PATH_PARTS, Edit, mark_of
 from tellback.guidance.shell import SimpleCommand
 
 _SWAPS_MAX: Final = 4  # of one call, by judgement
@@ -49,11 +48,6 @@ def placed_texts(command: SimpleCommand, paths: tuple[str, ...]) -> tuple[tuple[
 def is_placed(edit: Edit) -> bool:
     """Check whether an edit is of lines by their numbers, whatever stood there."""
     return edit.path.rpartition(":")[2].replace(",", "").isdigit()
-
-
-def mark_of(text: str) -> int:
-    """Return the fingerprint of a text that is replaced or written."""
-    return zlib.crc32(text.encode("utf-8", "replace"))
 
 
 def swaps_of(command: SimpleCommand, paths: tuple[str, ...], folder: str = "") -> tuple[Edit, ...]:

@@ -32,8 +32,6 @@ RESTORES: Final = 2  # by judgement
 # Restores after each of which other tests failed than before: experiments, such as faults put in to see a test fail.
 # For scripts that fail in other ways, two agents that got nowhere were not reported.
 RESTORES_OTHERWISE: Final = 5
-# Calls after which an edit no longer belongs to the same attempt; by judgement.
-EDITS_FORGOTTEN_AFTER: Final = 16
 
 
 def undone_edit(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
@@ -92,7 +90,7 @@ def _there_and_back(trail: ProgressTrail, edit: Edit, at: int) -> StuckFinding |
         made = made or trail.edits.get(mark(f"{edit.path} 0 {edit.new}"))
     before, same = _count_again(trail, mark(f"+ {edit.whole}"), at) if edit.whole else (made, count)
     undone = trail.edits.get(mark(f"{edit.path} {edit.new} {edit.old}")) if edit.new else None
-    if made and undone and _failed_between(trail, made[0], undone[0]) and at - made[0] <= EDITS_FORGOTTEN_AFTER:
+    if made and undone and _failed_between(trail, made[0], undone[0]) and at - made[0] <= SOON:
         return StuckFinding("undone_edit", edit.path, made[1], made[0], at)
     # Whoever makes it a third time did not see that it is there, or what takes it away. A command line that replaces a
     # text is silent, whether or not it found that text.
@@ -112,7 +110,7 @@ def _count_again(trail: ProgressTrail, key: str, at: int) -> tuple[tuple[int, in
     Made again at once it is for the next place: some editors replace the first one that they find.
     """
     made = trail.edits.get(key)
-    count = made[1] + (at - made[0] > 1) if made and at - made[0] <= EDITS_FORGOTTEN_AFTER else 1
+    count = made[1] + (at - made[0] > 1) if made and at - made[0] <= SOON else 1
     remember(trail.edits, key, (at, count), EDITS_MAX)
     return made, count
 
@@ -165,7 +163,7 @@ def _made_again(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
     key = mark(f"= {features.change}")
     made = trail.edits.get(key)
     remember(trail.edits, key, (at, path), EDITS_MAX)
-    if made is None or not undone or at - made[0] > EDITS_FORGOTTEN_AFTER:
+    if made is None or not undone or at - made[0] > SOON:
         return None
     if not _failed_between(trail, made[0], undone[-1]):
         return None
