@@ -337,12 +337,10 @@ _ABSENT: Final = re.compile(
     r"|\b(?:status(?: code)?|error|HTTP)[\s:=(\"']{0,4}(?:404|410)\b"
     r"|\b404:? (?:Client Error: )?Not Found\b|^Cannot (?:GET|POST|PUT|DELETE) /"
     r"|\"(?:error|detail|message|title)\": ?\"(?:(?:path|page|route|resource|endpoint) )?not found\""  # as FastAPI
-    r"|<title[^>]{0,80}>[^<]{0,60}(?:\b404\b|not found)|<pre>Cannot (?:GET|POST|PUT|DELETE) /",
+    r"|(?:<title[^>]{0,80}>[^<]{0,60}|Page Title: [^\n]{0,60})(?:\b404\b|not found)"
+    r"|<pre>Cannot (?:GET|POST|PUT|DELETE) /",
     re.IGNORECASE,
 )
-_ABSENT_TITLE: Final = re.compile(
-    r"Page Title: [^\n]{0,60}(?:\b404\b|not found)", re.IGNORECASE
-)  # of Playwright's server
 _ABSENT_CHARS: Final = 200  # of its first or last line; of a page, ten times as many
 
 
@@ -351,9 +349,7 @@ def is_absent(text: str) -> bool:
     head = text[: 10 * _ABSENT_CHARS].strip()
     if "404" not in head and "410" not in head and "annot" not in head and "ot found" not in head.lower():
         return False
-    if "Page Title: " in head:
-        return _ABSENT_TITLE.search(head) is not None
-    if head.startswith("<"):
+    if head.startswith("<") or "Page Title: " in head:  # of Playwright's server
         return _ABSENT.search(head) is not None
     ends = (head.partition("\n")[0], last_line(text))
     return any(len(line) <= _ABSENT_CHARS and _ABSENT.search(line) is not None for line in ends)
