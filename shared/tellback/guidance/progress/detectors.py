@@ -83,7 +83,11 @@ VIEWS_FORGOTTEN_AFTER: Final = 60
 
 def attempts(trail: ProgressTrail, key: str, since: int = 0, window: int = ATTEMPT) -> list[int]:
     """Return the calls under a key after call `since` that belong to one attempt with the newest."""
-    return [each for each in trail.failures.get(key, ()) if each > since and actions_since(trail, each) <= window]
+    known = trail.failures.get(key)
+    if not known:
+        return []
+    begin = attempt_begin(trail, window)
+    return [each for each in known if each > since and each >= begin]
 
 
 def note_attempt(trail: ProgressTrail, key: str, earlier: list[int], at: int) -> list[int]:
@@ -93,9 +97,9 @@ def note_attempt(trail: ProgressTrail, key: str, earlier: list[int], at: int) ->
     return calls
 
 
-def actions_since(trail: ProgressTrail, index: int) -> int:
-    """Return how many calls after call `index`, up to the newest, ran or changed something."""
-    return sum(each > index for each in trail.actions)
+def attempt_begin(trail: ProgressTrail, window: int = ATTEMPT) -> int:
+    """Return the first call after which at most `window` calls, up to the newest, ran or changed something."""
+    return trail.actions[-window - 1] if len(trail.actions) > window else 0
 
 
 def same_call(features: CallFeatures, at: int, repeats: list[int]) -> StuckFinding | None:

@@ -24,9 +24,9 @@ ERROR_CHARS: Final = 300
 SHOWN: Final = 90
 
 
-def mark_of(text: str, seed: int = 0) -> int:
-    """Return the fingerprint of a text as it is, after that of another one."""
-    return zlib.crc32(text.encode("utf-8", "replace"), seed)
+def mark_of(text: str) -> int:
+    """Return the fingerprint of a text as it is."""
+    return zlib.crc32(text.encode("utf-8", "replace"))
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):

@@ -116,7 +116,7 @@ def fingerprint(text: str) -> int:
     if len(text) > HEAD_CHARS + TAIL_CHARS:
         seed = mark_of(text[HEAD_CHARS:-TAIL_CHARS])
         text = ends_of(text)
-    return mark_of(without_volatile(text), seed)
+    return zlib.crc32(without_volatile(text).encode("utf-8", "replace"), seed)
 
 
 # Of pytest, go test, unittest and cargo, of Jest, Vitest, minitest, RSpec, Maven, Gradle and dotnet, then of PHPUnit,

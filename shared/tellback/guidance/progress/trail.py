@@ -6,13 +6,12 @@ the entry that was used least recently is evicted.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import MutableMapping
 from functools import cached_property, lru_cache
 from typing import Final, TypeVar
 
 import msgspec
-
-from tellback.guidance.progress.features import mark_of
 
 Value = TypeVar("Value")
 
@@ -155,7 +154,7 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
 
 def mark(text: str) -> str:
     """Return the key of a text in the trail's tables."""
-    return f"{mark_of(text):x}"
+    return f"{zlib.crc32(text.encode('utf-8', 'replace')):x}"  # not by `mark_of`: each call asks for several
 
 
 @lru_cache(maxsize=1024)  # most calls have the form of an earlier one

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from tellback.guidance.progress.detectors import (
-    ATTEMPT,
     REPEATS,
     SOON,
     WEAK_REPEATS,
-    actions_since,
+    attempt_begin,
     attempts,
     note_attempt,
 )
@@ -134,7 +133,8 @@ def _restored_again(trail: ProgressTrail, features: CallFeatures, at: int) -> St
     restored = features.restores or _copied_back(trail, features)
     if restored:
         path = int(file_mark(restored), 16)
-        trail.restores = [each for each in trail.restores if actions_since(trail, each.at) <= ATTEMPT][-5:]
+        begin = attempt_begin(trail)
+        trail.restores = [each for each in trail.restores if each.at >= begin][-5:]
         trail.restores.append(Restore(path, at, trail.fault))
         trail.fault = 0
         again = [each for each in trail.restores if each.path == path]
