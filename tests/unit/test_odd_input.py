@@ -117,15 +117,15 @@ def test_an_empty_name_of_a_directory(given: list[str], tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
-NAMED = ["ps --session", "cancel --session", "audit --session", "stats --session", "turns --host", "outbox"]
+FILTERS = ["ps --session", "cancel --session", "audit --session", "stats --session", "turns --host", "outbox"]
 
 
-@pytest.mark.parametrize("given", NAMED)
-def test_an_empty_name_is_no_filter(given: str) -> None:
-    """That of a variable which is not set: the listing said that there was nothing, and `outbox` showed everything."""
+@pytest.mark.parametrize("given", [*FILTERS, "dead replay --all --reason", "submit --session s --parent"])
+def test_an_empty_text_is_no_filter(given: str) -> None:
+    """That of a variable which is not set: listings found nothing, and `dead replay` replayed everything."""
     done = CliRunner().invoke(app, [*given.split(), ""])
     assert done.exit_code == 2
-    assert "is empty: give a name, or leave it out" in done.stderr
+    assert "is empty: give a text, or leave it out" in done.stderr
 
 
 LISTS = ["audit", "dead list", "outbox", "sessions", "turns", "bank show b", "records s"]

@@ -19,6 +19,7 @@ from tellback.cli.common import (
     UrlOption,
     client,
     echo,
+    given_text,
     print_json,
     report_errors,
     team_option,
@@ -116,7 +117,9 @@ TimeoutOption = Annotated[float, typer.Option(help="Time limit of the command, i
 
 NoteOption = Annotated[str | None, typer.Option(help="What you expect, in one line; kept in the record.")]
 
-ParentOption = Annotated[str | None, typer.Option(help="Id of the command that this one retries.")]
+ParentOption = Annotated[
+    str | None, typer.Option(parser=given_text, metavar="<str>", help="Id of the command that this one retries.")
+]
 
 OnLostOption = Annotated[
     Literal["record", "retry"], typer.Option(help="If the worker dies: record the loss, or also retry the command.")

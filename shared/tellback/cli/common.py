@@ -61,10 +61,10 @@ def named_directory(text: str) -> Path:
     return Path(text)
 
 
-def given_name(text: str) -> str:
-    """Return the name; an empty one, as of a variable which is not set, would match nothing, or everything."""
+def given_text(text: str) -> str:
+    """Return the text; an empty one, as of a variable which is not set, would match nothing, or everything."""
     if not text:
-        raise typer.BadParameter("is empty: give a name, or leave it out")
+        raise typer.BadParameter("is empty: give a text, or leave it out")
     return text
 
 

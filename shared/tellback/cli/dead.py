@@ -14,6 +14,7 @@ from tellback.cli.common import (
     UrlOption,
     echo,
     existing_team,
+    given_text,
     listed_team,
     print_json,
     show_rows,
@@ -60,7 +61,8 @@ def replay(
     *,
     every: Annotated[bool, typer.Option("--all", help="Replay all dead letters, in order within a stream.")] = False,
     reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="With --all: only those whose reason contains TEXT.")
+        str | None,
+        typer.Option(parser=given_text, metavar="TEXT", help="With --all: only those whose reason contains TEXT."),
     ] = None,
     why: WhyOption = "",
     by: ByOption = "",

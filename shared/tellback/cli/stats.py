@@ -11,7 +11,7 @@ from tellback.cli.common import (
     OPERATE,
     TeamOption,
     UrlOption,
-    given_name,
+    given_text,
     listed_team,
     plot_path,
     print_json,
@@ -34,7 +34,7 @@ SessionOption = Annotated[
     typer.Option(
         "--session",
         "-s",
-        parser=given_name,
+        parser=given_text,
         metavar="<str>",
         help="Show only this session, from its newest 1,000 history entries.",
     ),

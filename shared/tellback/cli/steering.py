@@ -14,7 +14,7 @@ from tellback.cli.common import (
     UrlOption,
     echo,
     existing_team,
-    given_name,
+    given_text,
     listed_team,
     print_json,
     show_rows,
@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
 def ps(
     *,
     session: Annotated[
-        str | None, typer.Option(parser=given_name, metavar="<str>", help="Show only this session's commands.")
+        str | None, typer.Option(parser=given_text, metavar="<str>", help="Show only this session's commands.")
     ] = None,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
@@ -88,7 +88,7 @@ def cancel(
     *,
     session: Annotated[
         str | None,
-        typer.Option(parser=given_name, metavar="<str>", help="Cancel all unfinished commands of this session."),
+        typer.Option(parser=given_text, metavar="<str>", help="Cancel all unfinished commands of this session."),
     ] = None,
     why: WhyOption = "",
     by: ByOption = "",
@@ -117,7 +117,7 @@ def waive(
     why: Annotated[str, typer.Option("--why", help="Why this failure does not count.")],
     session: Annotated[
         str | None,
-        typer.Option(parser=given_name, metavar="<str>", help="Session of the record. Default: that of the command."),
+        typer.Option(parser=given_text, metavar="<str>", help="Session of the record. Default: that of the command."),
     ] = None,
     by: ByOption = "",
     as_json: JsonOption = False,
@@ -142,7 +142,7 @@ def waive(
 def audit(
     *,
     session: Annotated[
-        str | None, typer.Option(parser=given_name, metavar="<str>", help="Show only actions on this session.")
+        str | None, typer.Option(parser=given_text, metavar="<str>", help="Show only actions on this session.")
     ] = None,
     limit: Annotated[int, typer.Option(help="Maximum number of actions.", min=1, max=10_000)] = 100,
     as_json: JsonOption = False,

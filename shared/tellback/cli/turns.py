@@ -11,7 +11,7 @@ from tellback.cli.common import (
     JsonOption,
     TeamOption,
     UrlOption,
-    given_name,
+    given_text,
     listed_team,
     print_json,
     show_rows,
@@ -50,7 +50,7 @@ def turns(
         str | None,
         typer.Option(
             "--host",
-            parser=given_name,
+            parser=given_text,
             metavar="<str>",
             help="Show only open turns handed over to this host and still with it.",
         ),
@@ -139,7 +139,7 @@ def show(
 
 def outbox(
     channel: Annotated[
-        str | None, typer.Argument(parser=given_name, metavar="channel", help="Channel to show. Default: all channels.")
+        str | None, typer.Argument(parser=given_text, metavar="channel", help="Channel to show. Default: all channels.")
     ] = None,
     *,
     undelivered: Annotated[
