@@ -364,8 +364,7 @@ def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> S
         advice = FORMS.get(name) if "matching regex" in wrong else KINDS.get(wrong)
         if advice is not None:
             wrong = f"{given[name.lower()][:100]!r}: {advice}"
-        argument = "url" if name == "REDIS_URL" else name.lower()  # of `connect`; an option is text whatever it says
-        raise ConfigurationError(f"{argument if name.lower() in arguments else PREFIX + name}: {wrong}") from error
+        raise ConfigurationError(f"{name.lower() if name.lower() in arguments else PREFIX + name}: {wrong}") from error
     check_teams("" if "team" in arguments else f"{PREFIX}TEAM", settings.team)
     check_teams(f"{PREFIX}TEAMS", *settings.served_teams)
     if settings.catalogs or settings.channel_languages or "fallback_language" in given:
@@ -378,15 +377,4 @@ def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> S
         if running is not None:
             settings = msgspec.structs.replace(settings, redis_url=running.redis_url)
     remember_passwords(*(getattr(settings, name) for name in Settings.__struct_fields__ if name.endswith("_url")))
-    return settings
-
-
-def check_settings(settings: object) -> Settings:
-    """Return the settings that a host passed.
-
-    Raises:
-        ConfigurationError: they are of another type.
-    """
-    if not isinstance(settings, Settings):
-        raise ConfigurationError(f"settings is {type(settings).__name__}; use tellback.Settings(redis_url=..., ...)")
     return settings

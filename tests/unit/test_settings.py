@@ -217,7 +217,7 @@ def test_a_value_of_the_wrong_form_is_answered_in_words_with_an_example(variable
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"url": 1}, "url: Expected `str`, got `int`"),
+        ({"url": 1}, "url is int; use a text"),
         ({"team": 1}, "team: Expected `str`, got `int`"),
         (
             {"settings": {"redis_url": "redis://:hunter2@h"}},

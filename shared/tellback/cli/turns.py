@@ -27,6 +27,15 @@ _SAID_ABOVE: Final = frozenset({"turn", "channel", "conversation"})
 MAX_LISTED: Final = 1_024_000  # the newest 1,000 turns of each of the most shards that a team can have
 UNDELIVERED_STATES: Final = ("opened_at", "channel", "conversation", "kind", "status", "error", "turn")
 
+HostOption = Annotated[
+    str | None,
+    typer.Option(
+        "--host",
+        parser=given_text,
+        metavar="<str>",
+        help="Show only open turns handed over to this host and still with it.",
+    ),
+]
 LimitOption = Annotated[int, typer.Option(help="Maximum number of rows.", min=1, max=10_000)]
 
 
@@ -46,15 +55,7 @@ def turns(
         bool, typer.Option("--open", help="Show only turns without an answer, nearest deadline first.")
     ] = False,
     overdue: Annotated[bool, typer.Option("--overdue", help="Show only open turns past their deadline.")] = False,
-    host: Annotated[
-        str | None,
-        typer.Option(
-            "--host",
-            parser=given_text,
-            metavar="<str>",
-            help="Show only open turns handed over to this host and still with it.",
-        ),
-    ] = None,
+    host: HostOption = None,
     late: Annotated[
         bool,
         typer.Option(

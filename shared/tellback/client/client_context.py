@@ -272,6 +272,28 @@ class ClientContext:
 _logger = get_logger("tellback.client")
 
 
+def check_url(url: object) -> str | None:
+    """Return the URL that a host passed, None if it passed none.
+
+    Raises:
+        ConfigurationError: it is no text.
+    """
+    if url is not None and not isinstance(url, str):
+        raise ConfigurationError(f"url is {type(url).__name__}; use a text such as redis://127.0.0.1:6379/0")
+    return url
+
+
+def check_settings(settings: object) -> Settings:
+    """Return the settings that a host passed.
+
+    Raises:
+        ConfigurationError: they are of another type.
+    """
+    if not isinstance(settings, Settings):
+        raise ConfigurationError(f"settings is {type(settings).__name__}; use tellback.Settings(redis_url=..., ...)")
+    return settings
+
+
 def locate_team(
     database: Database, settings: Settings, created: Callable[[], object] | None = None
 ) -> tuple[Layout, SpoolLocation]:

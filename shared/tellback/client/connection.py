@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tellback.client.banks import Bank
-from tellback.client.client_context import ClientContext, find_team, locate_team
+from tellback.client.client_context import ClientContext, check_settings, check_url, find_team, locate_team
 from tellback.client.commands import Job, gate, records, submit, waive
 from tellback.client.guidance import Prompt, begin_prompt, check_session
 from tellback.client.guidance_events import Observations, build_context_changed
@@ -27,7 +27,7 @@ from tellback.guidance.provider import FeedbackProviderConfig
 from tellback.messaging.publisher import Publisher
 from tellback.messaging.team_cache import SpoolLocation
 from tellback.own_passwords import remember_passwords
-from tellback.settings import Settings, check_settings, load
+from tellback.settings import Settings, load
 from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.confirmation import Confirmation
 from tellback.state.database import Database
@@ -357,7 +357,7 @@ def connect(url: str | None = None, *, team: str | None = None, settings: Settin
     """
     if settings is None:
         log_mistyped_variables()
-        settings = load(redis_url=url, team=team)
+        settings = load(redis_url=check_url(url), team=team)
     return _open(check_settings(settings), locate_team)
 
 
