@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import random
 import textwrap
 import tracemalloc
@@ -48,6 +49,10 @@ MARGINS: dict[str, Callable[[int, str], str]] = {
     "logging": lambda number, line: f"2026-11-23 00:00:{number:02},{number * 7 % 1000:03} INFO app.keys: {line}",
     "diff": lambda _, line: f"+{line}",
     "cat-n": lambda number, line: f"{number:6}\t{line}",
+    "docker-json": lambda number, line: json.dumps(
+        {"log": f"{line}\n", "stream": "stdout", "time": f"2026-11-23T00:00:{number:02}.1Z"}
+    ),
+    "json": lambda number, line: json.dumps({"ts": 1700000000 + number, "level": "info", "msg": line, "ok": True}),
 }
 
 

@@ -55,7 +55,10 @@ _NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789 "))  # nor the spaces tha
 
 # A line of a key may be indented, quoted, or stand behind the margin of a listing, a log or a diff. `_REST` is the end
 # of a line, also as source code has it, such as `\n",`.
-_REST: Final = r"""={0,3}(?:\\[nr]){0,2}["']?[,;+\\ \t\r|]{0,4}"""
+_REST: Final = (
+    r"""={0,3}(?:\\[nr]){0,2}["']?"""
+    r"""(?:(?<="),[ ]?"[\w.@-]{1,40}":[^\n]{0,400})?[,;+\\ \t\r|}]{0,4}"""  # more fields of a line of JSON
+)
 
 _BODY: Final = lazy_pattern(
     rf"""[\s>|"'+\d:.,TZ-]{{0,40}}[0-9A-Za-z+/]{{0,100000}}+{_REST}"""
@@ -69,7 +72,7 @@ _BODY: Final = lazy_pattern(
 _PURE: Final = lazy_pattern(rf"""[\s>|"'+-]{{0,40}}+(?=[A-Za-z]{{0,100}}+[+/0-9=])[0-9A-Za-z+/]{{40,100}}+{_REST}""")
 
 # The line before END, which may have as few as two characters. It counts only beside such a whole line.
-_LAST: Final = lazy_pattern(rf"""[\s>|"'+-]{{0,40}}+[0-9A-Za-z+/]{{2,100}}+{_REST}""")
+_LAST: Final = lazy_pattern(rf"""[\s>|"'+-]{{0,40}}+=?[0-9A-Za-z+/]{{2,100}}+{_REST}""")
 
 
 class PrivateKeyTracker:
