@@ -31,7 +31,7 @@ _DIGIT: Final = lazy_pattern(r"0(?:(?=[^ 0])|(?<=[^ 0].))")
 _MIXED: Final = lazy_pattern("0[a-]{0,18}A|A[a-]{0,18}0")
 _OF_ALL: Final = lazy_pattern("(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])")
 _NO_PASSWORD: Final = lazy_pattern(
-    r"[A-Z]{2,}[-_.]?[0-9]|[0-9]{4}|[a-z]{4}|[A-Z]{4}|[0-9]\.[0-9]|T[0-9]{2}|\A(?:[A-Z]?[a-z]+[0-9]+|[A-Z]+[0-9]+[a-z]?)\Z"
+    r"(?<![A-Za-z0-9])[A-Z]{2,}[-_.]?[0-9]|[0-9]{4}|[a-z]{4}|[A-Z]{4}|[0-9]\.[0-9]|T[0-9]{2}|\A(?:[A-Z]?[a-z]+[0-9]+|[A-Z]+[0-9]+[a-z]?)\Z"
     r"|\A(?:[-.*?+=]|(?:css|jss|sc|svelte)-)|__|\.[a-z]{1,3}\Z|(?i:sha|md5|aes|rsa|utf|iso|http|tls|ssl|v[0-9]|ipv|win32|java|pass|user|key|a-z)"
 )
 
@@ -40,7 +40,13 @@ def places(text: str, folded: str, within: Located) -> Generator[int]:
     """Yield where such passwords begin in a text; `folded` is the text in lower case, as is `within`."""
     if text == folded:
         return
-    kinds = text.encode("latin-1", "replace").translate(_KINDS).decode()
+    shapes = text.encode("latin-1", "replace").translate(_KINDS)
+    if b"0" not in shapes:
+        return
+    mixed = shapes.translate(None, b"a-")  # of each word its digits and capitals alone
+    if b"A0" not in mixed and b"0A" not in mixed:
+        return
+    kinds = shapes.decode()
     for name in _NAMES:
         place, digit = 0, -1  # which few names in source code have near
         while (place := within.find(name, place, len(text))) >= 0:

@@ -28,6 +28,9 @@ def _marking(those: bytes) -> bytes:
     return bytes(ord("d") if byte in those else ord(" ") for byte in range(256))
 
 
+_HEXADECIMAL: Final = bytes.maketrans(_DECIMAL + b"abcdef:", b"0" * 16 + b"=")
+_IDS: Final = frozenset({b"0" * 32, b"0" * 40, b"0" * 64, b"00000000-0000-0000-0000-000000000000"})
+_SHORTEST_ID: Final = 32
 # A token without a digit has capitals: of 20 random small letters and digits, one in 700 has no digit.
 _DISTINCT: Final = _DECIMAL + _LETTERS.upper()
 _SHORT: Final = 4_000  # characters; a longer text that is full of runs has digits
@@ -61,7 +64,7 @@ class TokenRuns:
         if not found:
             return
         of_distinct, of_digits = _TABLES_WITH_OTHERS if _may_count_others(text) else _TABLES
-        self.runs = _marked_runs(classes, latin.translate(of_distinct), TOKEN)
+        self.runs = _marked_runs(classes, latin.translate(of_distinct), TOKEN, ids=latin)
         digits = latin.translate(of_digits)
         if found > len(text) // _MANY_RUNS + 1:
             dense = b"d" in digits or (len(text) < _SHORT and _marked_runs(classes, digits, VALUE, latin))
@@ -76,10 +79,11 @@ def has_run(text: str) -> bool:
     return b"w" * VALUE in text.encode("latin-1", "replace").translate(_CLASSES)
 
 
-def _marked_runs(classes: bytes, marks: bytes, least: int, latin: bytes = b"") -> list[Window]:
+def _marked_runs(classes: bytes, marks: bytes, least: int, latin: bytes = b"", ids: bytes = b"") -> list[Window]:
     """Return the runs of at least `least` characters that have a mark; the whole text if that is searched faster.
 
-    So are longer runs without one that seem to be random letters in the text itself, `latin`.
+    So are longer runs without one that seem to be random letters in the text itself, `latin`. With `ids`, the text
+    itself too, ids and digests are left out, of which logs and lock files are full.
     """
     run = b"w" * least
     rare = latin.translate(_RARE_LETTERS)
@@ -89,7 +93,9 @@ def _marked_runs(classes: bytes, marks: bytes, least: int, latin: bytes = b"") -
     while start >= 0:
         end = classes.find(b" ", start + least)
         end = len(classes) if end < 0 else end
-        if marks.find(b"d", start, end) >= 0 or (
+        if ids and end - start >= _SHORTEST_ID and _ends_in_id(ids[start:end]):
+            pass
+        elif marks.find(b"d", start, end) >= 0 or (
             latin
             and end - start >= _LETTERS_ALONE
             and rare.count(b"d", start, end) * 6 >= end - start
@@ -101,6 +107,13 @@ def _marked_runs(classes: bytes, marks: bytes, least: int, latin: bytes = b"") -
                 return [(0, len(classes))]
         start = classes.find(run, end)
     return runs
+
+
+def _ends_in_id(run: bytes) -> bool:
+    """Return whether a run is a UUID or a digest, behind a short name or none: no token has that form."""
+    name, _, shape = run.translate(_HEXADECIMAL).rpartition(b"=")
+    name = run[: len(name)]  # Asana's tokens end as an id does behind a number
+    return shape in _IDS and len(name) < TOKEN and name.translate(None, _DECIMAL) in {name, b"sha"}
 
 
 def _may_count_others(text: str) -> bool:
