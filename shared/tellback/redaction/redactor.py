@@ -31,6 +31,7 @@ _KEY_CHARS: Final = 200  # of the end of a key that are searched with each text 
 _NEWLINE: Final = "\n"
 # Characters of a stream that are searched again with its next text: half of them are above a value, where rules look.
 _RECENT: Final = 1_600
+_RECENT_LINES: Final = 8  # what names a value stands at most six above it, and a stream may come line by line
 _SHORTEST: Final = 5  # characters of the shortest text that any rule of ours matches
 _HEADS: Final = (columns.HEAD, codes.HEAD)  # say where to look, and hide nothing by themselves
 _PLAIN: Final = frozenset({int, float, bool, type(None)})
@@ -246,7 +247,10 @@ def _numbered(lines: Iterable[str], found: Sequence[tuple[int, str]]) -> list[tu
 def _last_lines(text: str) -> str:
     """Return the last lines of a text, each with its end; of a long first one only its end."""
     recent = f"{text[-_RECENT:]}\n"
-    return recent[recent.find(_NEWLINE, 0, _RECENT // 2) + 1 :] if len(text) > _RECENT else recent
+    recent = recent[recent.find(_NEWLINE, 0, _RECENT // 2) + 1 :] if len(text) > _RECENT else recent
+    if kubernetes.may_hold(recent):  # its values may stand far below
+        return recent
+    return _NEWLINE.join(recent.rsplit(_NEWLINE, _RECENT_LINES + 1)[-_RECENT_LINES - 1 :])
 
 
 def _scans_within(text: str) -> Callable[[], ScanSet]:
