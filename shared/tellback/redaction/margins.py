@@ -60,6 +60,9 @@ _WORDS: Final = lazy_pattern(
 # A list of arguments, as programs print it: `['sshpass', '-p', '…']`, read as the command that it is.
 _BEFORE_FLAGS: Final = ("', '-", '", "-', '","-')
 _AFTER_FLAG: Final = lazy_pattern(r"""( -[A-Za-z]{1,2})["'],[ ]?["']""")
+# What stands in for a value that is missing: `token: process.env.TOKEN ?? '…'`, read as `token: '…'`.
+_BEFORE_FALLBACK: Final = (" ?? '", ' ?? "', " || '", ' || "', ") or '", ') or "')
+_FALLBACK: Final = lazy_pattern(r"""(?<=[:=(,?] )[\w.$()\["'\]]{1,80}+ (?:\?\?|\|\||or) (?=["'])""")
 _AFTER_COLON: Final = lazy_pattern(":[0-9]{1,6}:")
 _AFTER_HYPHEN: Final = lazy_pattern(  # a class first fails fast
     rf"-(?:[0-9][0-9]{{0,5}}(?:-|[ ]{{0,40}}\|)|{_HASH}{_HASH}{{4}}[ ][a-z])"
@@ -91,8 +94,11 @@ class Readable(NamedTuple):
 
 def read(text: str) -> Readable:
     """Return the text with English names, without its margins, and with the line breaks that another text escapes."""
+    within = searchable(text)
+    if any(sign in within for sign in _BEFORE_FALLBACK):
+        text = _FALLBACK.sub("", text)
     for sign in _BEFORE_FLAGS:
-        if sign in text:
+        if sign in within:
             text = _AFTER_FLAG.sub(r"\1 ", text.replace(sign, " -"))
     holders: list[int] | None = None
     if "\\n" in text:
