@@ -49,7 +49,7 @@ KEYS: Final = (
     *("app", "application", "admin", "client", "consumer", "deploy", "write", "ingest", "insert", "integration"),
     *("routing", "webhook", "storage", "subscription", "hmac", "aes", "cipher", "functions", "instrumentation"),
     *("fernet", "unseal", "origin", "secret", "gossip", "recovery", "smtp", "search", "server", "role", "backup"),
-    *("connection", "security", "merchant", "payment", "partner", "management", "wallet"),
+    *("connection", "security", "merchant", "payment", "partner", "management", "wallet", "fastly", "genie"),
 )
 # Texts in the names of secrets, by the text that a scan searches for.
 SECRETS: Final = {
@@ -60,7 +60,7 @@ SECRETS: Final = {
         dict.fromkeys(
             (
                 *(f"{of}{sign}key" for of in KEYS for sign in ("", "_", "-", " ", ".")),
-                *("secret key base", "fastly_key", "rest_key", "user_key", "session_key"),
+                *("secret key base", "rest_key", "user_key", "session_key"),
                 *("ssh_key", "project_key", "root_key", "host_key"),
             )
         )
@@ -151,19 +151,8 @@ _SYMBOLS: Final = r"""(?=[a-z_]{0,60}+[0-9!@#%^&*+?~-])[^\s"'`()\[\]{}<>$,;:/\\=
 # A word after a colon at the end of the line, as in YAML. Not one that reports on a password ("password: incorrect").
 _REPORTS: Final = (
     *("required", "incorrect", "invalid", "wrong", "missing", "changed", "disabled", "enabled", "expired", "empty"),
-    *(
-        "default",
-        "failed",
-        "unknown",
-        "accepted",
-        "rejected",
-        "reset",
-        "unset",
-        "redacted",
-        "hidden",
-        "masked",
-        "prompt",
-    ),
+    *("default", "failed", "unknown", "accepted", "rejected", "reset", "unset", "redacted", "hidden", "masked"),
+    "prompt",
     *("please", "varchar", "char", "boolean", "secretstr", "unicode", "number", "optional", "example", "changeme"),
     *("placeholder", "never", "always", "plain", "plaintext", "encrypted", "hashed", "password", "passwd", "value"),
     *("update", "secretbytes", "attribute", "property", "method", "incomplete"),
@@ -206,8 +195,11 @@ _AHEAD_SIGN: Final = (
 )
 _SIGNED: Final = (
     rf"{CLOSE}{TYPE}{SEPARATOR}{_VALUE}{PATH}(?:(?<=[\"'`])(?=[^\"'`\s]{{0,60}}?[0-9])[^\"'`\s\\]{{16,200}}+[\"'`]"
-    rf"|{SIGNS}[\w+/.~=%:$-]{{0,30}}+[!@#^*&][\w+/.~=%:!@#^*&$()-]{{11,200}}+)"
+    rf"|{SIGNS}[\w+/.~=%:$-]{{0,30}}+[!@#^*&][\w+/.~=%:!@#^*&$()-]{{11,200}}+"
+    # The keys that Django and WordPress generate have brackets too.
+    r"|(?=(?:[^\s\"'`!@#^*&]{0,40}+[!@#^*&]){3})[\w+/.~=%:!@#^*&$()-]{40,200}+)"
 )
+_AHEAD_ENDED: Final = AHEAD.replace(r"[\w.-]{0,40}+", "", 1)  # the name ends here
 _LONG: Final = f"(?:{MIXED}{long_value(8)}|{DOUBTFUL})"
 _SECRET: Final = (
     f"{NAME_GOES_ON}{CLOSE}{TYPE}{SEPARATOR}(?:(?:basic|bearer|token|apikey|digest)[ \\t]{{1,8}}+)?+{_VALUE}{PATH}"
@@ -246,7 +238,7 @@ def names_after(anchor: str) -> str:
 _TOKENS: Final = ("auth_token", "authtoken", "access_token", "accesstoken", "api_token", "apitoken", "api-token")
 _KEY_WITH_SIGNS: Final = preceded_by(
     f"{of}{sign}key"
-    for of in ("api", "signing", "encryption", "master", "private")
+    for of in ("api", "auth", "signing", "encryption", "master", "private")
     for sign in ("_", "-", "", ".", " ")
 )
 _BEFORE_TOKEN: Final = "".join(sorted({name.removesuffix("token")[-1] for name in _TOKENS}))
@@ -293,6 +285,12 @@ RULES: Final = (
         "pw",
         f"(?![a-z]){preceded_by(('_pw', '-pw', 'bindpw', 'userpw', 'adminpw', 'rootpw', 'dbpw'))}{_PASSWORD}",
     ),
+    AnchoredRule("password", "community", f"(?<=snmp.community){_PASSWORD}", AHEAD_PASSWORD),
+    AnchoredRule("secret-assignment", "erlang", rf".?cookie{CLOSE}{SEPARATOR}{OPEN}(?!\.)[a-z0-9]{{16}}"),
+    *(  # the value after a line that ends in a backslash
+        AnchoredRule("password", "=\\\n", rf"(?<={name}=\\\n)[ \t]{{0,40}}+[\"']?{NO_VALUE}[^\s\"'<>{{}}]{{4}}{AT_END}")
+        for name in ("password", "passwd", "passphrase", "_pass", "secret", "token", "_key")
+    ),
     # After a name that ends in "secret", a value needs no digits to count, as after a password's name.
     AnchoredRule(
         "secret-assignment",
@@ -307,9 +305,10 @@ RULES: Final = (
         "secret-assignment",
         "token",
         f"{preceded_by(_TOKENS)}{_SIGNED}",
-        f"(?<=[{_BEFORE_TOKEN}]token){AHEAD}",  # most words `token` end here
+        f"(?<=[{_BEFORE_TOKEN}]token){_AHEAD_ENDED}",  # most words `token` end here
     ),
-    AnchoredRule("secret-assignment", "key", f"{_KEY_WITH_SIGNS}{_SIGNED}", f"(?<=[ignre_. -]key){AHEAD}"),
+    AnchoredRule("secret-assignment", "salt", _SIGNED, _AHEAD_ENDED),
+    AnchoredRule("secret-assignment", "key", f"{_KEY_WITH_SIGNS}{_SIGNED}", f"(?<=[ignre_. -]key){_AHEAD_ENDED}"),
     *_secrets(),
     # A session's cookie, which opens it. `session_id` and `sessionId` name it in logs and calls, and stay.
     AnchoredRule("secret-assignment", "sess", rf"ion=(?<=_session=){MIXED}{long_value(16)}"),
@@ -355,7 +354,7 @@ RULES: Final = (
     AnchoredRule(
         "url-credentials",
         "://",
-        r"(?:[^\s/:@\"'<>{}$*]{0,100}+:(?=[^\s/@\"'<>{}]{2,300}+@)(?!\$|<|\{|%[(s]|\*{3}|\*\*@|x{4}|\.{3}|@|\[|(?:passw(?:or)?d|pass|pwd|redacted)@)[^\s/@\"'<>{}]{2,300}+|[\w-]{20,300}+)@(?!example\.(?:com|org|net))[\w\[]",
+        r"(?:[^\s/:@\"'<>{}$*\[]{0,100}+:(?=[^\s/@\"'<>{}]{2,300}+@)(?!\$|<|\{|%[(s]|\*{3}|\*\*@|x{4}|\.{3}|@|\[|(?:passw(?:or)?d|pass|pwd|redacted)@)[^\s/@\"'<>{}]{2,300}+|[\w-]{20,300}+)@(?!example\.(?:com|org|net))[\w\[]",
     ),
     *(
         AnchoredRule(

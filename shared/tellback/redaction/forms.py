@@ -31,7 +31,7 @@ _MIXED_WELL: Final = r"(?=\S{0,60}?[0-9]\S{0,60}?[0-9])"
 _NAMES: Final = (
     r"(?:passw|passphrase|[_-]pass\b|pwd|secret|token|cred|api[_-]?key"
     r"|(?:access|private|account|auth|write|signing|encryption|master|shared|unseal|app|subscription)[_-]?key|[_-]key"
-    r"|[_-]dsn|[_-]pat\b|(?:client|access)[ _-]?id\b)"
+    r"|[_-]dsn|[_-]pat\b|pw\b|psk\b|(?:client|access)[ _-]?id\b)"
 )
 _NO_VALUE_OF: Final = (
     r"(?<!name)(?<!path)(?<!file)(?<!url)(?<!type)(?<!expiry)(?<!length)(?<!limit)(?<!count)(?<!header)"
@@ -88,7 +88,7 @@ CAMEL: Final = tuple(
 # A value that a sentence or a call tells: "the password is …", "rotate the token (…)", "use … as the key".
 _FILLERS: Final = (
     *("is", "was", "are", "be", "has", "been", "will", "now", "set", "reset", "changed", "rotated", "updated", "to"),
-    *("as", "value", "generated", "created", "here", "for", "the", "your", "new", "user", "root", "admin"),
+    *("as", "auf", "value", "generated", "created", "here", "for", "the", "your", "new", "user", "root", "admin"),
     *("provided", "given", "below", "found", "received", "expected", "got", "used", "supplied", "invalid"),
 )
 _FILLER: Final = rf"(?:[ \t:=]{{1,3}}+(?:[\w.-]{{1,40}}+@[\w.-]{{1,40}}+|{trie(_FILLERS)})\b){{0,5}}+"
@@ -161,7 +161,7 @@ _WORDED_DOUBTFUL: Final = (
 )
 
 _NO_PROSE: Final = preceded_by(
-    (f"{word} identified " for word in ("is", "be", "are", "was", "one", "file", "library")), unless=True
+    (f"{word} identified " for word in ("is", "be", "are", "was", "one", "file", "library", "module")), unless=True
 )
 
 # These are searched only where a long value with a digit stands, see `rules`. Each value of the first seems random.
@@ -282,7 +282,7 @@ RULES: Final = (
             r"[ \t]{0,20}+(?:\r?\n){0,2}+[ \t]{0,8}+"
             r"[\\\"'`]{0,2}+(?:[a-z]{3,8}[ \t]){11}[a-z]{3,8}" + AT_END,
         )
-        for words in ("mnemonic", "phrase")
+        for words in ("mnemonic", "phrase", "bip39")
     ),
     AnchoredRule(
         "seed-phrase",
@@ -299,7 +299,7 @@ RULES: Final = (
         rf"{NO_VALUE}[^\s]{{6}}{AT_END}",
     ),
     # Recognised by a word that hardly anything else contains.
-    AnchoredRule("masked-value", "::add-mask::", r"(?!\$|<)\S{4}"),
+    AnchoredRule("masked-value", "::add-mask::", r"(?!\$|<|\{)\S{4}"),
     # What Elasticsearch, cloud-init and Windows' answer files print below a line that names it.
     AnchoredRule(
         "password",
@@ -312,6 +312,7 @@ RULES: Final = (
         "password",
         "user ",
         r"(?:(?:(?<=setuser )[\w-]{1,64}[ ][^\n>]{0,80}+|[\w-]{1,64}[ ]on[ ][^\n>]{0,80}+)>"
+        r"|[\w-]{1,64}[ ]o(?:n|ff)[ ][^\n#]{0,80}+#(?=[0-9a-f]{64}\b)"
         r"|(?<=createuser )[\w-]{1,64}[ ](?:md5|sha[0-9-]{0,5})[ ]\"?)(?!\$|<)\S{4}",
     ),
     AnchoredRule("password", "pwd", rf"=\{{(?:{_MIXED}|{PHRASE})[^{{}}\s$().]{{6,100}}\}}(?:[;\"']|$)"),  # ODBC
@@ -346,6 +347,9 @@ RULES: Final = (
     ),
     AnchoredRule("secret-assignment", "auth", r"=(?<=[?&]auth=)(?=[a-z_.-]{0,60}+[0-9])[\w.~%+/-]{20}"),
     AnchoredRule("webhook-url", "hook", r"s\.slack\.com/(?:services|workflows|triggers)/[\w/+]{20}"),
+    AnchoredRule("webhook-url", "sumologic.com/receiver/", r"v1/http/[\w+/=-]{40}"),
+    AnchoredRule("signed-url", "/magic", r"(?:-?links?)?/(?:[a-z]{1,12}/)?[\w-]{24}"),
+    AnchoredRule("secret-assignment", "fernet(", r"b?[\"'][\w-]{43}="),
     AnchoredRule("webhook-url", "hook", r"s/\d{16,20}/[\w-]{40}"),
     AnchoredRule("webhook-url", "hook", r"s/catch/[0-9]{3,12}/[0-9a-z]{5}"),
     AnchoredRule("webhook-url", "hook", r"(?:b2)?/[0-9a-z]{8}-[0-9a-z-]{27}@"),  # Teams, Outlook; ids need not be hex

@@ -34,31 +34,14 @@ _NOT_THE_VALUE: Final = (
     *("name", "names", "path", "file", "url", "uri", "count", "counts", "size", "length", "limit", "type", "version"),
     *("ttl", "expiry", "expires", "age", "header", "field", "prefix", "suffix", "endpoint", "host", "region", "class"),
     *("algorithm", "format", "hash", "digest", "policy", "scope", "scopes", "env", "label", "index", "arn", "rule"),
-    "spec",
-    *(
-        "publickey",
-        "public_key",
-        "hashers",
-        "_re",
-        "budget",
-        "ids",
-        "usage",
-        "mask",
-        "pattern",
-        "regex",
-        "hint",
-        "sha256",
-        "trace",
-        "_grant",
-        "realm",
-        "reply",
-    ),
+    *("spec", "publickey", "public_key", "hashers", "_re", "budget", "ids", "usage", "mask", "pattern", "regex"),
+    *("hint", "sha256", "trace", "_grant", "realm", "reply"),
     # Labels and times of a password. Each is as long as another word here: every new length costs a lookbehind.
     *("holder", "validator", "validators", "mismatch", "last_used", "lastused", "changed", "_at", "expiresat"),
     *("transport", "iterations", "_form", "matching", "error", "action"),
     *("createdat", "updatedat", "changedat", "passwordkey", "encoder", "encryption", "accessor", "request", "success"),
     *("passwordmgr", "wd.h", ".hpp", ".cuh"),  # headers, in angle brackets as elements of XML have
-    *("keysz", "charset", "_period", " h1"),  # the last is a digest's in go.sum
+    *("keysz", "charset", "_period", "timeout", " h1"),  # the last is a digest's in go.sum
     *(".go", ".py", ".js", ".ts", ".rs", ".rb", ".sh", ".md"),  # `MD5 (token.go) = …`
 )
 # `:` `=` and `=>` in all their forms: `?=`, `+=`, `:=`, `::=` of make, `??=` of scripts, `.=` of PHP, `:**` of
@@ -73,7 +56,7 @@ SEPARATOR: Final = (
     r"[ \t]{0,40}+(?:[fbrunl@$]{1,2}(?=[\"']))?+"
 )
 # The end of a name, then spaces: `terraform plan` and many listings align their values.
-CLOSE: Final = r"""[\\"'`\])}]{0,4}+[ \t]{0,80}+"""
+CLOSE: Final = r"""[\\"'`\])}*]{0,4}+[ \t]{0,80}+"""
 # Before `=`, in annotations and in Go, where no colon precedes the type.
 _TYPES: Final = r"(?:str|string|&str|&'static[ ]str|str[ ]\|[ ]none|final|final\[str\])"
 TYPE: Final = rf"(?:(?::[ \t]?)?+{_TYPES}[ \t]{{0,40}}+(?==))?+"
@@ -81,7 +64,7 @@ OPEN: Final = r"""(?:\[[ ]?(?=[\\"']))?+[\\"'`=]{0,4}+"""
 # Lookaheads for a separator and a value: they fail fast, before the name's end and the value are checked.
 _NAME: Final = r"(?=[\w.-]{0,40}+"
 _SIGN: Final = r"""[:=>,]|[?+.|/][?+:|./]?=|\|\||->|\{(?=["'])"""
-_NAME_CLOSED: Final = _NAME + r"""[\\"'`\])}]{0,4}+[ \t]{0,80}+"""
+_NAME_CLOSED: Final = _NAME + r"""[\\"'`\])}*]{0,4}+[ \t]{0,80}+"""
 AHEAD: Final = rf"{_NAME_CLOSED}(?:{_SIGN}|value=|string[ \t]{{0,40}}+=))"
 # Hostile text reaches them at every name, so each part that may be missing is an alternative that begins with a
 # character: `re` skips such without entering it, while a lookbehind costs 20 ns there and `(?:...)?+` 50.
@@ -230,7 +213,7 @@ NO_VALUE: Final = (
     r"|\^t[a-z]|!(?:vault|ref|sub|getatt|secret|env|env_var)\b|\?[a-z_ ]{0,60}\}"
     r"|0x[0-9a-f]{1,16}\b|0x[0-9a-f]{40}\b|~?\$[\w({]|[<{\[]|[~^v]?[0-9]{1,5}\.[0-9]{1,5}(?:\.[0-9]|[\"'])|%[(\w]|\*{3}|x{4}|\.{3}))(?!op://)"
     # Placeholders behind the prefix of a token; what Sealed Secrets encrypted; a colour in a style sheet.
-    r"(?![\w-]{2,10}[-_](?:x{4}|\*{3}|\.{3})|ag[a-d][0-9a-z+/]{100}|[a-z-]{3,24}+:#[0-9a-f]{3}"
+    r"(?!--[a-z-]{3,40}[\"']|urn:[a-z]|[\w-]{2,10}[-_](?:x{4}|\*{3}|\.{3})|ag[a-d][0-9a-z+/]{100}|[a-z-]{3,24}+:#[0-9a-f]{3}"
     r"|your[_-]|[a-z][a-z0-9]{0,30}+_[0-9]\.[a-z]|aes-?[0-9]{3}-"
     r"|a[0-9]{3}cbc|utf-?(?:8|16)|(?:md5|sha[0-9]{1,3}|(?:ec)?dsa|rsa)-?with)"  # `v4_1.default` of compiled TypeScript
     rf"(?!{trie(_NO_VALUES)}\b(?![!@#%^&*+?~-])|(?:{trie(_NO_QUOTED)}|[a-z_]{{4,60}}+{_TYPE_ENDS}|type[a-z]{{8,60}}+)[\"'`])"
