@@ -1,4 +1,4 @@
-"""What a set of 319 kinds, 137 forms and 525 places missed at first, and what 70 packages had taken for secrets.
+"""Secrets that a set of 319 kinds, 137 forms and 525 places showed to be missed, and clean lines of 70 packages.
 
 The set was written before its writer had read a rule, and kept outside of the repository. These are examples of what
 came through, of the half that was looked at.
