@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from tellback import OutgoingResponse, RoutingOutcome, Settings, Tellback, Turn, connect
+from tellback import OutgoingResponse, RoutingOutcome, Settings, Tellback, Turn, clock, connect
 from tellback.cli.teams import _state_text
 from tellback.errors import Unavailable
 from tellback.names import Family
@@ -133,6 +134,28 @@ def test_a_wake_up_for_several_teams_serves_those_of_other_nodes(
         cluster.primaries[2].kill()
         tasks.consume("events", [(away, 0), (here, 0)])
         assert consumed == [tb.context.layout.shard(0)]
+
+
+def test_a_search_for_teams_waits_once_for_a_node_that_hangs(cluster: RedisCluster) -> None:
+    """Each search did, so that visits came every five seconds, and fallbacks later."""
+    hanging = cluster.primaries[0]
+    with closing(Database(cluster.url, call_deadline=1.0)) as database:
+        database.scan_step("tb:{*", 10)
+        hanging.suspend()
+        try:
+            took = [timed(lambda: database.scan_step("tb:{*", 10)) for _ in range(2)]
+        finally:
+            hanging.resume()
+        assert took[1] < 0.5 < took[0]
+        connections: Any = database._connections
+        wait_until(lambda: connections.answers(0), "it is asked again", timeout=20)
+        assert database.scan_step("tb:{*", 10) == []
+
+
+def timed(call: Callable[[], object]) -> float:
+    began = clock.monotonic()
+    call()
+    return clock.monotonic() - began
 
 
 def test_teams_are_listed_with_the_shards_that_are_unknown(

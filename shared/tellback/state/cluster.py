@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from itertools import chain
 from typing import Any, Final, cast
@@ -189,7 +189,29 @@ class ClusterConnections:
 
     def answers(self, slot: int) -> bool:
         """Check whether the primary of a slot answered its last call; one that did not is asked again by a thread."""
-        address = self._primary(slot, clock.monotonic() + (self._seconds or REPEAT_SECONDS))
+        return self._answers(self._primary(slot, clock.monotonic() + (self._seconds or REPEAT_SECONDS)))
+
+    def run_at_primaries(self, command_of: Callable[[int], Command]) -> list[Any]:
+        """Run a command at each primary, made from its number, and return replies or errors in that order.
+
+        One that did not answer its last call is not asked, as in `answers`.
+        """
+        self._primary(0, clock.monotonic() + (self._seconds or REPEAT_SECONDS))
+        replies: list[Any] = []
+        for number, address in enumerate(dict.fromkeys(self._primaries.values())):
+            if not self._answers(address):
+                replies.append(exceptions.TimeoutError("a call before got no reply"))
+                continue
+            try:
+                replies.append(self._pool(address).run(command_of(number)))
+            except _UNANSWERED as error:
+                self._note_unanswered(address, error)
+                replies.append(error)
+            except exceptions.RedisError as error:
+                replies.append(error)
+        return replies
+
+    def _answers(self, address: NodeAddress) -> bool:
         if address not in self._silent:
             return True
         if not self._is_silent(address):

@@ -235,25 +235,23 @@ class Database:
                         raise reply
 
     def scan_step(self, pattern: str, count: int) -> list[bytes]:
-        """Return the keys that match, among the next `count` or so; after the last key come the first.
+        """Return the keys that match, among the next `count` or so of each primary; after the last come the first."""
 
-        Each primary of a cluster is asked for its own keys; one that does not answer costs the others nothing.
-        """
-        found: list[bytes] = []
-        trouble: list[Unavailable] = []
+        def command_of(number: int) -> Command:
+            return "SCAN", self._cursors.get(number, b"0"), "MATCH", pattern, "COUNT", count
+
         with _unavailable(self.url, self._breaker):
-            primaries = self._connections.each_primary()
-        for number, server in enumerate(primaries):
-            command = ("SCAN", self._cursors.get(number, b"0"), "MATCH", pattern, "COUNT", count)
-            try:
-                with _unavailable(self.url, self._breaker):
-                    self._cursors[number], keys = server.run(command)
-            except Unavailable as error:
-                trouble.append(error)
-            else:
+            cluster = self.cluster
+            replies = (
+                [self._connections.run(command_of(0))] if cluster is None else cluster.run_at_primaries(command_of)
+            )
+            if all(isinstance(reply, Exception) for reply in replies):
+                raise replies[0]
+        found: list[bytes] = []
+        for number, reply in enumerate(replies):
+            if not isinstance(reply, Exception):
+                self._cursors[number], keys = reply
                 found += keys
-        if len(trouble) == len(primaries):
-            raise trouble[0]
         return found
 
     @property
