@@ -39,6 +39,8 @@ class TeamRenewal:
         self.due_at = clock.monotonic() + self.EVERY
         team, shards = self._layout.team, self._layout.shards
         try:
+            if not self._db.answering([self._layout.shard(0)]):  # else events of other nodes wait for one that hangs
+                return
             stored = existing_layouts(self._db, [team])
             if stored and stored[0] != self._layout:  # it was made again, or another Redis stands at the same address
                 _logger.error("team.other_shards", team=team, stored=stored[0].shards, used=shards, advice=RESTART)
