@@ -372,8 +372,7 @@ def connect_for_command(
 ) -> Tellback:
     """Connect for a command of the command line, which waits once for a Redis that hangs.
 
-    Without `create`, a team that does not exist and is not `required` is an empty one; with it, `created` is called
-    for one that did not exist. `database` is a client's class.
+    Without `create`, a missing team that is not `required` is an empty one; with it, `created` is called for one.
 
     Raises:
         NotFound: there is no such team, and it is `required`.

@@ -117,7 +117,7 @@ def _check_nodes(database: Database) -> Iterator[DoctorFinding]:
         if is_primary:
             yield wrong("nodes", found, "what it holds is not served meanwhile")
         else:
-            yield note("nodes", found, "it is no primary: start it, or take it out of the URL")
+            yield note("nodes", found, "it is not a primary: start it, or remove it from the URL")
 
 
 def _find_team(database: Database, settings: Settings) -> tuple[Layout | None, DoctorFinding]:
