@@ -47,6 +47,8 @@ _PROCESS: Final = re.compile(
     r"pid(?<!\wpid)[ =:#]*\d+|PID(?<!\wPID)[ =:#]*\d+|process(?<!\wprocess)[ =:#]*\d+"
     r"|Process(?<!\wProcess)[ =:#]*\d+|port(?<!\wport)[ =:#]*\d+|\[(?<![^\n]\[)\d+\] \d+"
 )
+# Rust names the thread, sanitizers and Valgrind the process, Spring both.
+_IDS: Final = re.compile(r"' \(\d+\)(?= panicked)|==\d+==| \d+(?= --- \[)")
 _HEX: Final = re.compile(r"\b(?:[0-9a-f]{7,64}(?:-[0-9a-f]{4}){0,3}(?:-[0-9a-f]{12})?|[0-9A-F]{12,64})\b")
 # Five texts of six have nowhere seven such characters in a row. To see that first takes a tenth of the pattern's time.
 _HEX_DIGITS: Final = bytes(0x78 if byte in b"0123456789abcdefABCDEF" else 0x20 for byte in range(256))
@@ -82,11 +84,13 @@ def ends_of(text: str) -> str:
 
 @lru_cache(maxsize=2)  # the fingerprint of a result and the marks of its lines ask for the same
 def without_times(text: str) -> str:
-    """Return the text without times, durations, addresses, and the names that a browser gives to parts of a page."""
+    """Return the text without times, durations, addresses, ids of threads, and the names of the parts of a page."""
     if "ref=" in text or "uid=" in text:
         text = _REFS.sub("~", text)
     if '":' in text and any(map(text.__contains__, _FIELD_WORDS)):
         text = _FIELDS.sub("~", text)
+    if "panicked" in text or "==" in text or " --- [" in text:
+        text = _IDS.sub("~", text)
     return _TIMES.sub("~", _AGES.sub("~", text) if _AGE_HEADING in text else text)
 
 
