@@ -21,6 +21,9 @@ from tellback.lazy_pattern import lazy_pattern
 _ASKED: Final = 2_000  # characters of a call in which an address is looked for
 REFUSED_STEP: Final = "Check {what}, and which right or key it asks for; ask for that, or do without."
 REFUSED_EDIT_STEP: Final = "Read that part of the file as it is now, then send an edit that fits what stands there."
+SERVER_STEP: Final = (
+    "The server fails, whatever it is asked: look at its log. If it is yours, restart it, so that it runs your changes."
+)
 LACKING_STEP: Final = (
     "It will end the same until something is installed, started, set or permitted: do that, or find a way without."
 )
@@ -87,7 +90,10 @@ _WHAT: Final = lazy_pattern(
     r"\w{2,10}://[\w.:/@?&=%~#+-]{1,120}|(?<![\w.<])(?:~|\.{1,2})?(?:/[\w.@+-]{1,60}){1,8}|(?<![\w.-])\w[\w.-]{0,60}@[\w.-]+"
 )
 _LIMITED: Final = lazy_pattern(
-    r"[Rr]ate ?[Ll]imit|[Tt]oo ?[Mm]any ?[Rr]equests|[Qq]uota|[Tt]hrottl|[Oo]verloaded"
+    r"[Rr]ate ?[Ll]imit|[Tt]oo ?[Mm]any ?[Rr]equests|[Tt]hrottl|[Oo]verloaded"
+    # A quota that is only named may be a value that something refuses.
+    r"|[Qq]uota.{0,40}(?:[Ee]xceed|[Ee]xhaust|[Rr]each|[Ll]imit)"
+    r"|(?:[Ee]xceed|[Ee]xhaust|[Oo]ver )\w{0,4}.{0,40}[Qq]uota"
     r"|(?:status(?: code)?|error|HTTP\S{0,20})[ :=]{1,2}429\b"
 )
 _ROOM: Final = lazy_pattern(
@@ -110,6 +116,10 @@ _REFUSED_EDIT: Final = lazy_pattern(
     r"|patch does not apply|does not match anything|corrupt patch|^String '|\b[Hh]unks? (?:#\d+ )?(?:failed|FAILED)"
     r"|NoMatch|patch failed|[Mm]ultiple occurrences|[Mm]odified since read"
 )
+_SERVER: Final = lazy_pattern(
+    r"\bHTTP/[\d.]+ 50[0-4]\b|\b(?:HTTP|status(?: code)?|error)[ :=]{1,2}50[0-4]\b|\b50[0-4] [A-Z]\w+"
+    r"|Internal Server Error"
+)
 _LACKING: Final = lazy_pattern(
     r"No module named|command not found|not recognized as|Cannot find (?:module|package) '[^./]"
     r"|[Cc]ould(?: not|n't) connect|[Cc]annot connect|[Cc]onnection refused"
@@ -126,7 +136,8 @@ _UNREADABLE: Final = lazy_pattern(
 )
 # A file, a target or an option that is named and is not there; of code that opens a file, the code is to be read.
 _NAMELESS: Final = lazy_pattern(
-    r"(?<!Errno 2\] )No such file or|can't open file|[Cc]annot find the (?:path|file)|[Ff]ile does not exist"
+    r"could not open port"
+    r"|(?<!Errno 2\] )No such file or|can't open file|[Cc]annot find the (?:path|file)|[Ff]ile does not exist"
     r"|[Nn]o rule to make|[Nn]o makefile|[Mm]issing script|pathspec '|\(NotFound\)|[Nn]ot a git repository"
     r"|[Nn]o matching distribution|[Nn]o matching version|[Uu]nable to locate package|file or directory not found"
     r"|[Uu]nknown (?:flag|option|command)\b|[Uu]nexpected argument|[Uu]nrecogni[sz]ed (?:option|argument)"
@@ -149,6 +160,7 @@ _FITTING: Final = (
     (_TAKEN, TAKEN_STEP),
     (_GIT, GIT_STEP),
     (_REFUSED_EDIT, REFUSED_EDIT_STEP),
+    (_SERVER, SERVER_STEP),
     (CUT_OFF, LACKING_STEP),
     (_LACKING, LACKING_STEP),
     (_UNREADABLE, UNREADABLE_STEP),
