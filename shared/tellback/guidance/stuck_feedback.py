@@ -12,9 +12,12 @@ from typing import Any, Final, cast
 from tellback.contracts.guidance import Feedback, Observation, Severity, ToolCall
 from tellback.errors import InvalidInput
 from tellback.guidance.next_steps import next_step
+from tellback.guidance.observations.testruns import count_tests
 from tellback.guidance.progress.detectors import NOTHING_SHOWN
 from tellback.guidance.progress.features import SHOWN
 from tellback.guidance.progress.fruitless import MISSING
+from tellback.guidance.progress.output import printed_by
+from tellback.guidance.progress.substance import failed_names
 from tellback.guidance.progress.trail import StuckFinding
 from tellback.guidance.provider import FeedbackContext, NamedByClass
 from tellback.lazy_pattern import lazy_pattern
@@ -148,7 +151,19 @@ def _evidence(found: StuckFinding, context: FeedbackContext) -> list[Observation
     if found.kind == "two_states" and (other := _call_at(found.at - 1, context)) is not None:
         asked = " ".join(" ".join(map(str, other.params.values())).split())
         seen.append(Observation("the other", f"{other.tool} {asked}"[:SHOWN].strip()))
+    if found.kind in ("same_failure", "same_call") and (test := _failed_test(found, context)):
+        seen.append(Observation("test", test[:_SHOWN]))
     return seen
+
+
+def _failed_test(found: StuckFinding, context: FeedbackContext) -> str:
+    """Return the first test that failed, "" if the error names it, or if none did."""
+    call = _call_at(found.at, context)
+    text = "" if call is None else printed_by(call.error or call.result or "")
+    names = failed_names(text) if count_tests(text) is not None else ()
+    if not names or names[0] in found.detail:
+        return ""
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 _LABEL: Final = lazy_pattern(r"^(?:error|fatal|Error|ERROR): {1,4}")

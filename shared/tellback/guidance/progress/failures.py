@@ -44,6 +44,17 @@ _TOTAL: Final = re.compile(
     r"^\W{0,3}(?:Executed |Found )?\d{1,9} (?:errors?|problems?|issues?|files?|out of)\b"
     r"|^g?make(?:\[\d+\])?: \*\*\* .* Error \d+$"
 )
+# It passes on that something failed, or how often, and what failed stands above it.
+_PASSED_ON: Final = re.compile(
+    r"(?:[^\w\n]{0,4}YN0000: |Hint: |\* What went wrong|[^\n]{0,200}(?:ld returned|linker command failed"
+    r"|build stopped|test run failed|following build commands?\b|did not complete successfully|[Bb]uild failed"
+    r"|BUILD FAIL|[Ee]xecution failed for task|could not compile|aborting due to|[Ff]ailed with errors|Command failed"
+    r"|npm (?:ERR!|error) (?:code|errno|syscall|path|A complete log)|tests? (?:completed|failed)\b|ELIFECYCLE"
+    r"|(?:exit (?:code|status)|status|code|Error|returned):? \d{1,3}[.:)]?$))"
+)
+# Laravel and others write what an exception says below its class.
+_CLASS: Final = re.compile(r"(?:\w+[.\\:]{1,2})*\w*(?:Exception|Error)")
+_SAYS: Final = re.compile(r"\w{3}")
 # The value that a test got. A wrong theory gives another wrong one after each edit, and the expected one stays.
 _GOT: Final = re.compile(r"(?:\bassert |AssertionError: |\b[Gg]ot:? )-?\d{1,20}(?:\.\d{1,20})?(?![\w.])")
 # What an error quotes. If the call has it too, the error is about that and not about one item of a list.
@@ -85,11 +96,30 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
         features.error_mark = substance.error_fingerprint(f"{said} {' '.join(names)}")
     else:
         features.error_mark = substance.fingerprint(_GOT.sub("got", substance.without_places(text)))
+    if _CLASS.fullmatch(features.error) and len(features.error) >= DISTINCT_CHARS:
+        features.error = _with_message(features.error, text)[:ERROR_CHARS]
+    if _PASSED_ON.match(features.error):
+        features.error = _passed_on(features.error, text)[:ERROR_CHARS]
+
+
+def _with_message(name: str, text: str) -> str:
+    """Return the name of an exception with the line below it."""
+    below = (line.strip() for line in text.partition(name)[2].splitlines())
+    said = next(filter(_SAYS.search, below), "")
+    return f"{name}: {said}" if said else name
+
+
+def _passed_on(error: str, text: str) -> str:
+    """Return the closest line above one that only passes a failure on, or that line if there is none."""
+    place = text.find(error.partition("\n")[0])
+    above = (line.strip() for line in reversed(text[: max(place, 0)].splitlines()))
+    return next((line for line in above if _SAYS.search(line) and not _PASSED_ON.match(line)), error)
 
 
 def _closing_line(text: str) -> str:
     """Return the last line of a run that failed, where runtimes say why; "" if it says too little."""
-    line = substance.last_line(text)[:ERROR_CHARS]
+    lines = (line.strip() for line in reversed(text.splitlines()))
+    line = next((each for each in lines if _SAYS.search(each) and not _PASSED_ON.match(each)), "")[:ERROR_CHARS]
     return line if len(line) >= DISTINCT_CHARS and line.count(" ") >= _CLOSING_WORDS else ""
 
 

@@ -59,7 +59,7 @@ _BELOW: Final = re.compile(
     r"(?:\A|\n)(?:(?:Error|Stderr|Signal|Background PIDs): \((?:none|empty)\)|Exit [Cc]ode: (?:-?\d+|\(none\))"
     r"|Process Group PGID: \S+|\[?(?:The )?[Cc]ommand (?:finished|exited|completed|failed|took)\b[^\n]{0,60}"
     r"|\[[Ee]xit (?:code|status):? -?\d+\]|\[Current working directory: [^\n]*|\(Open file: [^\n]*"
-    r"|\(Current directory: [^\n]*|bash-\$|Shell cwd was reset to [^\n]*|```"
+    r"|\(Current directory: [^\n]*|bash-\$|Shell cwd was reset to [^\n]*|Shell state \(cwd, [^\n]*|```"
     r"|\S{1,60}@\S{1,60}:[^\n]{1,200}[#$])[ \t]*$"
     r"|\[Jupyter (?:current working directory|Python interpreter): [^\n]*$"
     r"|\[Code executed successfully with no output\]$"

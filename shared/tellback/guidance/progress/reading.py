@@ -230,7 +230,10 @@ def _asked_of_program(tool: str, shape: _Shape, params: Mapping[str, Any]) -> Ca
     if name in SHELLS or (shape.may_be_shell and _text(params, _COMMANDS) is not None):
         return shell_features(tool, command_line(params), params)
     if name in INTERPRETERS:
-        return shell_features(tool, f"python <<'EOF'\n{_text(params, _COMMANDS) or ''}\nEOF", params)
+        code = _text(params, _COMMANDS) or ""
+        features = shell_features(tool, f"python <<'EOF'\n{code}\nEOF", params)
+        features.shown = _shown(tool, code, params)
+        return features
     if name in EDITORS:
         return _editor_features(tool, _text(params, _COMMANDS) or "", params, _target(shape, params))
     return None

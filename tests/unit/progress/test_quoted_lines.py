@@ -1,0 +1,133 @@
+"""What feedback quotes of a failure, by what a failure is known again, and the step that fits it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tellback.guidance.next_steps import GUESSED_STEP, LACKING_STEP, LIMITED_STEP, SERVER_STEP
+from tests.support.dialects import MadeCall, Shell, claude_code, codex_exec, cursor, mini_swe_agent, nudges_in, woven
+from tests.support.stretches import claude_edit
+
+SHELLS: list[Shell] = [claude_code, codex_exec, cursor, mini_swe_agent]
+
+
+def runs(command: str, *said: str, code: int = 1, shell: Shell = claude_code) -> list[MadeCall]:
+    """Return runs with an edit before each."""
+    return woven([claude_edit(n) for n in range(len(said))], [shell(command, each, code) for each in said])
+
+
+def spoken(calls: list[MadeCall]) -> list[int]:
+    return [call for call, _ in nudges_in(calls)]
+
+
+def quoted(calls: list[MadeCall]) -> list[str]:
+    return [each.value for each in nudges_in(calls)[0][1].observations]
+
+
+def step_of(calls: list[MadeCall]) -> str:
+    return nudges_in(calls)[0][1].suggestions[0]
+
+
+RUST = """running 2 tests
+test b ... ok
+test a ... FAILED
+
+thread 'a' ({0}) panicked at src/lib.rs:9:5:
+assertion `left == right` failed
+  left: 1
+ right: 2
+
+failures:
+    a
+
+test result: FAILED. 1 passed; 1 failed; 0 ignored"""
+SANITIZER = """=={0}==ERROR: AddressSanitizer: heap-use-after-free on address 0x60200{0}
+    #0 0x55d{0} in get /app/a.cpp:9"""
+SPRING = "2026-05-11T10:11:12.123Z ERROR {0} --- [ main] o.s.boot.SpringApplication : Application run failed"
+NUMBERED = {"cargo test": RUST, "./app": SANITIZER, "java -jar app.jar": SPRING}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("command", NUMBERED)
+def test_a_failure_is_known_again_though_its_thread_or_process_has_another_number(command: str, shell: Shell) -> None:
+    """G-306."""
+    assert spoken(
+        runs(command, *(NUMBERED[command].format(number) for number in (72712, 14171, 95281)), shell=shell)
+    ) == [6]
+
+
+MAKE = """src/a.c:9:2: warning: unused x
+./gen.sh: no rule for b.tbl
+make: *** [all] Error 2"""
+LINKER = """/usr/bin/ld: cannot find -lssl: No such file or directory
+collect2: error: ld returned 1 exit status"""
+YARN = """\u27a4 YN0000: \u00b7 Yarn 4.5.1
+\u27a4 {0}
+\u27a4 YN0000: \u2514 Completed in 0s 310ms
+\u27a4 YN0000: \u00b7 Failed with errors in 0s 391ms"""
+MISSING = "YN0035: \u2502 @acme/tokens@npm:^3.1.0: Package not found"
+DOCKER = """#8 1.2 ERROR: No matching distribution found for foo==9
+------
+ERROR: failed to solve: process "/bin/sh -c pip install foo" did not complete successfully: exit code: 1"""
+HINT = """Could not open /dev/ttyUSB0, the port is busy or doesn't exist.
+Hint: Check if the port is correct"""
+SECOND_HAND = {
+    "no rule for b.tbl": MAKE,
+    "cannot find -lssl": LINKER,
+    "Package not found": YARN.format(MISSING),
+    "No matching distribution found for foo==9": DOCKER,
+    "Could not open /dev/ttyUSB0": HINT,
+}
+
+
+@pytest.mark.parametrize("telling", SECOND_HAND)
+def test_feedback_quotes_the_line_that_says_what_failed_and_none_that_passes_it_on(telling: str) -> None:
+    """G-307."""
+    said = SECOND_HAND[telling]
+    assert telling in quoted(runs("./build.sh", said, said, said))[0]
+
+
+def test_other_failures_that_yarn_sums_up_alike_are_others() -> None:
+    """G-307."""
+    causes = (
+        MISSING,
+        "YN0028: \u2502 The lockfile would have been modified by this install",
+        "YN0018: \u2502 react@npm:19: The remote archive doesn't match the checksum",
+    )
+    assert not spoken(runs("yarn install", *map(YARN.format, causes)))
+
+
+def test_an_exception_is_quoted_with_its_message_and_with_the_test_that_it_fails() -> None:
+    """G-307."""
+    said = "SQLSTATE[HY000] [2002] Connection refused (mysql)"
+    below = f"\n   Illuminate\\Database\\QueryException\n\n  {said}\n\n  at vendor/x.php:8\n"
+    refused = runs("php artisan migrate", below, below, below)
+    assert "QueryException: SQLSTATE[HY000] [2002] Connection refused" in quoted(refused)[0]
+    assert step_of(refused) == LACKING_STEP
+    failed = (
+        "E   AssertionError: assert None == 'en'\nFAILED tests/test_a.py::test_default - AssertionError\n1 failed in 1s"
+    )
+    assert quoted(runs("pytest", failed, failed, failed)) == [
+        "AssertionError: assert None == 'en'",
+        "tests/test_a.py::test_default",
+    ]
+
+
+STEPS = {
+    "HTTP/1.1 500 Internal Server Error\nContent-Length: 61": ("curl -si localhost:3000/users", SERVER_STEP),
+    "could not open port /dev/ttyUSB0: [Errno 2] No such file or directory": ("esptool.py chip_id", GUESSED_STEP),
+    "Error: API quota exceeded for this project": ("gcloud builds submit", LIMITED_STEP),
+}
+
+
+@pytest.mark.parametrize("said", STEPS)
+def test_the_step_fits_a_server_that_fails_a_port_that_is_not_there_and_a_limit(said: str) -> None:
+    """G-310."""
+    command, step = STEPS[said]
+    assert step_of(runs(command, said, said, said)) == step
+
+
+def test_a_value_that_is_called_a_quota_is_no_limit() -> None:
+    """G-310."""
+    said = "Error from server (BadRequest): QuotaError: quota must be a positive integer"
+    assert step_of(runs("kubectl apply -f quota.yaml", said, said, said)) != LIMITED_STEP
