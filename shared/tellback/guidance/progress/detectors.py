@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tellback.guidance.progress.effects import only_notes, words_in
+from tellback.guidance.progress.effects import notes_an_item, only_notes, words_in
 from tellback.guidance.progress.faults import (
     BLOCKS,
     MUTE,
@@ -121,7 +121,7 @@ def _fails_again(features: CallFeatures, at: int, repeats: list[int]) -> bool:
 
 def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find the same final error again, whatever was changed in between."""
-    if not features.failed or not features.error or shows_progress(features):
+    if not features.failed or not features.error or features.aside or shows_progress(features):
         return None
     key = error_key(features)
     retry_key = mark(f"{key} {features.purpose or features.form}")
@@ -354,6 +354,8 @@ def no_news(trail: ProgressTrail, features: CallFeatures, at: int, *, is_stale: 
 
 def idle_calls(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find many calls in a row that neither ask nor do anything: thoughts, plans, and texts that are printed."""
+    if notes_an_item(features.tool):
+        return None
     is_idle = features.effect in IDLE or only_notes(features.tool)
     trail.idle = trail.idle + 1 if is_idle else 0
     if trail.idle < IDLE_CALLS:

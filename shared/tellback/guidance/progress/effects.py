@@ -198,6 +198,15 @@ _READERS: Final = {
 } - {"toolsearch", "open"}
 
 
+# Claude Code notes each item of a plan in a call of its own.
+_ITEMS: Final = words_in("taskcreate taskupdate taskget")
+
+
+def notes_an_item(tool: str) -> bool:
+    """Check whether a call notes one item of a plan, of which there may be many, and not the whole plan again."""
+    return plain_name(tool) in _ITEMS
+
+
 @lru_cache(maxsize=1024)  # it is asked of each call
 def only_notes(tool: str) -> bool:
     """Check whether a tool only notes down what its agent thinks."""

@@ -68,6 +68,7 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     sought: str = ""  # the words of a search, wherever it looks
     restores: str = ""  # the path that it takes back to an earlier state, "*" for all
     unstashes: bool = False  # it brings back what was put aside
+    aside: bool = False  # it puts the changes aside and runs without them
     moves: bool = False  # it goes to another revision, which has failures of its own
     copies: tuple[tuple[str, str], ...] = ()  # files that it copies, each with its copy
     waits: bool = False
@@ -137,4 +138,4 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     @property
     def hides(self) -> bool:
         """True if the result does not show what the call did: only later calls do."""
-        return self.unseen or (self.operates and self.effect == "write")
+        return self.unseen or (self.operates and self.effect in ("write", "run"))

@@ -112,7 +112,22 @@ def _by_program(command: SimpleCommand) -> Effect:
         return "test" if words and _TEST_SCRIPT.search(words[0]) else "run"
     if program in _CHECKERS and {"--check", "-l", "-d", "--diff"} & set(words):
         return "test"
-    return _BY_NAME.get(program) or _BY_NAME.get(program.lower(), "run")  # PowerShell does not mind the case
+    found: Effect | None = "read" if program in REMOTES and _asks_by_verb(words) else _BY_NAME.get(program)
+    return found or _BY_NAME.get(program.lower(), "run")  # PowerShell does not mind the case
+
+
+# Clients of clouds, clusters and databases; their verb stands among the first words: `gcloud compute instances list`.
+REMOTES: Final = words_in(
+    "aws az gcloud helm terraform tofu pulumi ansible ansible-playbook flyctl fly heroku vercel netlify wrangler doctl",
+    "cdk sam serverless eksctl gh psql mysql sqlite3",
+)
+_VERB_WORDS: Final = 4
+_ASKING_VERBS: Final = words_in("list ls get describe show status logs history")
+
+
+def _asks_by_verb(words: tuple[str, ...]) -> bool:
+    plain = [word for word in words if not word.startswith("-")][:_VERB_WORDS]
+    return any(word.partition("-")[0] in _ASKING_VERBS for word in plain)
 
 
 def _packager(first: str) -> Effect:
@@ -317,6 +332,21 @@ def unstashes(command: SimpleCommand) -> bool:
     if command.program != "git" or "stash" not in command.words:
         return False
     return git_words(command.words)[:1] == ("stash",) and bool({"pop", "apply"} & {*command.words})
+
+
+def stashes(command: SimpleCommand) -> bool:
+    """Check whether a command puts all changes aside."""
+    if command.program != "git" or "stash" not in command.words:
+        return False
+    words = git_words(command.words)
+    return words[:1] == ("stash",) and words[1:2] in (
+        (),
+        ("push",),
+        ("save",),
+        ("-u",),
+        ("-q",),
+        ("--include-untracked",),
+    )
 
 
 def _restored_by_git(words: tuple[str, ...], writes_to: tuple[str, ...]) -> str:

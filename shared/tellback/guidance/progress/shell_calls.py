@@ -13,6 +13,7 @@ from tellback.guidance.progress.programs import (
     BUILDERS,
     GREPS,
     PATCHERS,
+    REMOTES,
     SCRIPT_PROGRAMS,
     changes_files,
     copied_files,
@@ -20,6 +21,7 @@ from tellback.guidance.progress.programs import (
     files_written_by,
     moves_elsewhere,
     restored_path,
+    stashes,
     unstashes,
 )
 from tellback.guidance.progress.swaps import block_edit, placed_texts, swaps_of
@@ -33,16 +35,12 @@ _SENDS: Final = words_in(
     "POST PUT PATCH DELETE -XPOST -XPUT -XPATCH -XDELETE -d --data --data-raw --data-binary --data-urlencode --json -F",
     "--form -T --upload-file --post-data --post-file",
 )
-# Clients of clouds, clusters and databases, and the first words that change something there: `aws ec2 stop-instances`.
-_REMOTES: Final = words_in(
-    "aws az gcloud helm terraform tofu pulumi ansible ansible-playbook flyctl fly heroku vercel netlify wrangler doctl",
-    "cdk sam serverless eksctl gh psql mysql sqlite3",
-)
 _OPERATES: Final = words_in("kubectl oc docker docker-compose podman systemctl service ssh scp")
+# The first words by which a client changes something there: `aws ec2 stop-instances`.
 _CHANGES: Final = words_in(
     "apply destroy import create update delete put set add remove attach detach start stop reboot restart rerun",
-    "trigger deploy up down install upgrade uninstall rollback enable disable scale cp mv rm sync publish terminate",
-    "modify register invoke send",
+    "trigger deploy up down install upgrade downgrade migrate uninstall rollback enable disable scale cp mv rm sync",
+    "publish terminate modify register invoke send",
 )
 _STATEMENTS: Final = re.compile(r"\s*(?:insert|update|delete|create|drop|alter|truncate|grant)\b", re.IGNORECASE)
 _SUBMITS: Final = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -128,17 +126,19 @@ def _is_end_of_log(view: View) -> bool:
 
 def asks_service(line: str) -> bool:
     """Check whether a command line works on somebody's service, cluster or machine, and not on code."""
-    return any(each.program in _CLIENTS | _REMOTES | _OPERATES for each in simple_commands(line))
+    return any(each.program in _CLIENTS | REMOTES | _OPERATES for each in simple_commands(line))
 
 
 def _sends(command: SimpleCommand) -> bool:
     """Check whether a command sends something to a service, which may change what others ask it."""
     if command.program in _CLIENTS:
         return not _SENDS.isdisjoint(command.words)
-    if command.program not in _REMOTES:
-        return False
-    playbook = command.program == "ansible-playbook"
-    return playbook or _changes_there(command) or any(map(_STATEMENTS.match, command.words))
+    if command.program in REMOTES:
+        playbook = command.program == "ansible-playbook"
+        return playbook or _changes_there(command) or any(map(_STATEMENTS.match, command.words))
+    # Another installed program that is told to, such as one that migrates a database.
+    own = bool(command.folder) or command.program in SCRIPT_PROGRAMS
+    return _changes_there(command) and not own and effect_of(command) == "run"
 
 
 def _changes_there(command: SimpleCommand) -> bool:
@@ -175,6 +175,7 @@ def _read_changes(
     if not features.unstashes:
         features.restores = next((path for each in commands if (path := restored_path(each))), "")
     patches = [patch for each in commands if each.program in PATCHERS and (patch := read_patch(each.stdin))]
+    features.aside = features.unstashes and any(map(stashes, commands))
     if len(patches) == 1 and patches[0].paths and not features.restores:
         features.edit = Edit(patches[0].paths[0], patches[0].old, patches[0].new)
         features.prints = patches[0].prints
