@@ -33,7 +33,7 @@ from tellback.guidance.shell import simple_commands
         ("sleep 30; tail -5 build.log", "wait"),
         ("cat > probe.py <<'EOF'\nprint('a; rm b')\nEOF\npython probe.py", "run"),
         ("gh run watch 17", "wait"),
-        ("", "none"),
+        ("", "wait"),
     ],
 )
 def test_a_line_has_the_effect_of_its_strongest_command(line: str, effect: str) -> None:

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellback.guidance.observations.testruns import TestCounts
+from tellback.guidance.progress.states import is_dead
 from tellback.guidance.progress.substance import (
     asks_to_retry,
     compare_tests,
     error_fingerprint,
     fingerprint,
     first_line,
-    is_dead,
     is_empty,
 )
 

@@ -83,6 +83,7 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     absent: bool = False  # which is not there
     address: str = ""  # that a command line asks
     operates: bool = False  # a command line that works on a service, a cluster or another machine
+    lists: bool = False  # a command line that works on a service or a cluster, or asks what it has
     sends: bool = False  # a call that sends something to a service, or may do so
     mute: bool = False  # it failed without a word, though its programs say why they fail
     news: int = 0  # fingerprint of the result's substance

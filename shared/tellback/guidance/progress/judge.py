@@ -18,6 +18,7 @@ from tellback.guidance.progress.effects import DeclaredEffect, only_notes
 from tellback.guidance.progress.features import ENVIRONMENT, CallFeatures
 from tellback.guidance.progress.reading import call_features
 from tellback.guidance.progress.reports import first_reportable
+from tellback.guidance.progress.states import is_dead
 from tellback.guidance.progress.substance import add_lines
 from tellback.guidance.progress.trail import (
     ACTIONS_MAX,
@@ -110,6 +111,7 @@ def judge(
     """
     if features.neutral:
         return Judgement((at,))
+    _note_wait(trail, features, at)
     _note_outcome(trail, features, at)
     # Most calls change nothing and show few lines: to ask costs less than to call what finds nothing to do.
     changed = _expected_changes(trail, features) if features.writes or features.scripts or features.runs else []
@@ -180,6 +182,15 @@ def _note_action(trail: ProgressTrail, features: CallFeatures, at: int) -> None:
     trail.actions = [*trail.actions[-ACTIONS_MAX:], at]
     if features.effect in ("run", "test") and not features.swaps:  # a script that edits a file tries nothing
         trail.ran = at
+
+
+def _note_wait(trail: ProgressTrail, features: CallFeatures, at: int) -> None:
+    """Take a look behind a wait for one call, as in `sleep 60; tail app.log`, though the wait was a call of its own."""
+    if features.idles:
+        trail.rested = at
+    elif trail.rested == at - 1 > 0 and features.effect in ("read", "search", "run"):
+        features.waits = True
+        features.dead = is_dead(features.state or features.last)
 
 
 def _note_outcome(trail: ProgressTrail, features: CallFeatures, at: int) -> None:

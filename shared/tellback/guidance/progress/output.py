@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tellback.guidance.observations.programs import exit_code_in
 from tellback.guidance.observations.values import is_dict, is_list
 from tellback.sanitize import without_sequences
 
@@ -65,6 +66,8 @@ _BELOW: Final = re.compile(
     r"|\[Code executed successfully with no output\]$"
     r"|\[Python [Ii]nterpreter: [^\n]*$"  # OpenHands, behind an output that ends without a line end
 )
+_EXIT_FIELD: Final = re.compile(r'"(?:exit_?code|returncode)": ?(-?\d{1,4})\b', re.IGNORECASE)
+_FIELD_CHARS: Final = 200  # at the end of a record
 _REMINDER: Final = "<system-reminder>"
 _ENDS: Final = 4_000
 _BELOW_MAX: Final = 12
@@ -141,3 +144,11 @@ def _printed_in(data: Any) -> str | None:
         return None
     texts = [part.get("text") for part in parts if is_dict(part) and part.get("type") == "text"]
     return "\n".join(map(str, texts)) if len(texts) == len(parts) else None
+
+
+def exit_code_of(result: str) -> int | None:
+    """Return the exit code at an end of a result, or in the record around the output, as Codex has it."""
+    code = exit_code_in(result)
+    if code is None and result.startswith("{") and (field := _EXIT_FIELD.search(result[-_FIELD_CHARS:])):
+        return int(field[1])
+    return code

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -12,7 +11,6 @@ import msgspec
 from tellback.contracts.guidance import ToolInvoked
 from tellback.guidance.observations import emptiness
 from tellback.guidance.observations.evidence import Verdict
-from tellback.guidance.observations.programs import exit_code_in
 from tellback.guidance.observations.testruns import count_tests
 from tellback.guidance.observations.values import is_dict, is_list
 from tellback.guidance.progress import substance
@@ -33,11 +31,12 @@ from tellback.guidance.progress.effects import (
 from tellback.guidance.progress.failures import read_complaint, read_failure
 from tellback.guidance.progress.faults import says_it_worked, says_why
 from tellback.guidance.progress.features import END, ERROR_CHARS, SHOWN, CallFeatures, Edit, View, mark_of
-from tellback.guidance.progress.output import printed_by
+from tellback.guidance.progress.output import exit_code_of, printed_by
 from tellback.guidance.progress.patches import read_patch
 from tellback.guidance.progress.prints import only_prints
 from tellback.guidance.progress.programs import files_written_by
 from tellback.guidance.progress.shell_calls import shell_features
+from tellback.guidance.progress.states import STATE_CHARS, is_dead, is_pending
 from tellback.guidance.progress.substance import LINE_CHARS, last_line, line_marks
 from tellback.guidance.repeats import may_remark, only_waits
 
@@ -83,7 +82,7 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
         # That a service is down says nothing of the program that asked it.
         features.retry_asked = outcome.retry_after is not None or (outcome.retryable and not features.programs)
         features.empty = outcome.code == "no_results"
-    code = _exit_code(event.result or "") if features.failed else None
+    code = exit_code_of(event.result or "") if features.failed else None
     _read_result(features, said, reported=event.error is not None or code not in (None, 0))
     if features.failed and not features.error and code is not None and code > 1:  # an exit of 1 may be an answer
         features.error = f"exit code {code}, without output"
@@ -98,17 +97,6 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
             features.lines = line_marks(shown, " ".join(map(str, event.params.values())))
         features.last = said.last
     return features
-
-
-_EXIT_FIELD: Final = re.compile(r'"(?:exit_?code|returncode)": ?(-?\d{1,4})\b', re.IGNORECASE)
-
-
-def _exit_code(result: str) -> int | None:
-    """Return the exit code at an end of a result, or in the record around the output, as Codex has it."""
-    code = exit_code_in(result)
-    if code is None and result.startswith("{") and (field := _EXIT_FIELD.search(result[-_SHORT_CHARS:])):
-        return int(field[1])
-    return code
 
 
 class _Substance(NamedTuple):
@@ -163,9 +151,10 @@ def _read_answer(features: CallFeatures, said: _Substance) -> None:
         features.fault = substance.fault_line(text)
         features.faulty = (whole or bool(features.fault)) and not worked
     elif (features.effect in ("read", "wait") or features.waits) and not features.views:
-        features.state = text if len(text) <= substance.STATE_CHARS else ""
-    if features.effect in ("read", "run") and not features.views and substance.is_pending(text):
-        features.waits = True
+        features.state = text if len(text) <= STATE_CHARS else ""
+    looks = features.effect in ("read", "run") or (features.effect == "search" and features.lists)
+    if looks and not features.views:
+        features.waits = features.waits or is_pending(text, listed=features.lists and features.effect != "run")
     acts = features.effect == "write" and not (is_page or features.failed)
     features.presses = acts and presses(features.tool)
     features.unseen = features.presses or (said.is_unseen and not features.failed)
@@ -186,7 +175,7 @@ def _read_result(features: CallFeatures, said: _Substance, *, reported: bool) ->
     elif said.asks_to_retry and not (features.views or features.programs):
         features.retry_asked = True
     if (features.effect == "wait" or features.waits) and not said.is_empty:
-        features.dead = substance.is_dead(text)
+        features.dead = is_dead(text)
     if features.effect in ("run", "test", "wait", "write"):
         features.tests = count_tests(text)
     runs = features.effect in ("run", "test", "install") or features.tests is not None

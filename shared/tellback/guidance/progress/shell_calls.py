@@ -52,6 +52,8 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
         shown = " ".join(line.split())[:SHOWN]
         placed = ((edit.path, edit.new),)
         return CallFeatures(tool, "write", "", shown, writes=("",), edit=edit, contents=placed, form="edit")
+    if not line or line.isspace():  # OpenHands looks with it at a command that still runs
+        return CallFeatures(tool, "wait", "", "wait", waits=True)
     commands = simple_commands(line)
     if _SUBMITS in line:
         return CallFeatures(tool, "finish", "", "submit")
@@ -86,6 +88,7 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     features.scripted = strongest == "run" and not features.probes and not _INTERPRETERS.isdisjoint(features.programs)
     features.answers = features.fetches = not _CLIENTS.isdisjoint(features.programs)
     features.address = _address(commands) if features.fetches else ""
+    features.lists = any(each.program in _OPERATES or each.program in REMOTES for each in commands)
     features.sends = any(map(_sends, commands))
     features.operates = features.sends or any(each.program in _OPERATES and _changes_there(each) for each in commands)
     features.waits = any(effect == "wait" for effect in effects) or True in (
@@ -172,10 +175,10 @@ def _read_changes(
         )
     features.moves = any(map(moves_elsewhere, commands))
     features.unstashes = any(unstashes(each) for each in commands)
+    features.aside = features.unstashes and any(map(stashes, commands))
     if not features.unstashes:
         features.restores = next((path for each in commands if (path := restored_path(each))), "")
     patches = [patch for each in commands if each.program in PATCHERS and (patch := read_patch(each.stdin))]
-    features.aside = features.unstashes and any(map(stashes, commands))
     if len(patches) == 1 and patches[0].paths and not features.restores:
         features.edit = Edit(patches[0].paths[0], patches[0].old, patches[0].new)
         features.prints = patches[0].prints

@@ -221,36 +221,10 @@ def error_fingerprint(error: str) -> int:
 # Where a linker misses something depends on what is linked and how.
 _LINKED: Final = re.compile(r"^.*(?=undefined reference to )")
 
-# What `ps`, `docker`, schedulers and clients print when the process or server that a call waits for has ended.
-_DEAD: Final = re.compile(
-    r"no such process|connection refused|not running|\bexited\b|\bkilled\b|terminated|defunct|no such container"
-    r"|\bdead\b|could not connect|process not found|\bfailed\b|\bfailure\b|\bcancell?ed\b|\bcompleted\b"
-    r"|crashloopbackoff|imagepull|out of memory|bad gateway|\berror\b",
-    re.IGNORECASE,
-)
-# The state of a job, a build or a rollout that is under way: whoever asks again waits for it. Of a record or a tag, not
-# of a table, which lists what runs for good.
-_PENDING: Final = re.compile(
-    r"\b(?:status|state|phase)\b[\"'>\s:=]{1,6}(?:\w{1,20}[_ -])?(?:queued|pending|running|waiting|scheduled|processing"
-    r"|in[_ -]?progress|building|deploying|starting|creating|updating|provisioning|initiali[sz]ing|executing)\b",
-    re.IGNORECASE,
-)
-STATE_CHARS: Final = 2_000  # a longer result is a file or a listing
 _ASKED_TO_RETRY: Final = re.compile(
     r"\b(?:try|run|retry|check) (?:it )?(?:again|back) (?:in|after|later)|retry[-_ ]?after|please (?:wait|retry)",
     re.IGNORECASE,
 )
-
-
-def is_dead(text: str) -> bool:
-    """Check whether a result says that the thing waited for is gone."""
-    return _DEAD.search(text) is not None
-
-
-def is_pending(text: str) -> bool:
-    """Check whether a short result says that what it is about is not finished."""
-    plain = text.lower() if len(text) <= STATE_CHARS else ""  # the pattern alone took 70 µs of each call
-    return any(word in plain for word in ("status", "state", "phase")) and _PENDING.search(text) is not None
 
 
 _FAULT_WORDS: Final = r"fail(?:s|ed|ure|ures)?|errors?|wrong|incorrect|mismatch"

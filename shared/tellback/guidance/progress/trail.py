@@ -105,6 +105,7 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     passed: int = 0
     home: str = ""
     heard: int = 0
+    rested: int = 0
     arrived: int = 0
     scripts: dict[str, list[str]] = {}
     in_vain: int = 0

@@ -1,0 +1,45 @@
+"""The state of what a call looks at or waits for: gone, or on its way."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# What `ps`, `docker`, schedulers and clients print when the process or server that a call waits for has ended.
+_DEAD: Final = re.compile(
+    r"no such process|connection refused|not running|\bexited\b|\bkilled\b|terminated|defunct|no such container"
+    r"|\bdead\b|could not connect|process not found|\bfailed\b|\bfailure\b|\bcancell?ed\b|\bcompleted\b"
+    r"|crashloopbackoff|imagepull|out of memory|bad gateway|\berror\b",
+    re.IGNORECASE,
+)
+# The state of a job, a build or a rollout that is under way: whoever asks again waits for it. Of a record or a tag, not
+# of a table, which lists what runs for good.
+_PENDING: Final = re.compile(
+    r"\b(?:status|state|phase)\b[\"'>\s:=]{1,6}(?:\w{1,20}[_ -])?(?:queued|pending|running|waiting|scheduled|processing"
+    r"|in[_ -]?progress|building|deploying|starting|creating|updating|provisioning|initiali[sz]ing|executing)\b",
+    re.IGNORECASE,
+)
+# What no service is in for good, so that it needs no such label; Kubernetes' and AWS's words.
+_ON_ITS_WAY: Final = re.compile(
+    r"\b(?:ContainerCreating|PodInitializing|Pending|pending|in[-_ ]progress|creating|provisioning|queued)\b"
+)
+_PARTS: Final = ("Creating", "Initializing", "ending", "progress", "creating", "provisioning", "queued")
+STATE_CHARS: Final = 2_000  # a longer result is a file or a listing
+
+
+def is_dead(text: str) -> bool:
+    """Check whether a result says that the thing waited for is gone."""
+    return _DEAD.search(text) is not None
+
+
+def is_pending(text: str, *, listed: bool) -> bool:
+    """Check whether a short result says that what it is about is not finished.
+
+    It is `listed` if a service lists what it has, and a word alone says it.
+    """
+    if len(text) > STATE_CHARS:
+        return False
+    if listed and any(map(text.__contains__, _PARTS)) and _ON_ITS_WAY.search(text) is not None:
+        return True
+    plain = text.lower()  # the pattern alone took 70 µs of each call
+    return any(word in plain for word in ("status", "state", "phase")) and _PENDING.search(text) is not None

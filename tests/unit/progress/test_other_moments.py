@@ -1,0 +1,91 @@
+"""Looks at what moves by itself, runs at another moment, and plans that are noted item by item."""
+
+from __future__ import annotations
+
+import pytest
+
+from tellback.guidance.progress.programs import effect_of
+from tellback.guidance.shell import simple_commands
+from tests.support.dialects import MadeCall, Shell, claude_code, codex_exec, mini_swe_agent, nudges_in, openhands, woven
+from tests.support.stretches import claude_edit
+
+SHELLS: list[Shell] = [claude_code, codex_exec, mini_swe_agent, openhands]
+
+
+def spoken(calls: list[MadeCall]) -> list[int]:
+    return [call for call, _ in nudges_in(calls)]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_look_behind_a_wait_of_its_own_is_a_wait(shell: Shell) -> None:
+    """G-308: as `sleep 60; aws ...` is; the sixth that shows the same is told, the third if the process has ended."""
+    look = "aws rds describe-db-instances --query 'DBInstances[].Engine'"
+    calls = [each for _ in range(7) for each in (shell("sleep 60"), shell(look, '["postgres"]'))]
+    assert not spoken(calls[:10])
+    assert spoken(calls)
+    dead = [each for _ in range(4) for each in (shell("sleep 60"), shell("tail -3 train.log", "step 500\nKilled"))]
+    assert spoken(dead) == [6]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_says_that_it_is_on_its_way_is_waited_for(shell: Shell) -> None:
+    """G-308."""
+    pods = "NAME  READY  STATUS  RESTARTS  AGE\napi-1  0/1  ContainerCreating  0  1{0}s"
+    assert spoken([shell("kubectl get pods -l app=api", pods.format(n)) for n in range(8)]) == [6]
+    crashed = "NAME  READY  STATUS  RESTARTS  AGE\napi-1  0/1  CrashLoopBackOff  4  1{0}s"
+    assert spoken([shell("kubectl get pods -l app=api", crashed.format(n)) for n in range(4)]) == [3]
+
+
+def test_an_empty_command_looks_at_the_one_that_runs() -> None:
+    """G-308: as agents of OpenHands do."""
+
+    def look(said: str) -> MadeCall:
+        return "execute_bash", {"command": "", "is_input": "true"}, said
+
+    assert not spoken([look(f"[{n}/1412] Compiling part{n}.pyx\n[The command has no new output]") for n in range(14)])
+    assert spoken([look("[The command has no new output after 30 seconds.]") for _ in range(4)]) == [3]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_run_with_the_changes_put_aside_is_no_further_attempt(shell: Shell) -> None:
+    """G-309."""
+    failed = "--- FAIL: TestElection (2.01s)\n    election_test.go:88: no leader after 2s\nFAIL\tkv/raft\t2.1s"
+    run = shell("go test ./...", failed, 1)
+    base = shell("git stash && go test ./...; git stash pop", f"{failed}\nDropped refs/stash@{{0}} (c1d9)")
+    assert not spoken([claude_edit(1), run, base, claude_edit(2), run])
+    assert spoken([claude_edit(1), run, base, claude_edit(2), run, claude_edit(3), run]) == [7]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_commands_that_undo_each_other_change_what_is_there(shell: Shell) -> None:
+    """G-309."""
+    up = [shell("alembic upgrade head", "INFO  Running upgrade 0041 -> 0042, split the name") for _ in range(4)]
+    down = [shell("alembic downgrade -1", "INFO  Running downgrade 0042 -> 0041, split the name") for _ in range(4)]
+    assert not spoken(woven(up, down))
+    assert spoken(up) == [3]
+
+
+def test_items_of_a_plan_are_noted_one_by_one() -> None:
+    """G-309: Claude Code has a call for each, and a plan may have many."""
+    created: list[MadeCall] = [("TaskCreate", {"subject": f"Step {n}"}, f"Task #{n} created") for n in range(12)]
+    started: list[MadeCall] = [("TaskUpdate", {"taskId": f"{n}", "status": "completed"}, "Updated") for n in range(12)]
+    assert not spoken([*created, *started])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "aws sqs list-queues",
+        "aws ec2 describe-instances --query x",
+        "aws s3 ls",
+        "terraform state list",
+        "terraform show -json",
+        "helm list -A",
+        "helm get values api",
+        "gcloud compute instances list",
+        "az vm show -n web",
+    ],
+)
+def test_what_only_lists_what_a_service_has_reads(line: str) -> None:
+    """G-309."""
+    assert [effect_of(each) for each in simple_commands(line)] == ["read"]
