@@ -17,8 +17,9 @@ from tellback.backoff import Backoff
 from tellback.errors import Unavailable
 from tellback.hook.event import HookEvent
 from tellback.hook.failure_log import log_failure
+from tellback.hook.opening import open_redis
 from tellback.hook.options import HookOptions
-from tellback.hook.resp import Arg, RedisErrorReply, RespConnection, open_redis, share_of_time
+from tellback.hook.resp import Arg, RedisErrorReply, RespConnection, share_of_time
 from tellback.messaging.append_call import (
     Bounds,
     StreamFull,

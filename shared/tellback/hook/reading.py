@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple, cast
 from tellback import clock
 from tellback.errors import TellbackError, Unavailable
 from tellback.hook.event import HookEvent
+from tellback.hook.opening import open_redis
 from tellback.hook.options import HookOptions
-from tellback.hook.resp import open_redis
 from tellback.messaging.team_cache import TeamCache
 from tellback.names import shard_of
 from tellback.state.keys import Layout, Shard

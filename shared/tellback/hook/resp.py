@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tellback import clock
 from tellback.errors import ConfigurationError, Unavailable
-from tellback.urls import Address, names_several
+from tellback.urls import Address
 
 if TYPE_CHECKING:
     import ssl
@@ -212,17 +212,3 @@ def _wrap_tls(line: _socket.socket, address: Address) -> ssl.SSLSocket:
     plain = socket.socket(fileno=line.detach())
     plain.settimeout(timeout)
     return context.wrap_socket(plain, server_hostname=address.host)
-
-
-def open_redis(url: str, deadline: float) -> RespConnection:
-    """Connect to the Redis of a URL, the primary that Sentinel names, or a cluster.
-
-    Raises:
-        Unavailable: nobody can be reached in time, or the connection is refused.
-        ConfigurationError: `url` is not the URL of a Redis.
-    """
-    if not names_several(url):
-        return RespConnection(url, deadline)
-    from tellback.hook.several import open_several
-
-    return open_several(url, deadline)
