@@ -1,4 +1,4 @@
-"""What feedback quotes of a failure, by what a failure is known again, and the step that fits it."""
+"""The line that feedback quotes of a failure, how a failure is known again, and the step that fits it."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ SECOND_HAND = {
 }
 
 
-@pytest.mark.parametrize("telling", SECOND_HAND)
-def test_feedback_quotes_the_line_that_says_what_failed_and_none_that_passes_it_on(telling: str) -> None:
+@pytest.mark.parametrize("cause", SECOND_HAND)
+def test_feedback_quotes_the_line_that_says_what_failed_and_none_that_passes_it_on(cause: str) -> None:
     """G-307."""
-    said = SECOND_HAND[telling]
-    assert telling in quoted(runs("./build.sh", said, said, said))[0]
+    said = SECOND_HAND[cause]
+    assert cause in quoted(runs("./build.sh", said, said, said))[0]
 
 
 def test_other_failures_that_yarn_sums_up_alike_are_others() -> None:

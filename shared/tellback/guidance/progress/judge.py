@@ -185,7 +185,7 @@ def _note_action(trail: ProgressTrail, features: CallFeatures, at: int) -> None:
 
 
 def _note_wait(trail: ProgressTrail, features: CallFeatures, at: int) -> None:
-    """Take a look behind a wait for one call, as in `sleep 60; tail app.log`, though the wait was a call of its own."""
+    """Count a look behind a wait as one call with it, like `sleep 60; tail app.log`."""
     if features.idles:
         trail.rested = at
     elif trail.rested == at - 1 > 0 and features.effect in ("read", "search", "run"):

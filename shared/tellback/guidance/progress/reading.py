@@ -152,8 +152,8 @@ def _read_answer(features: CallFeatures, said: _Substance) -> None:
         features.faulty = (whole or bool(features.fault)) and not worked
     elif (features.effect in ("read", "wait") or features.waits) and not features.views:
         features.state = text if len(text) <= STATE_CHARS else ""
-    looks = features.effect in ("read", "run") or (features.effect == "search" and features.lists)
-    if looks and not features.views:
+    polls = features.effect in ("read", "run") or (features.effect == "search" and features.lists)
+    if polls and not features.views:
         features.waits = features.waits or is_pending(text, listed=features.lists and features.effect != "run")
     acts = features.effect == "write" and not (is_page or features.failed)
     features.presses = acts and presses(features.tool)

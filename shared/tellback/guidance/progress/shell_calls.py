@@ -86,11 +86,7 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     )
     features.probes = strongest == "run" and any(each.stdin or {"-c", "-e"} & set(each.words) for each in commands)
     features.scripted = strongest == "run" and not features.probes and not _INTERPRETERS.isdisjoint(features.programs)
-    features.answers = features.fetches = not _CLIENTS.isdisjoint(features.programs)
-    features.address = _address(commands) if features.fetches else ""
-    features.lists = any(each.program in _OPERATES or each.program in REMOTES for each in commands)
-    features.sends = any(map(_sends, commands))
-    features.operates = features.sends or any(each.program in _OPERATES and _changes_there(each) for each in commands)
+    _read_service(features, commands)
     features.waits = any(effect == "wait" for effect in effects) or True in (
         params.get("runinbackground"),
         params.get("isbackground"),
@@ -99,6 +95,15 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     features.fallback = _fallback(commands)
     _read_views(features, commands)
     return features
+
+
+def _read_service(features: CallFeatures, commands: tuple[SimpleCommand, ...]) -> None:
+    """Read what a command line asks of a server or a service, or changes there."""
+    features.answers = features.fetches = not _CLIENTS.isdisjoint(features.programs)
+    features.address = _address(commands) if features.fetches else ""
+    features.lists = any(each.program in _OPERATES or each.program in REMOTES for each in commands)
+    features.sends = any(map(_sends, commands))
+    features.operates = features.sends or any(each.program in _OPERATES and _changes_there(each) for each in commands)
 
 
 def _fallback(commands: tuple[SimpleCommand, ...]) -> str:

@@ -1,4 +1,4 @@
-"""Looks at what moves by itself, runs at another moment, and plans that are noted item by item."""
+"""Polls of what moves by itself, runs without the changes, and plans that are noted item by item."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def spoken(calls: list[MadeCall]) -> list[int]:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_look_behind_a_wait_of_its_own_is_a_wait(shell: Shell) -> None:
+def test_a_poll_behind_a_wait_of_its_own_is_a_wait(shell: Shell) -> None:
     """G-308: as `sleep 60; aws ...` is; the sixth that shows the same is told, the third if the process has ended."""
-    look = "aws rds describe-db-instances --query 'DBInstances[].Engine'"
-    calls = [each for _ in range(7) for each in (shell("sleep 60"), shell(look, '["postgres"]'))]
+    poll = "aws rds describe-db-instances --query 'DBInstances[].Engine'"
+    calls = [each for _ in range(7) for each in (shell("sleep 60"), shell(poll, '["postgres"]'))]
     assert not spoken(calls[:10])
     assert spoken(calls)
     dead = [each for _ in range(4) for each in (shell("sleep 60"), shell("tail -3 train.log", "step 500\nKilled"))]
@@ -36,14 +36,14 @@ def test_what_says_that_it_is_on_its_way_is_waited_for(shell: Shell) -> None:
     assert spoken([shell("kubectl get pods -l app=api", crashed.format(n)) for n in range(4)]) == [3]
 
 
-def test_an_empty_command_looks_at_the_one_that_runs() -> None:
+def test_an_empty_command_polls_the_one_that_runs() -> None:
     """G-308: as agents of OpenHands do."""
 
-    def look(said: str) -> MadeCall:
+    def poll(said: str) -> MadeCall:
         return "execute_bash", {"command": "", "is_input": "true"}, said
 
-    assert not spoken([look(f"[{n}/1412] Compiling part{n}.pyx\n[The command has no new output]") for n in range(14)])
-    assert spoken([look("[The command has no new output after 30 seconds.]") for _ in range(4)]) == [3]
+    assert not spoken([poll(f"[{n}/1412] Compiling part{n}.pyx\n[The command has no new output]") for n in range(14)])
+    assert spoken([poll("[The command has no new output after 30 seconds.]") for _ in range(4)]) == [3]
 
 
 @pytest.mark.parametrize("shell", SHELLS)
