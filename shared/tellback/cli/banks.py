@@ -126,8 +126,6 @@ def bank(
 
     Use --remember, --forget and --remembered to manage the facts that a bank stores for recalls without candidates.
     """
-    from tellback.state.banks import bank_names
-
     publishes = remember is not None or forget is not None
     views = {"--fact": fact, "--last": last, "--prune-candidates": prune_candidates or None}
     views |= {"--remember": remember, "--forget": forget, "--remembered": remembered or None}
@@ -137,11 +135,9 @@ def bank(
         with suppress(Unavailable):  # a reading below raises it again, and what is published goes to the spool
             warn_of_models(tb)
         if name is None:
-            _show_banks(tb, bank_names(tb.context.database, tb.context.layout), as_json=as_json)
+            _show_banks(tb, None, as_json=as_json)
         elif remember is not None:
             _remember_fact(tb, name, remember, text)
-        elif text is not None:
-            raise InvalidInput("--text goes with --remember")
         elif forget is not None:
             _forget_fact(tb, name, forget)
         elif remembered:
@@ -149,7 +145,6 @@ def bank(
         elif fact is not None:
             _show_fact(fact, tb.bank(name).fact_stats(fact), as_json=as_json)
         elif last is not None:
-            tb.bank(name).stats()  # raises NotFound: an empty list for a misspelt name would look like a bank at rest
             _show_signals(tb, name, last, as_json=as_json)
         elif prune_candidates:
             found = tb.bank(name).prune_candidates(
@@ -157,7 +152,7 @@ def bank(
             )
             _show_candidates(name, found, as_json=as_json)
         else:
-            _show_banks(tb, [name], as_json=as_json)
+            _show_banks(tb, name, as_json=as_json)
 
 
 def _check_options(name: str | None, views: list[str], text: str | None) -> None:
@@ -165,11 +160,14 @@ def _check_options(name: str | None, views: list[str], text: str | None) -> None
         raise InvalidInput(f"use one of {' and '.join(views)}")
     if name is None and (views or text is not None):
         raise InvalidInput("name a bank: without one, only --json, --team and --redis-url are allowed")
+    if text is not None and "--remember" not in views:
+        raise InvalidInput("--text goes with --remember")
 
 
 def _show_signals(tb: Tellback, bank: str, last: int, *, as_json: bool) -> None:
     from tellback.state.bank_stats import BankStatistics
 
+    tb.bank(bank).stats()  # raises NotFound: an empty list for a misspelt name would look like a bank at rest
     found = BankStatistics(tb.context.database, tb.context.layout.of(bank), bank).newest_signals(last)
     rows = found if as_json else [_round_scores(signal) for signal in found]
     show_rows(
@@ -240,9 +238,12 @@ def reembed(
         echo(f"bank {name} already uses the model {done.model}{kept}")
 
 
-def _show_banks(tb: Tellback, names: list[str], *, as_json: bool) -> None:
+def _show_banks(tb: Tellback, name: str | None, *, as_json: bool) -> None:
+    from tellback.state.banks import bank_names
+
+    names = bank_names(tb.context.database, tb.context.layout) if name is None else [name]
     unread: list[str] = []
-    stats = [tb.bank(name).stats() for name in names] if len(names) == 1 else list(_existing_banks(tb, names, unread))
+    stats = [tb.bank(each).stats() for each in names] if len(names) == 1 else list(_existing_banks(tb, names, unread))
     rows = stats if as_json else [_display_row(each, as_json=False) for each in stats]
     show_rows(rows, as_json=as_json, columns=_BANK_COLUMNS, spare=_BANK_SPARE, title="Banks")
     for message in unread:
