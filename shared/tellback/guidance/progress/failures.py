@@ -14,7 +14,8 @@ from tellback.guidance.observations.texts import timeout_in
 from tellback.guidance.observations.values import is_dict
 from tellback.guidance.progress import substance
 from tellback.guidance.progress.diagnosed import count_findings
-from tellback.guidance.progress.features import DISTINCT_CHARS, ERROR_CHARS, CallFeatures
+from tellback.guidance.progress.features import DISTINCT_CHARS, CallFeatures
+from tellback.guidance.progress.substance import ERROR_CHARS
 
 _CLOSING_WORDS: Final = 2
 _BODY_CHARS: Final = 4_000  # of an answer whose message is looked for

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Final
 
 import msgspec
@@ -18,15 +17,8 @@ END: Final = 1 << 30
 PATH_PARTS: Final = 3
 # Errors shorter than this don't identify a failure; "AssertionError" has 14 characters.
 DISTINCT_CHARS: Final = 16
-# Characters of an error.
-ERROR_CHARS: Final = 300
 # Characters of a call in feedback.
 SHOWN: Final = 90
-
-
-def mark_of(text: str) -> int:
-    """Return the fingerprint of a text as it is."""
-    return zlib.crc32(text.encode("utf-8", "replace"))
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):

@@ -8,8 +8,8 @@ from typing import Final
 from tellback.guidance.progress.detectors import REPEATS, RETRIES_ASKED_FOR, WEAK_REPEATS, attempts, note_attempt
 from tellback.guidance.progress.effects import words_in
 from tellback.guidance.progress.faults import shows_progress
-from tellback.guidance.progress.features import CallFeatures, mark_of
-from tellback.guidance.progress.substance import fault_line
+from tellback.guidance.progress.features import CallFeatures
+from tellback.guidance.progress.substance import fault_line, mark_of
 from tellback.guidance.progress.trail import Asked, ProgressTrail, StuckFinding, file_mark, mark
 
 EMPTY_SEARCHES: Final = 6  # with 5, an agent that was making progress got a false report

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from tellback.guidance.progress.features import mark_of
 from tellback.guidance.progress.prints import only_prints
+from tellback.guidance.progress.substance import mark_of
 
 # Longer patches are cut: their beginning shows where they differ.
 _CHARS: Final = 20_000

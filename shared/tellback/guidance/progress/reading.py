@@ -30,14 +30,14 @@ from tellback.guidance.progress.effects import (
 )
 from tellback.guidance.progress.failures import read_complaint, read_failure
 from tellback.guidance.progress.faults import says_it_worked, says_why
-from tellback.guidance.progress.features import END, ERROR_CHARS, SHOWN, CallFeatures, Edit, View, mark_of
+from tellback.guidance.progress.features import END, SHOWN, CallFeatures, Edit, View
 from tellback.guidance.progress.output import exit_code_of, printed_by
 from tellback.guidance.progress.patches import read_patch
 from tellback.guidance.progress.prints import only_prints
 from tellback.guidance.progress.programs import files_written_by
 from tellback.guidance.progress.shell_calls import shell_features
 from tellback.guidance.progress.states import STATE_CHARS, is_dead, is_pending
-from tellback.guidance.progress.substance import LINE_CHARS, last_line, line_marks
+from tellback.guidance.progress.substance import ERROR_CHARS, LINE_CHARS, last_line, line_marks, mark_of
 from tellback.guidance.repeats import may_remark, only_waits
 
 _HIDDEN: Final = "[redacted: "  # in place of a line with a secret

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tellback.guidance.progress.effects import EFFECTS, Effect, words_in
-from tellback.guidance.progress.features import END, ENVIRONMENT, SHOWN, CallFeatures, Edit, View, mark_of
+from tellback.guidance.progress.features import END, ENVIRONMENT, SHOWN, CallFeatures, Edit, View
 from tellback.guidance.progress.patches import read_patch
 from tellback.guidance.progress.programs import (
     BUILDERS,
@@ -24,6 +24,7 @@ from tellback.guidance.progress.programs import (
     stashes,
     unstashes,
 )
+from tellback.guidance.progress.substance import mark_of
 from tellback.guidance.progress.swaps import block_edit, placed_texts, swaps_of
 from tellback.guidance.shell import SimpleCommand, simple_commands
 

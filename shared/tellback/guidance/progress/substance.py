@@ -16,8 +16,9 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from tellback.guidance.observations.testruns import TestCounts
-from tellback.guidance.progress.features import ERROR_CHARS, mark_of
 
+# Characters of an error.
+ERROR_CHARS: Final = 300
 # Of longer texts the two ends count: errors and summaries stand at the end, and a worker reads every result.
 HEAD_CHARS: Final = 2_000
 TAIL_CHARS: Final = 4_000
@@ -109,6 +110,11 @@ def without_volatile(text: str) -> str:
 def _mask_id(match: re.Match[str]) -> str:
     found = match.group()
     return found if found.isdigit() or found.isalpha() else "~"
+
+
+def mark_of(text: str) -> int:
+    """Return the fingerprint of a text as it is."""
+    return zlib.crc32(text.encode("utf-8", "replace"))
 
 
 def fingerprint(text: str) -> int:

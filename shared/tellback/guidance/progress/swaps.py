@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from tellback.guidance.progress.features import PATH_PARTS, Edit, mark_of
+from tellback.guidance.progress.features import PATH_PARTS, Edit
+from tellback.guidance.progress.substance import mark_of
 from tellback.guidance.shell import SimpleCommand
 
 _SWAPS_MAX: Final = 4  # of one call, by judgement
