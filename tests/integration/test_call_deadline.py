@@ -135,10 +135,10 @@ def test_a_call_goes_on_while_its_client_is_closed(
 ) -> None:
     """Requirement A-498: it has its reply, and its connection is closed then, and so is that of a later one."""
 
-    def connected() -> int:
-        return len(database.command("CLIENT", "LIST").splitlines())
+    def connected() -> set[bytes]:
+        return {line.split(b" ", 1)[0] for line in database.command("CLIENT", "LIST").splitlines()}
 
-    before, key = connected(), "tb:mailbox"
+    before, key = connected(), "tb:mailbox"  # by their ids: one of an earlier test may end meanwhile
     client = Database(redis_server.url, call_deadline=deadline)
     replies: list[object] = []
     waiting = threading.Thread(target=lambda: replies.append(client.blocking(20.0, "BLMOVE", key, key, "LEFT", "LEFT")))
@@ -149,7 +149,7 @@ def test_a_call_goes_on_while_its_client_is_closed(
     waiting.join(10)
     assert replies == [b"one"]
     assert client.command("LLEN", key) == 1
-    wait_until(lambda: connected() == before, "no connection stays")
+    wait_until(lambda: connected() <= before, "no connection stays")
     database.command("DEL", key)
 
 
