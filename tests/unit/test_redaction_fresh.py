@@ -17,6 +17,7 @@ UPPER = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 LOWER = "0123456789abcdefghijklmnopqrstuvwxyz"
 HEX = "0123456789abcdef"
 UUID = "7f3c9a1e-5b2d-4c8f-9e6a-1d2b3c4e5f6a"
+GITHUB = f"ghp_{generated(36, ALNUM)}"
 DIGEST = "9fceb02d0ae598e95dc970b74767f19372d61af8"
 
 
@@ -68,6 +69,23 @@ def test_a_form_of_its_own_gives_a_secret_away(token: str) -> None:
 def test_a_name_gives_its_value_away(text: str) -> None:
     """A fallback is the value of the name before it; generated keys have brackets in them."""
     assert "[redacted: " in redact_text(text).split("\n")[-1], text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"token = '{GITHUB}' || 'none'",
+        f'fetch(url, "{GITHUB}") ?? ""',
+        f"fetch(url, {GITHUB}) or ''",
+        'run(key, ("AKIAIOSFODNN7ABCDEFQ") or "x")',
+        "const password = 'S3cretPassw0rd' || ''",
+        "const password = 'WalnutNapkin' || ''",
+        "password = b'WalnutNapkin' || ''",
+    ],
+)
+def test_a_secret_before_a_fallback_is_hidden(line: str) -> None:
+    """Only a name or a call is left out in front of a fallback, never a value."""
+    assert redact_text(line).startswith("[redacted: ")
 
 
 def test_a_value_behind_the_end_of_its_line_is_hidden() -> None:

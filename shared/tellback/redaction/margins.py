@@ -60,9 +60,12 @@ _WORDS: Final = lazy_pattern(
 # A list of arguments, as programs print it: `['sshpass', '-p', '…']`, read as the command that it is.
 _BEFORE_FLAGS: Final = ("', '-", '", "-', '","-')
 _AFTER_FLAG: Final = lazy_pattern(r"""( -[A-Za-z]{1,2})["'],[ ]?["']""")
-# What stands in for a value that is missing: `token: process.env.TOKEN ?? '…'`, read as `token: '…'`.
+# What stands in for a value that is missing: `token: process.env.TOKEN ?? '…'`, read as `token: '…'`. What is left out
+# is a name or a call and has no digit: else `token = 'ghp_…' || ''` would not be hidden.
 _BEFORE_FALLBACK: Final = (" ?? '", ' ?? "', " || '", ' || "', ") or '", ') or "')
-_FALLBACK: Final = lazy_pattern(r"""(?<=[:=(,?] )[\w.$()\["'\]]{1,80}+ (?:\?\?|\|\||or) (?=["'])""")
+_FALLBACK: Final = lazy_pattern(
+    r"""(?<=[:=(,?] )[A-Za-z_$](?:[A-Za-z_.$()\[\]]|(?<=[(\[])["']|["'](?=[)\]])){0,79}+ (?:\?\?|\|\||or) (?=["'])"""
+)
 _AFTER_COLON: Final = lazy_pattern(":[0-9]{1,6}:")
 _AFTER_HYPHEN: Final = lazy_pattern(  # a class first fails fast
     rf"-(?:[0-9][0-9]{{0,5}}(?:-|[ ]{{0,40}}\|)|{_HASH}{_HASH}{{4}}[ ][a-z])"
