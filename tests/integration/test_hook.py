@@ -6,6 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
 from tellback.state.keys import Layout, stream_of
 from tests.support.hooks import context_of, run_hook, start_hook, tool_event, troubles
+from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
 
@@ -216,6 +218,15 @@ def test_what_was_spooled_by_hooks_is_sent_by_the_next_one(
     assert not list(spool.rglob("*.spool"))
     calls = [event for event in published(tb.context.database, layout) if isinstance(event, ToolInvoked)]
     assert sorted(call.call_id or "" for call in calls) == [f"toolu_{n}" for n in range(5)]
+
+
+def test_a_redis_that_refuses_a_new_team_is_the_reason_in_the_log(own_redis: RedisServer, tmp_path: Path) -> None:
+    """No number of shards was stored, and a hook's log named an `AttributeError`."""
+    with closing(Database(own_redis.url)) as database:
+        database.command("CONFIG", "SET", "maxmemory", 1)
+    settings = Settings(redis_url=own_redis.url, data_dir=str(tmp_path / "data"))
+    assert run_hook(settings, tool_event()) == b""
+    assert "kept on disk: RedisErrorReply: OOM" in troubles(settings)
 
 
 def test_a_client_sends_what_hooks_have_spooled(settings: Settings, database: Database, config: str) -> None:

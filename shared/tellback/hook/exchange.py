@@ -202,7 +202,7 @@ class HookExchange:
             [exists] = _raise_errors(replies[3:])
             if self.known and connection.has_nodes and type(replies[2]) is Unavailable:
                 break  # the node with the team's own key is away, and this host knows the team
-            [(shards, id_)] = _raise_errors(replies[2:3])
+            *_, (shards, id_) = _raise_errors(replies[:3])
             stored = stored_shards(self._options.team, shards)
             if stored == guess:
                 with self.guard:
