@@ -101,3 +101,21 @@ def test_a_worktree_takes_the_hooks_file_of_the_main_checkout_unless_it_has_one(
     assert find_file("hooks.toml", str(worktree / "part"), {}) == str(worktree / "hooks.toml")
     (worktree / "part" / ".git").write_text("gitdir: ../.git/modules/part\n")
     assert find_file("hooks.toml", str(worktree / "part"), {}) == str(worktree / "hooks.toml"), "of a submodule"
+
+
+@pytest.mark.parametrize("place", ["/srv/repo.git/worktrees/part", "/srv/modules/repo.git", "../repo.git"])
+def test_above_the_worktree_of_a_bare_repository_nobodys_file_is_taken(place: str, tmp_path: Path) -> None:
+    """Nor above that of a repository whose `.git` is elsewhere: it has a file too, as a submodule does."""
+    (tmp_path / "hooks.toml").touch()
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / ".git").write_text(f"gitdir: {place}\n")
+    assert find_file("hooks.toml", str(tmp_path / "part"), {}) == str(tmp_path / "part" / "hooks.toml")
+
+
+def test_a_submodule_of_a_worktree_takes_the_file_of_the_worktree(tmp_path: Path) -> None:
+    (tmp_path / "part").mkdir()
+    (tmp_path / ".git").write_text("gitdir: /srv/main/.git/worktrees/w\n")
+    (tmp_path / "part" / ".git").write_text("gitdir: /srv/main/.git/worktrees/w/modules/part\n")
+    assert find_file("hooks.toml", str(tmp_path / "part"), {}) == "/srv/main/hooks.toml"
+    (tmp_path / "hooks.toml").touch()
+    assert find_file("hooks.toml", str(tmp_path / "part"), {}) == str(tmp_path / "hooks.toml")

@@ -149,19 +149,21 @@ def find_file(path: str, folder: object, environ: Mapping[str, str]) -> str:
             return found
         if above == start:
             return path
-        if os.path.isfile(git) and (main := _main_checkout(git)):
-            return f"{main}/{path}"
+        if os.path.isfile(git) and (checkout := _checkout_of(start)):
+            return f"{checkout}/{path}"
         start = above
 
 
-def _main_checkout(git: str) -> str:
-    """Return the folder of the checkout whose worktree has this `.git`; "" for that of a submodule."""
+def _checkout_of(folder: str) -> str:
+    """Return the checkout whose settings a folder with a file `.git` has; "" for a submodule: that of what it is in."""
     try:
-        text = read_file(git).decode("utf-8", "surrogateescape")
+        text = read_file(f"{folder}/.git").decode("utf-8", "surrogateescape")
     except OSError:
+        return folder
+    main, _, within = text.removeprefix("gitdir: ").partition("/.git/")
+    if "/modules/" in f"/{within}":
         return ""
-    main, sign, _ = text.removeprefix("gitdir: ").partition("/.git/worktrees/")
-    return main if sign else ""
+    return main if within.startswith("worktrees/") else folder  # of a bare repository, or of one that is elsewhere
 
 
 def data_folder(environ: Mapping[str, str]) -> str:
