@@ -30,6 +30,7 @@ from tellback.state.slots import slot_of
 from tellback.state.team import open_layout
 from tellback.state.teams import Teams
 from tellback.state.turns import Turns
+from tellback.state.unavailable import NotPermitted
 from tellback_workers import tasks
 from tellback_workers.app import app
 from tellback_workers.runtime import Runtime
@@ -135,6 +136,15 @@ def test_a_wake_up_for_several_teams_serves_those_of_other_nodes(
         cluster.primaries[2].kill()
         tasks.consume("events", [(away, 0), (here, 0)])
         assert consumed == [tb.context.layout.shard(0)]
+
+
+def test_a_user_who_may_not_read_teams_is_no_node_that_is_away(cluster: RedisCluster, settings: Settings) -> None:
+    """All streams were left out without a word, and a consumer said that a node does not answer."""
+    for node in cluster.primaries:
+        cluster.client(node).command("ACL", "SETUSER", "worker", "on", ">p", "~*", "&*", "+@all", "-hget")
+    process = Runtime(replace(settings, redis_url=cluster.url.replace("//", "//worker:p@")))
+    with pytest.raises(NotPermitted, match="hget"):
+        process.streams_of([Notified("acme", (0, Family.EVENTS))])
 
 
 def test_a_search_for_teams_waits_once_for_a_node_that_hangs(cluster: RedisCluster) -> None:

@@ -153,8 +153,8 @@ class Runtime:
             return [], []  # a node that hangs would take its time again
         try:
             return among_answering(self.database, own, ask)
-        except Unavailable:
-            if cluster is None or cluster.all_silent():
+        except Unavailable as error:
+            if type(error) is not Unavailable or cluster is None or cluster.all_silent():
                 raise
             return [], []
 
