@@ -100,7 +100,7 @@ def test_doctor_counts_a_queue_as_kombu_does(connection: Connection, database: D
         producer.publish({}, exchange=QUEUE, routing_key=QUEUE, priority=priority, declare=[queue], serializer="json")
     channel: Any = connection.channel()
     assert channel.queue_declare(QUEUE).message_count == 10
-    assert check_queues(database, []).found == f"{QUEUE} 10"
+    assert check_queues(database.url, []).found == f"{QUEUE} 10"
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="the name of the option on Linux")

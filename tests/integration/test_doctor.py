@@ -271,6 +271,15 @@ def test_a_queue_or_a_key_of_the_fleet_with_another_type_is_named(settings: Sett
 
 
 @pytest.mark.usefixtures("database")
+def test_a_file_of_the_brokers_url_that_is_missing_ends_no_check(settings: Settings) -> None:
+    """The doctor ended with a line that did not say whose file it is."""
+    elsewhere = msgspec.structs.replace(settings, broker_url="rediss://:geheim@127.0.0.1/0?ssl_ca_certs=/none.pem")
+    findings = found(elsewhere)
+    assert "***@127.0.0.1/0?ssl_ca_certs=/none.pem: ssl_ca_certs: can't read /none.pem" in findings["queues"].found
+    assert findings["dead letters"].state == "ok"
+
+
+@pytest.mark.usefixtures("database")
 def test_a_broker_that_is_away_is_wrong(settings: Settings) -> None:
     elsewhere = msgspec.structs.replace(settings, broker_url=f"redis://:geheim@127.0.0.1:{free_port()}/0")
     finding = found(elsewhere)["queues"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from typing import Final
 
 from tellback.broker import KEY_PREFIX
 from tellback.doctor.infrastructure import DoctorFinding, not_permitted, note, ok, wrong
-from tellback.errors import Unavailable
+from tellback.errors import ConfigurationError, Unavailable
 from tellback.names import SWEEPS_QUEUE, Family
 from tellback.settings import Settings
 from tellback.state.database import Database, WrongType
@@ -119,21 +120,25 @@ def _start_command(family: Family) -> str:
     return f"`celery -A tellback_workers.app worker -E -Q {family}`, or `tellback up`"
 
 
-def check_queues(broker: Database, workers: Iterable[Worker]) -> DoctorFinding:
-    """Check the lengths of Celery's queues, which hold only wake-ups."""
+def check_queues(url: str, workers: Iterable[Worker]) -> DoctorFinding:
+    """Check the lengths of Celery's queues at the broker of this URL; they hold only wake-ups."""
     try:
-        return _check_queue_lengths(broker, workers)
+        with closing(Database(url)) as broker:
+            return _check_queue_lengths(broker, workers)
     except NotPermitted:
         return not_permitted("queues")
+    except ConfigurationError as error:  # a file of TLS, or the checks that follow would be left out
+        found = f"broker {without_secrets(url)}: {error}"
+        return wrong("queues", found, "correct TELLBACK_BROKER_URL; until then, no worker starts")
     except Unavailable as error:
         reason = str(error).replace("TELLBACK_REDIS_URL", "TELLBACK_BROKER_URL")  # it names the variable of the state
         return wrong(
             "queues",
-            f"broker {without_secrets(broker.url)}: {reason}",
+            f"broker {without_secrets(url)}: {reason}",
             "start the broker; until then, nothing wakes the workers",
         )
     except WrongType as error:  # or the checks that follow would be left out
-        found = f"broker {without_secrets(broker.url)}: {' or '.join(error.keys)} is not a list"
+        found = f"broker {without_secrets(url)}: {' or '.join(error.keys)} is not a list"
         return wrong("queues", found, CHANGED_BY_HAND)
 
 

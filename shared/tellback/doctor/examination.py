@@ -77,8 +77,7 @@ def _url_source(settings: Settings, running: RunningSystem | None, *, url_given:
 
 def _checks_with_redis(settings: Settings) -> Iterator[DoctorFinding]:
     database = ReadingDatabase(settings.redis_url, breaker=CircuitBreaker())
-    broker = Database(settings.broker)
-    with contextlib.closing(database), contextlib.closing(broker):
+    with contextlib.closing(database):
         yield from _check_nodes(database)
         yield from infrastructure.check_server(database)
         layout, team = _find_team(database, settings)
@@ -99,7 +98,7 @@ def _checks_with_redis(settings: Settings) -> Iterator[DoctorFinding]:
             yield infrastructure.check_loaded_model(state, now_ms)
         yield infrastructure.check_beat(presence, settings, now_ms)
         yield from backlog.check_intake(database, layout, settings, alive)
-        yield backlog.check_queues(broker, alive)
+        yield backlog.check_queues(settings.broker, alive)
         yield backlog.check_sweep(database, layout, settings)
         yield backlog.check_running(database, layout)
         yield backlog.check_outbox(database, layout)
