@@ -142,6 +142,19 @@ def test_no_file_has_an_address_that_no_process_could_use(tmp_path: Path, option
     assert not (tmp_path / "access").exists()
 
 
+@pytest.mark.parametrize("form", ["rediss://{}/0?{}", "sentinel://{}:1;sentinel://b:1/0?master_name=m&{}&ssl=true"])
+def test_the_files_of_tls_are_those_of_the_hosts_that_get_the_logins(tmp_path: Path, form: str) -> None:
+    """This host may lack them."""
+    tls = "ssl_ca_certs=/elsewhere/ca.pem&ssl_certfile=/elsewhere/me.pem&ssl_keyfile=/elsewhere/me.key"
+    arguments = ["--redis-url", form.format("r", tls), "--broker-url", form.format("q", tls)]
+    done = CliRunner().invoke(app, ["acl", str(tmp_path / "access"), *arguments])
+    assert done.exit_code == 0, done.output
+    assert tls in (tmp_path / "access" / "worker.env").read_text()
+    wrong = [each.replace("ssl_ca_certs", "ssl_ca_cert") for each in arguments]
+    refused = CliRunner().invoke(app, ["acl", str(tmp_path / "other"), *wrong])
+    assert (refused.exit_code, "no option ssl_ca_cert" in refused.stderr) == (2, True)
+
+
 def test_the_command_prints_names_of_files_and_no_password(tmp_path: Path) -> None:
     runner, folder = CliRunner(), tmp_path / "acl"
     given = ["acl", str(folder), "--team", "acme", "--redis-url", "redis://r:1/0"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -99,6 +100,7 @@ def _check_address(url: str) -> None:
         InvalidInput: it has a character that ends or changes a line of an environment file.
     """
     from tellback.state.database import Database
+    from tellback.tls_options import FILES
 
     if not url:
         return
@@ -107,4 +109,5 @@ def _check_address(url: str) -> None:
             "a URL of Redis has a space, a control character or one beyond ASCII: percent-encode it, and name the host "
             "as DNS does (xn--...)"
         )
-    Database(url).close()  # connects to nothing
+    # It connects to nothing. The files of TLS are those of the hosts to which the .env files go.
+    Database(re.sub(rf"(?<=[?&])(?:{'|'.join(FILES)})=[^&;]*", "", url)).close()
