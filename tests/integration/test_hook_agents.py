@@ -163,6 +163,27 @@ def test_failures_from_before_a_prompt_or_a_new_start_of_the_session_deny_nothin
     assert troubles(settings) == ""
 
 
+@pytest.mark.usefixtures("tb")
+def test_failures_that_were_kept_on_disk_deny_nothing(
+    settings: Settings, start_workers: StartWorkers, policy: str, tmp_path: Path
+) -> None:
+    """They count from when they arrive, which is after what a person has repaired and said meanwhile."""
+    (tmp_path / "project").mkdir()
+    started: dict[str, Any] = {"session_id": "s1", "hook_event_name": "SessionStart", "source": "startup"}
+    prompt: dict[str, Any] = {"session_id": "s1", "hook_event_name": "UserPromptSubmit", "prompt": "Installed."}
+    full = {"TELLBACK_INTAKE_MAX": "1"}
+    run_hook(settings, started, PATIENT, policy, event="session-start")
+    for call_id in ("t1", "t2"):
+        run_hook(settings, failed_call(call_id), PATIENT, policy, event="post-tool-use-failure", env=full)
+    assert troubles(settings).count("kept on disk") == 2
+    run_hook(settings, prompt, "--wait=1", policy, event="user-prompt-submit", env=full)
+    start_workers(1, queues="events")
+    for call_id in ("r1", "r2"):
+        run_hook(settings, tool_event(call_id, tool_name="Read", tool_input={"file_path": "/a"}), PATIENT, policy)
+    next_call = about_to(cwd=str(tmp_path / "project"))
+    assert run_hook(settings, next_call, PATIENT, policy, event="pre-tool-use") == b""
+
+
 @pytest.mark.parametrize("address", ["redis://127.0.0.1:1/0", "unix:///nowhere"])
 def test_without_redis_no_call_is_denied(address: str, settings: Settings, policy: str) -> None:
     answer = run_hook(settings, about_to(), policy, f"--redis-url={address}", event="pre-tool-use")

@@ -73,6 +73,8 @@ def _print_feedback(exchange: HookExchange, options: HookOptions, event: HookEve
             elif not exchange.published:
                 exchange.keep()
                 log_failure(os.environ, f"{event.name}: kept on disk: {exchange.trouble}")
+                if options.policy and event.call:
+                    _note_turn(options, event, kept=True)
         finally:
             for operation in left:
                 unanswered.keep(operation)
@@ -91,13 +93,13 @@ def _decide(options: HookOptions, policy: str, event: HookEvent, prompt: str) ->
         _write_answer({"hookSpecificOutput": {"hookEventName": event.name, **decision}})
 
 
-def _note_turn(options: HookOptions, event: HookEvent) -> None:
-    """Keep for later decisions that somebody may have changed something before this event."""
+def _note_turn(options: HookOptions, event: HookEvent, *, kept: bool = False) -> None:
+    """Keep for later decisions that somebody may have changed something before this event, or that it comes late."""
     from tellback.hook.outside import TURN_EVENTS, note_turn
 
-    if event.name in TURN_EVENTS:
+    if kept or event.name in TURN_EVENTS:
         try:
-            note_turn(options.data, event)
+            note_turn(options.data, event, kept=kept)
         except OSError as error:  # the event itself is to be published all the same
             log_failure(os.environ, f"{event.name}: OSError: {error.strerror}")
 

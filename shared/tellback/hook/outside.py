@@ -15,6 +15,7 @@ from tellback.hook.event import HookEvent
 from tellback.small_files import file_names, remove_if_older, write_file
 
 TURN_EVENTS: Final = frozenset({"SessionStart", "UserPromptSubmit", "SubagentStart"})
+_KEPT: Final = "-kept"  # ends the name of such a note
 _SECONDS: Final = 86_400.0  # as far back as a policy may look
 _MOST_ENTRIES: Final = 20_000  # of a project, some 0.1 s; in a larger one nobody knows
 _MOST_SECONDS: Final = 1.0  # on a slow disk: the agent waits
@@ -22,8 +23,10 @@ _MOST_SECONDS: Final = 1.0  # on a slow disk: the agent waits
 _NOT_ENTERED: Final = frozenset({".git", "node_modules", ".venv", "venv", "site-packages", ".tox", ".nox", "target"})
 
 
-def note_turn(data: str, event: HookEvent) -> None:
+def note_turn(data: str, event: HookEvent, *, kept: bool = False) -> None:
     """Note that a person or program has just spoken to the session's agent, and may have changed anything before.
+
+    Or that a call of the session was `kept` on disk: in the history it will seem as new as it is late.
 
     Raises:
         OSError: the disk is full or not writable.
@@ -31,13 +34,16 @@ def note_turn(data: str, event: HookEvent) -> None:
     folder = _folder(data)
     for name in file_names(folder)[:64]:
         remove_if_older(f"{folder}/{name}", clock.wall() - _SECONDS)
-    write_file(f"{folder}/{_name_of(event)}", b"")
+    write_file(f"{folder}/{_name_of(event)}{_KEPT if kept else ''}", b"")
 
 
 def seconds_since_turn(data: str, event: HookEvent) -> float:
-    """Return how long ago the last of these was; infinity if none is known."""
+    """Return how long ago the last of these was: infinity if none is known, 0 if a call was kept on disk."""
+    path = f"{_folder(data)}/{_name_of(event)}"
+    if os.path.exists(f"{path}{_KEPT}"):
+        return 0.0
     try:
-        return clock.wall() - os.stat(f"{_folder(data)}/{_name_of(event)}").st_mtime
+        return clock.wall() - os.stat(path).st_mtime
     except OSError:
         return float("inf")
 
