@@ -105,7 +105,7 @@ def test_a_worktree_takes_the_hooks_file_of_the_main_checkout_unless_it_has_one(
 
 @pytest.mark.parametrize("place", ["/srv/repo.git/worktrees/part", "/srv/modules/repo.git", "../repo.git"])
 def test_above_the_worktree_of_a_bare_repository_nobodys_file_is_taken(place: str, tmp_path: Path) -> None:
-    """Nor above that of a repository whose `.git` is elsewhere: it has a file too, as a submodule does."""
+    """Its `.git` is a file, as that of a submodule and of any repository that is elsewhere."""
     (tmp_path / "hooks.toml").touch()
     (tmp_path / "part").mkdir()
     (tmp_path / "part" / ".git").write_text(f"gitdir: {place}\n")
