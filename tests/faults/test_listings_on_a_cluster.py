@@ -125,6 +125,55 @@ def test_a_listing_waits_once_for_a_node_that_hangs(cluster: RedisCluster, liste
     assert (done.exit_code, f"Redis at 127.0.0.1:{hanging.port} did not answer" in done.stderr) == (1, True)
 
 
+def team_on(cluster: RedisCluster, number: int) -> str:
+    """The name of a team whose own key this primary has."""
+    names = (f"team-{at}" for at in range(1_000))
+    node = cluster.primaries[number]
+    return next(name for name in names if cluster.owner(slot_of(Layout(name, 1).shard(0).key("team"))) is node)
+
+
+def test_alerts_are_those_of_the_shards_and_teams_that_answer(
+    cluster: RedisCluster, listed: Callable[..., Result], settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended with an error, and showed none."""
+    unknown = team_on(cluster, 0)  # this host knows nothing of it
+    monkeypatch.setenv("TELLBACK_TEAMS", f"{unknown},{TEAM}")
+    monkeypatch.setenv("TELLBACK_ALERT_OVERDUE", "0.001")
+    with connect(settings=settings) as tb:
+        shards = [tb.context.layout.of_turn("web", name) for name in SESSIONS]
+        for shard in shards:
+            tb.context.database.command("ZADD", shard.key("due"), 1, "late")
+    cluster.primaries[0].kill()
+    done = listed("alerts", "--json")
+    row = json.loads(done.stdout)
+    assert (done.exit_code, row["team"], row["alert"]) == (1, TEAM, "overdue-turns")
+    read = {shard for shard in shards if cluster.owner(slot_of(shard.key("due"))) is not cluster.primaries[0]}
+    assert row["summary"].startswith(f"{len(read)} turns are overdue")
+    shards_line, team_line = done.stderr.splitlines()
+    assert "left out: shards acme." in shards_line
+    assert f"left out: team {unknown}: Can't reach Redis at 127.0.0.1:{cluster.primaries[0].port}" in team_line
+
+
+def test_metrics_are_printed_of_all_shards_or_not_at_all(cluster: RedisCluster, listed: Callable[..., Result]) -> None:
+    """It printed the counters of the others as those of the team, and that Redis is up: Prometheus saw them reset."""
+    cluster.primaries[0].kill()
+    done = listed("metrics")
+    assert [line for line in done.stdout.splitlines() if not line.startswith("#")] == ["tellback_up 0.0"]
+    assert (done.exit_code, "left out: shards acme." in done.stderr) == (1, True)
+
+
+def test_a_team_whose_own_key_is_away_hides_no_other_team(cluster: RedisCluster, settings: Settings) -> None:
+    """`tellback teams list` ended with an error, and showed none."""
+    here, away = team_on(cluster, 1), team_on(cluster, 0)
+    for name in (here, away):
+        with connect(settings=replace(settings, team=name)):
+            pass
+    cluster.primaries[0].kill()
+    done = run(settings, "teams", "list", "--json")
+    assert (done.exit_code, [json.loads(line)["team"] for line in done.stdout.splitlines()]) == (1, [TEAM, here])
+    assert f"left out: team {away}: Can't reach Redis at 127.0.0.1:{cluster.primaries[0].port}" in done.stderr
+
+
 def test_what_is_not_found_may_be_where_nobody_answers(cluster: RedisCluster, listed: Callable[..., Result]) -> None:
     """`tellback turns show` said that there is no such turn."""
     turns = [json.loads(line) for line in listed("turns", "--json").stdout.splitlines()]

@@ -17,14 +17,19 @@ from tellback.cli.common import (
     UrlOption,
     echo,
     is_named,
+    reading_client,
     report_errors,
+    report_losses,
     show_rows,
     stop_event,
 )
-from tellback.errors import ConfigurationError, InvalidInput, NotFound
+from tellback.errors import ConfigurationError, InvalidInput, NotFound, Unavailable
+from tellback.urls import servers_of
 from tellback.wording import count_phrase
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tellback.alerts.settings import AlertSettings
     from tellback.alerts.sinks import Sink
     from tellback.client.connection import Tellback
@@ -61,47 +66,60 @@ def alerts(
             _send_tests(settings)
             return
         teams = (served.team,) if team else served.served_teams or (served.team,)
-        # `--send` is a service: it may start before its team's first event, so it creates the team as a host does.
-        required = is_named(team) or bool(served.served_teams)
-        clients: list[Tellback] = []
-        missing: list[NotFound] = []
-        for each in teams:
-            try:
-                opened = connect_for_command(redis_url, team=each, create=send, required=required)
-                clients.append(open_clients.enter_context(opened))
-            except NotFound as error:  # it must not hide the alerts of the others
-                missing.append(error)
-        if missing and not clients:
-            raise missing[0]
         if send:
-            _send_until_stopped(clients, settings)
-            return
-        firing = _list(clients, settings, as_json=as_json)
-        for absent in missing:
-            echo(f"tellback: {absent}", err=True)
-        if firing or missing:
-            raise typer.Exit(1)
+            # A service may start before its team's first event, so it creates the team as a host does.
+            opened = (connect_for_command(redis_url, team=each, create=True) for each in teams)
+            _send_until_stopped([open_clients.enter_context(each) for each in opened], settings)
+        else:
+            required = is_named(team) or bool(served.served_teams)
+            _list(served.redis_url, teams, settings, required=required, as_json=as_json)
 
 
-def _list(clients: list[Tellback], settings: AlertSettings, *, as_json: bool) -> bool:
-    """Print the alerts of these teams; return True if there are any."""
+def _list(url: str, teams: Sequence[str], settings: AlertSettings, *, required: bool, as_json: bool) -> None:
+    """Print the alerts of these teams; exit 1 if there are any, or if something of a team could not be read."""
+    from tellback.state.quarantine import losses_by_node
+
+    servers = servers_of(url)
+    rows: list[dict[str, str]] = []
+    losses: list[str] = []
+    missing: list[NotFound] = []  # they must not hide the alerts of the others, nor must those that are away
+    away: dict[str, Unavailable] = {}
+    for team in teams:
+        try:
+            with reading_client(url, team, losses, required=required) as tb:
+                rows += _firing_rows(tb, settings)
+        except NotFound as error:
+            missing.append(error)
+        except Unavailable as error:
+            if servers is None or servers.kind != "cluster":
+                raise  # all teams are on the one Redis, and each would wait for it
+            away[team] = error
+    if len(missing) + len(away) == len(teams):
+        raise [*away.values(), *missing][0]
+    show_rows(rows, as_json=as_json, columns=COLUMNS, spare=("action", "severity"), title="Alerts")
+    report_losses([*losses, *losses_by_node("team", away)])
+    for absent in missing:
+        echo(f"tellback: {absent}", err=True)
+    if rows or losses or missing or away:
+        raise typer.Exit(1)
+
+
+def _firing_rows(tb: Tellback, settings: AlertSettings) -> list[dict[str, str]]:
     from tellback.alerts.watcher import firing_now
     from tellback.client.fleet import team_status
 
-    rows: list[dict[str, str]] = []
-    for tb in clients:
-        status = team_status(tb.context)
-        for rule, summary in firing_now(status, settings).items():
-            rows.append({
-                "team": status.team,
-                "alert": rule.name,
-                "severity": rule.severity,
-                "summary": summary,
-                "action": rule.action,
-                "runbook": settings.runbook(rule.name),
-            })  # fmt: skip
-    show_rows(rows, as_json=as_json, columns=COLUMNS, spare=("action", "severity"), title="Alerts")
-    return bool(rows)
+    status = team_status(tb.context)
+    return [
+        {
+            "team": status.team,
+            "alert": rule.name,
+            "severity": rule.severity,
+            "summary": summary,
+            "action": rule.action,
+            "runbook": settings.runbook(rule.name),
+        }
+        for rule, summary in firing_now(status, settings).items()
+    ]
 
 
 def _send_tests(settings: AlertSettings) -> None:

@@ -113,29 +113,50 @@ def listed_team(url: str | None, team: str | None) -> Generator[Tellback, None, 
 
     That are keys of another type, and on a cluster the shards whose node is away while others answer.
     """
+    losses: list[str] = []
+    with report_errors():
+        try:
+            with reading_client(url, team, losses, required=is_named(team)) as tb:
+                yield tb
+        finally:
+            report_losses(losses)
+    if losses:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def reading_client(
+    url: str | None, team: str | None, losses: list[str], *, required: bool
+) -> Generator[Tellback, None, None]:
+    """Open a client that reads what it has to leave out as absent, and adds a line about each to `losses`.
+
+    Raises:
+        NotFound: there is no such team, and it is `required`; or what the caller asks for is nowhere.
+        Unavailable: Redis is away, or nobody here knows how many shards the team has.
+    """
     from tellback.client.connection import connect_for_command
     from tellback.errors import NotFound
     from tellback.messaging.team_cache import TeamCache
     from tellback.state.quarantine import ReadingDatabase
 
-    with report_errors():
-        named = is_named(team)
-        with connect_for_command(url, team=team, create=False, required=named, database=ReadingDatabase) as tb:
-            database = tb.context.database
-            assert isinstance(database, ReadingDatabase), "as it was asked for"
-            settings = tb.context.settings
-            if database.away and TeamCache(str(settings.data_path), settings.team, settings.redis_url).read() is None:
-                raise next(iter(database.away.values()))  # nobody here knows how many shards the team has
-            try:
-                yield tb
-            except NotFound as error:  # it may be where nobody answers
-                raise next(iter(database.away.values()), error) from None
-            finally:
-                losses = database.losses()
-                for line in losses:
-                    echo(terminal_line(f"tellback: left out: {line}"), err=True)
-    if losses:
-        raise typer.Exit(1)
+    with connect_for_command(url, team=team, create=False, required=required, database=ReadingDatabase) as tb:
+        database = tb.context.database
+        assert isinstance(database, ReadingDatabase), "as it was asked for"
+        settings = tb.context.settings
+        if database.away and TeamCache(str(settings.data_path), settings.team, settings.redis_url).read() is None:
+            raise next(iter(database.away.values()))
+        try:
+            yield tb
+        except NotFound as error:  # it may be where nobody answers
+            raise next(iter(database.away.values()), error) from None
+        finally:
+            losses += database.losses()
+
+
+def report_losses(losses: Iterable[str]) -> None:
+    """Say on standard error what a listing had to leave out."""
+    for line in losses:
+        echo(terminal_line(f"tellback: left out: {line}"), err=True)
 
 
 def is_named(team: str | None) -> bool:

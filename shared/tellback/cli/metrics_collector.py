@@ -26,6 +26,7 @@ from tellback.state.gauges import ChannelState, Histogram, TurnStats, command_ga
 from tellback.state.guidance_stats import read_stats
 from tellback.state.keys import stream_of
 from tellback.state.presence import Presence
+from tellback.state.quarantine import ReadingDatabase
 
 LABEL_CHARS: Final = 64  # of pools and channels, which hosts name; equal beginnings share one series
 
@@ -122,6 +123,8 @@ class TellbackCollector(Collector):
                 *command_metrics(context),
                 *signal_metrics(context),
             ]
+            if isinstance(context.database, ReadingDatabase) and context.database.away:
+                raise next(iter(context.database.away.values()))  # sums without a shard would look like counters reset
         except Unavailable:
             return [_build_gauge("up", "1 if Redis answered this scrape, else 0.", 0)]
         return [_build_gauge("up", "1 if Redis answered this scrape, else 0.", 1), *found]

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tellback.cli.common import OPERATE, JsonOption, UrlOption, echo, plain_text, report_errors, show_rows
+from tellback.cli.common import (
+    OPERATE,
+    JsonOption,
+    UrlOption,
+    echo,
+    plain_text,
+    report_errors,
+    report_losses,
+    show_rows,
+)
 from tellback.cli.steering import ByOption, WhyOption
 from tellback.names import MAX_SHARDS
 from tellback.wording import count_phrase
@@ -47,10 +56,20 @@ def list_(
     redis_url: UrlOption = None,
 ) -> None:
     """List the teams: their state, waiting entries, open turns and limits."""
-    import msgspec
+    from tellback.state.quarantine import losses_by_node
 
     with _teams(redis_url) as (teams, _):
         found = list(teams.rows([teams.layout(name).team for name in names] if names else None))
+        losses = losses_by_node("team", teams.away)
+    _show(found, as_json=as_json)
+    report_losses(losses)
+    if losses:
+        raise typer.Exit(1)
+
+
+def _show(found: list[TeamRow], *, as_json: bool) -> None:
+    import msgspec
+
     if as_json:
         show_rows(found, as_json=True, columns=(), title="Teams")
         return

@@ -11,7 +11,7 @@ The hash `team` stays: hosts and workers would fix another number of shards with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from tellback import clock
@@ -223,7 +223,12 @@ class ReadingDatabase(Database):
 
     def unread_shards(self) -> list[str]:
         """Return a line for each node that is away, with the shards that could not be read."""
-        shards: dict[str, list[str]] = {}
-        for shard, error in self.away.items():
-            shards.setdefault(str(error), []).append(shard)
-        return [f"{'shards' if some[1:] else 'shard'} {', '.join(some)}: {error}" for error, some in shards.items()]
+        return losses_by_node("shard", self.away)
+
+
+def losses_by_node(what: str, away: Mapping[str, Unavailable]) -> list[str]:
+    """Return a line for each node that is away, with the names of what could not be read: shards, or teams."""
+    names: dict[str, list[str]] = {}
+    for name, error in away.items():
+        names.setdefault(str(error), []).append(name)
+    return [f"{what}{'s' if some[1:] else ''} {', '.join(some)}: {error}" for error, some in names.items()]

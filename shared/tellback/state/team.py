@@ -6,11 +6,11 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from tellback.errors import NotFound
+from tellback.errors import NotFound, Unavailable
 from tellback.names import stored_shards, stored_team_id
 from tellback.state.database import Database
 from tellback.state.keys import Layout
-from tellback.state.readable import read_each, readable
+from tellback.state.readable import readable
 from tellback.state.script_calls import Arg
 
 
@@ -37,10 +37,24 @@ def stored_layout(database: Database, team: str) -> Layout | None:
 
 
 def existing_layouts(database: Database, teams: Sequence[str]) -> list[Layout]:
-    """Return the layouts of those of the teams that exist."""
-    replies = read_each(database, [("HGET", Layout(team, 1).shard(0).key("team"), "shards") for team in teams])
-    found = ((team, reply) for team, reply in zip(teams, replies, strict=True) if reply is not None)
-    return readable("team", found, _layout)
+    """Return the layouts of those of the teams that exist.
+
+    Raises:
+        Unavailable: Redis does not answer.
+    """
+    layouts, away = layouts_within_reach(database, teams)
+    if away:
+        raise next(iter(away.values()))
+    return layouts
+
+
+def layouts_within_reach(database: Database, teams: Sequence[str]) -> tuple[list[Layout], dict[str, Unavailable]]:
+    """Return the layouts of those of the teams that exist, and the error of each whose node does not answer."""
+    replies = database.run_each([], [("HGET", Layout(team, 1).shard(0).key("team"), "shards") for team in teams])
+    replied = list(zip(teams, replies, strict=True))
+    away = {team: reply for team, reply in replied if type(reply) is Unavailable}
+    found = [(team, reply) for team, reply in replied if reply is not None and team not in away]
+    return readable("team", found, _layout), away
 
 
 def _layout(stored: tuple[str, Any]) -> Layout:

@@ -22,7 +22,7 @@ from tellback.state.fleet import TeamVisits, place_of
 from tellback.state.intake import Notifications
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.limits import LimitStore, TeamLimits
-from tellback.state.team import existing_layouts, no_team, open_layout
+from tellback.state.team import existing_layouts, layouts_within_reach, no_team, open_layout
 
 PAGE: Final = 200  # teams in one round trip
 
@@ -53,13 +53,16 @@ class Teams:
     def __init__(self, database: Database) -> None:
         self._db = database
         self._fleet = TeamVisits(database)
+        self.away: dict[str, Unavailable] = {}  # the teams that `rows` left out: the node of the team's key is away
 
     def rows(self, names: Sequence[str] | None = None) -> Generator[TeamRow]:
         """Yield the teams that exist, by name; `names` are those that you want, by default all."""
         noticed, active = self._fleet.last_noticed(), self._fleet.active()
         wanted = iter(self.names() if names is None else names)
         while page := list(islice(wanted, PAGE)):
-            for layout in existing_layouts(self._db, page):
+            layouts, away = layouts_within_reach(self._db, page)
+            self.away |= away
+            for layout in layouts:
                 yield self._row(layout, noticed.get(layout.team), active=layout.team in active)
 
     def names(self) -> list[str]:
