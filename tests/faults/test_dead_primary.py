@@ -14,9 +14,11 @@ from msgspec.structs import replace
 
 from tellback import OutgoingResponse, RoutingOutcome, Settings, Tellback, Turn, clock, connect
 from tellback.cli.teams import _state_text
+from tellback.doctor.examination import run_checks
 from tellback.errors import Unavailable
 from tellback.messaging.team_renewal import TeamRenewal
 from tellback.names import Family
+from tellback.state import cluster as cluster_module
 from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.cluster import ClusterConnections
 from tellback.state.database import Database, connect_to
@@ -44,6 +46,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.faults
 
 SENT = RoutingOutcome(attempted=True, sent_text=True)
+KEY = Layout("default", 1).shard(0).key("team")
 CONVERSATIONS = [f"c{number}" for number in range(24)]
 
 
@@ -302,6 +305,56 @@ def test_a_command_waits_once_for_a_node_that_hangs_and_names_it(
         pytest.raises(Unavailable, match=rf"Can't reach Redis at {first} .*Start this node of the cluster"),
     ):
         database.command("EXISTS", other)
+
+
+@pytest.fixture
+def whole_or_down(tmp_path: Path) -> Iterator[RedisCluster]:
+    """A cluster as Redis has it by default: without one primary, the others refuse all calls."""
+    with RedisCluster(tmp_path / "whole", "--cluster-require-full-coverage", "yes") as cluster:
+        yield cluster
+
+
+def test_a_cluster_that_is_down_says_so_and_the_next_step(
+    whole_or_down: RedisCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy host, it was said now and then that no node answers, as if none ran."""
+    cluster, gone = whole_or_down, whole_or_down.primaries[2]
+    living = team_on(cluster, cluster.primaries[0])
+    key, sleep = Layout(living, 1).shard(0).key("team"), clock.sleep
+    gone.kill()
+    wait_until(
+        lambda: b"cluster_state:fail" in cluster.client(cluster.primaries[0]).command("CLUSTER", "INFO"),
+        "the others know of it",
+    )
+    monkeypatch.setattr(cluster_module, "REPEAT_SECONDS", 0.2)
+
+    def oversleep(seconds: float) -> None:
+        sleep(seconds + 0.2)
+
+    monkeypatch.setattr(clock, "sleep", oversleep)
+    with (
+        closing(Database(cluster.url)) as database,
+        pytest.raises(Unavailable, match=r"The cluster is down\. .* `tellback doctor` names the node"),
+    ):
+        database.command("EXISTS", key)
+    settings = Settings(redis_url=cluster.url, broker_url="redis://127.0.0.1:1", data_dir=str(tmp_path), team=living)
+    found = {finding.check: finding.found for finding in run_checks(settings, url_given=True)}
+    assert found["nodes"].startswith(f"Can't reach Redis at 127.0.0.1:{gone.port}")
+
+
+def test_a_login_that_is_refused_is_named_also_if_a_node_is_away(
+    cluster: RedisCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the node that is away was asked last, it was said that Redis is away: start it."""
+    cluster.primaries[2].kill()
+
+    def in_order(known: list[Any], _: int) -> list[Any]:
+        return known
+
+    monkeypatch.setattr("random.sample", in_order)
+    url = cluster.url.replace("//", "//nobody:wrong@")
+    with closing(Database(url)) as database, pytest.raises(Unavailable, match="Check the user and the password"):
+        database.command("EXISTS", KEY)
 
 
 def test_a_hook_asks_the_next_node_if_one_hangs(cluster: RedisCluster, settings: Settings) -> None:

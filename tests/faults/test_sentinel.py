@@ -13,12 +13,13 @@ from tellback import Settings, connect
 from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.contracts.turns import OutgoingResponse
-from tellback.errors import ConfigurationError
+from tellback.errors import ConfigurationError, Unavailable
 from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
 from tests.support.hooks import run_hook, tool_event, troubles
-from tests.support.sentinels import DOWN_MS, Sentinels
+from tests.support.redis_server import RedisServer
+from tests.support.sentinels import DOWN_MS, NAME, Sentinels
 from tests.support.waiting import answers, wait_until
 from tests.support.workers import Workers
 
@@ -123,6 +124,31 @@ def test_a_failover_while_a_host_publishes_loses_what_the_replica_had_not_read_a
             assert store.counts(EvaluationId("s", "p", "e")).calls == len(sent) - lost
     finally:
         workers.kill_all()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("", "refuse the login. Check sentinel_username and sentinel_password"),
+        ("&sentinel_password=wrong", "refuse the login. Check sentinel_username and sentinel_password"),
+        ("&sentinel_password=right", "know none of this name that answers. Check master_name"),
+    ],
+)
+def test_why_no_sentinel_names_a_primary_is_one_short_line(tmp_path: Path, options: str, said: str) -> None:
+    """It was 3,000 characters of redis-py's own settings, and advice to start a Redis."""
+    path = tmp_path / "sentinel.conf"
+    path.write_text("requirepass right\n")
+    with RedisServer.start(tmp_path, str(path), "--sentinel") as watcher:
+        url = f"sentinel://127.0.0.1:{watcher.port}/0?master_name={NAME}{options}"
+        with closing(Database(url)) as database, pytest.raises(Unavailable) as raised:
+            database.command("PING")
+    assert str(raised.value).startswith(f"The Sentinels at 127.0.0.1:{watcher.port} name no primary: they {said}")
+
+
+def test_sentinels_that_are_away_are_said_to_be() -> None:
+    url = f"sentinel://127.0.0.1:1/0?master_name={NAME}"
+    with closing(Database(url)) as database, pytest.raises(Unavailable, match="primary: they do not answer"):
+        database.command("PING")
 
 
 @pytest.mark.parametrize("url", ["sentinel://127.0.0.1:1/0", "sentinel://;h/0?master_name=m"])

@@ -261,7 +261,8 @@ class ClusterConnections:
                 address = call.asked[at] = call.asking.get(at) or self._primary(call.slots[at], call.end)
                 groups.setdefault(address, []).append(at)
         except _UNANSWERED as error:
-            call.store(call.waiting, error)
+            # A refusal says more than that there was no time left to ask who has the slot now.
+            call.store([at for at in call.waiting if not isinstance(call.replies[at], _PASSING)], error)
             return
         # The nodes work side by side: each has all its commands before the first reply is read.
         with ExitStack() as stack:
@@ -360,7 +361,7 @@ class ClusterConnections:
         """Ask the known nodes, in random order, which node has which slot."""
         trouble: Exception = exceptions.ConnectionError("no node of the cluster answers")
         known = list(self._pools)
-        for address in sorted(random.sample(known, len(known)), key=self._is_silent):
+        for asked, address in enumerate(sorted(random.sample(known, len(known)), key=self._is_silent)):
             if clock.monotonic() >= end:
                 break
             try:
@@ -368,7 +369,9 @@ class ClusterConnections:
                     [reply] = read()
             except _UNANSWERED as error:
                 self._note_silent(address, error)
-                trouble = error
+                # One that refuses the login or the certificate says more than one that is away.
+                if asked == 0 or not isinstance(error.__context__, ConnectionRefusedError):
+                    trouble = error
                 continue
             if isinstance(reply, Exception):
                 trouble = exceptions.ConnectionError(f"{address[0]}:{address[1]} is not a node of a cluster: {reply}")

@@ -7,6 +7,7 @@ import ssl
 from typing import Final
 
 from redis import exceptions
+from redis.sentinel import MasterNotFoundError
 
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.urls import Address, servers_of
@@ -37,10 +38,14 @@ _TLS_ALERT: Final = r"\x15"  # as hiredis quotes the first byte of a record that
 
 _SSL_PLACE: Final = re.compile(r"^\[SSL: \w+\] | \(_ssl\.c:\d+\)$")
 
+_SENTINEL_ERROR: Final = re.compile(r" - \w+:(\w+)")  # of each Sentinel, after its client
+
 # redis-py derives these from ConnectionError, yet a server sent them: advice to start one would mislead.
 _REFUSALS: Final = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.BusyLoadingError)
 
 CHECK_LOGIN: Final = "Check the user and the password in TELLBACK_REDIS_URL"
+
+START_PRIMARY: Final = "A primary is away and no replica took over: `tellback doctor` names the node"
 
 ONE_NODE: Final = "a Redis Cluster answers at {where}: write redis+cluster:// in place of redis:// in the URL"
 
@@ -98,6 +103,8 @@ def unavailable_text(error: Exception, url: str) -> str:
     where = _node_of(error) or where_of(url)
     if said := _tls_text(error, url):
         return said
+    if isinstance(error, MasterNotFoundError):
+        return _sentinels_text(error, where)
     if isinstance(error, exceptions.TimeoutError):
         return unanswered_text(str(error), where)
     if isinstance(error, exceptions.ConnectionError) and not isinstance(error, _REFUSALS):
@@ -110,7 +117,21 @@ def unavailable_text(error: Exception, url: str) -> str:
     if isinstance(error, exceptions.InvalidResponse):
         return f"No Redis answers at {where}, but another program ({error}). Check the port in TELLBACK_REDIS_URL"
     advice = f". {CHECK_LOGIN}" if isinstance(error, exceptions.AuthenticationError) else ""
+    if type(error) is exceptions.ClusterDownError:  # not of a replica without its primary, which derives from it
+        advice = f". {START_PRIMARY}"
     return f"Redis at {where} refused the call: {str(error).rstrip('.')}{advice}"
+
+
+def _sentinels_text(error: MasterNotFoundError, where: str) -> str:
+    """Return why no Sentinel names a primary; redis-py's own text is the settings of a client for each of them."""
+    kinds = set(_SENTINEL_ERROR.findall(str(error)))
+    if "AuthenticationError" in kinds:
+        why = "refuse the login. Check sentinel_username and sentinel_password in its URL"
+    elif kinds:
+        why = "do not answer. Start them, and check their addresses and ssl_... in its URL"
+    else:
+        why = "know none of this name that answers. Check master_name in its URL, and start the primary"
+    return f"The Sentinels at {where} name no primary: they {why}"
 
 
 def _tls_text(error: Exception, url: str) -> str:
