@@ -120,7 +120,9 @@ def test_an_empty_name_of_a_directory(given: list[str], tmp_path: Path, monkeypa
 FILTERS = ["ps --session", "cancel --session", "audit --session", "stats --session", "turns --host", "outbox"]
 
 
-@pytest.mark.parametrize("given", [*FILTERS, "dead replay --all --reason", "submit --session s --parent"])
+@pytest.mark.parametrize(
+    "given", [*FILTERS, "dead replay --all --reason", "submit --session s --parent", "run --session"]
+)
 def test_an_empty_text_is_no_filter(given: str) -> None:
     """That of a variable which is not set: listings found nothing, and `dead replay` replayed everything."""
     done = CliRunner().invoke(app, [*given.split(), ""])

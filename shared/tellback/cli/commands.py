@@ -147,7 +147,7 @@ def run(
     timeout: TimeoutOption = 30.0,
     note: NoteOption = None,
     parent: ParentOption = None,
-    session: Annotated[str, typer.Option(help="Session of the record.")] = "local",
+    session: Annotated[str, typer.Option(parser=given_text, metavar="<str>", help="Session of the record.")] = "local",
     file: Annotated[Path, typer.Option(help="JSONL file to append the record to.")] = Path(RECORD_FILE),
     keep: Annotated[bool, typer.Option("--keep/--no-keep", help="Append the record to the file.")] = True,
     as_json: JsonOption = False,
