@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from contextlib import closing
 
 import msgspec
 import pytest
@@ -14,6 +16,7 @@ from tellback.doctor.infrastructure import DoctorFinding
 from tellback.errors import Unavailable
 from tellback.state.embeddings import Encoders, EncoderState
 from tellback.state.keys import Layout, lifetime_ms
+from tellback_workers.loops import clusters as loop_clusters
 from tests.support.cli import run
 from tests.support.signals import Angles, Bench, Wider, item, signal
 from tests.support.waiting import wait_until
@@ -122,3 +125,48 @@ def test_a_failure_of_the_past_is_no_trouble_now(tb: Tellback, layout: Layout, s
     assert run(settings, "bank").stderr == ""
     Encoders(tb.context.database, layout).report(past)
     assert "the embedding model of h fails (none)" in run(settings, "bank").stderr
+
+
+class Unloaded(Angles):
+    """A model whose load takes until the test lets it end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dimension = 0
+        self.loading, self.may_end = threading.Event(), threading.Event()
+
+    def load(self) -> None:
+        self.loading.set()
+        assert self.may_end.wait(60)
+        self.dimension = Angles.dimension
+
+
+def test_a_worker_that_is_stopped_does_not_wait_for_the_load_of_the_model(
+    tb: Tellback, settings: Settings, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A warm shutdown waits for its tasks, and a load takes up to a minute. The signal stays for another worker."""
+    stopping = threading.Event()
+    monkeypatch.setattr(loop_clusters, "shutting_down", stopping.is_set)
+    encoder = Unloaded()
+    with closing(Bench(settings, layout, encoder)) as bench:
+        tb.bank("b").signal([item("f", "a")])
+        tb.flush()
+        ended: list[str] = []
+
+        def consume() -> None:
+            try:
+                bench.consume()
+            except Unavailable as away:
+                ended.append(str(away))
+
+        task = threading.Thread(target=consume, daemon=True)
+        task.start()
+        assert encoder.loading.wait(10)
+        stopping.set()
+        task.join(10)
+        assert not task.is_alive(), "it waits for the load"
+        assert ended == ["the worker shuts down while it loads the embedding model"]
+        encoder.may_end.set()
+        wait_until(lambda: encoder.dimension > 0, "the model is loaded")
+        bench.consume()
+        assert tb.bank("b").fact_stats("f").signal_count == 1

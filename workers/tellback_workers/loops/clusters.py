@@ -1,12 +1,13 @@
 """The state that the loops of signals and recalls share in a worker process: clusters, and model mismatches.
 
-`clusters_of` holds the model and the query clusters of a team's banks. `ModelMismatches` remembers for a moment which
-banks belong to another model, which saves useless embeddings.
+`clusters_of` holds the model and the query clusters of a team's banks, and `await_model` loads the model.
+`ModelMismatches` remembers for a moment which banks belong to another model, which saves useless embeddings.
 """
 
 from __future__ import annotations
 
 import threading
+from concurrent.futures import Future, wait
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -15,8 +16,10 @@ from cachetools import TTLCache
 from tellback import clock
 from tellback.embedding.clusters import ClusterCache
 from tellback.embedding.encoder import encoder_for
+from tellback.errors import Unavailable
 from tellback.signals.models import ModelMismatch
 from tellback.state.keys import Shard
+from tellback_workers.celery_signals import shutting_down
 from tellback_workers.runtime import BY_LAYOUT, Runtime
 
 
@@ -27,6 +30,40 @@ def clusters_of(runtime: Runtime, team: str) -> ClusterCache:
 
 
 BY_LAYOUT.append(clusters_of.cache_clear)
+
+_STOP_POLL: Final = 0.5  # seconds between two looks whether the worker shuts down
+
+
+def await_model(clusters: ClusterCache) -> None:
+    """Load the model unless it is loaded, but do not wait for that once the worker was asked to stop.
+
+    A load takes up to a minute on a busy machine, and a warm shutdown waits for its tasks.
+
+    Raises:
+        Unavailable: it does not load, or the worker shuts down; entries stay in their stream.
+    """
+    if clusters.embedder.encoder.dimension:  # it is loaded
+        clusters.ready()
+        return
+    loading: Future[None] = Future()
+
+    def load() -> None:
+        try:
+            clusters.ready()
+        except Exception as error:  # noqa: BLE001 - the waiting task raises it
+            loading.set_exception(error)
+        else:
+            loading.set_result(None)
+
+    try:
+        threading.Thread(target=load, name="tellback-model-load", daemon=True).start()
+    except RuntimeError as error:  # the system gives no more threads, which is no entry's fault
+        raise Unavailable(f"the embedding model has no thread to load in: {error}") from error
+    while not wait([loading], _STOP_POLL).done:
+        if shutting_down():
+            raise Unavailable("the worker shuts down while it loads the embedding model")
+    loading.result()
+
 
 RECHECK_SECONDS: Final = 1.0
 """Seconds until the bank is checked again: `tellback bank reembed` may have given it our model."""

@@ -11,7 +11,7 @@ from tellback.embedding.clusters import ClusterCache
 from tellback.embedding.recall import RecallAnswerer
 from tellback.state.intake_lease import IntakeEntry, Lease
 from tellback.state.recalls import Recalls
-from tellback_workers.loops.clusters import clusters_of
+from tellback_workers.loops.clusters import await_model, clusters_of
 from tellback_workers.runtime import Runtime
 
 BATCH: Final = 32  # requests in one call of the model
@@ -35,7 +35,7 @@ class RecallsLoop:
         Raises:
             Unavailable: the model does not load; hosts fall back to global scores.
         """
-        self._clusters.ready()
+        await_model(self._clusters)
 
     def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
         """Answer every request, oldest first; drop those past their deadline, since nobody waits for them."""

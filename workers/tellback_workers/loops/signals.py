@@ -24,7 +24,7 @@ from tellback.signals.placing import ClusterAssignment, assign_clusters
 from tellback.signals.ranking import score_delta
 from tellback.state.banks import PlannedCluster, PlannedSignal, SignalPlan
 from tellback.state.intake_lease import Fenced, IntakeEntry, Lease
-from tellback_workers.loops.clusters import ModelMismatches, clusters_of
+from tellback_workers.loops.clusters import ModelMismatches, await_model, clusters_of
 from tellback_workers.loops.fact_writer import FactWriter
 from tellback_workers.runtime import Runtime
 
@@ -65,7 +65,7 @@ class SignalsLoop:
         Raises:
             Unavailable: the model does not load; signals stay in their stream.
         """
-        self._clusters.ready()
+        await_model(self._clusters)
 
     def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
         """Apply every batch of every bank, in order within a bank; a bank that fails does not hold up the others."""
