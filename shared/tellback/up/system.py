@@ -12,6 +12,7 @@ import os
 import secrets
 import socket
 import sys
+import zlib
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -224,7 +225,9 @@ def plan_system(options: UpOptions) -> SystemPlan:
         data_dir=data_dir,
         redis=redis,
         redis_release=release,
-        workers=_worker_programs(settings, data_dir, environ, options.workers),
+        workers=_worker_programs(
+            settings, data_dir, environ, options.workers, suffix="" if redis else _node_suffix(data_dir)
+        ),
         beat=_celery_program("beat", beat(str(data_dir.beat / "schedule")), data_dir, environ),
         flower=flower,
         alerts=_alerts_program(data_dir, environ),
@@ -293,17 +296,23 @@ def _child_environ(data_dir: DataDir) -> dict[str, str]:
     return inherited | {f"{PREFIX}DATA_DIR": str(data_dir.path), "PYTHONUNBUFFERED": "1"}
 
 
+def _node_suffix(data_dir: DataDir) -> str:
+    """Return what tells this system's workers from those of another on this host that uses the same Redis."""
+    return f"-{zlib.crc32(os.fsencode(data_dir.path)):08x}"
+
+
 def _worker_programs(
-    settings: Settings, data_dir: DataDir, environ: dict[str, str], count: int
+    settings: Settings, data_dir: DataDir, environ: dict[str, str], count: int, *, suffix: str = ""
 ) -> dict[str, ChildProgram]:
     """Return the workers' programs by node name."""
     host = settings.host_name
     environ = {f"{PREFIX}MODEL_PRELOAD": "true"} | environ  # only the worker of the model heeds it
-    argvs = {"model": model_worker(f"model@{host}")}  # first: it takes longest to start
+    node = f"{suffix}@{host}"
+    argvs = {"model": model_worker(f"model{node}")}  # first: it takes longest to start
     for number in range(1, count + 1):
-        argvs[f"loops-{number}"] = loops_worker(f"loops-{number}@{host}")
-        argvs[f"commands-{number}"] = commands_worker(f"commands-{number}@{host}", host)
-    return {f"{name}@{host}": _celery_program(name, argv, data_dir, environ) for name, argv in argvs.items()}
+        argvs[f"loops-{number}"] = loops_worker(f"loops-{number}{node}")
+        argvs[f"commands-{number}"] = commands_worker(f"commands-{number}{node}", host)
+    return {f"{name}{node}": _celery_program(name, argv, data_dir, environ) for name, argv in argvs.items()}
 
 
 def _flower_program(data_dir: DataDir, environ: dict[str, str], port: int) -> tuple[ChildProgram, str]:
