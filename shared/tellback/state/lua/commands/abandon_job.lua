@@ -11,17 +11,14 @@
 --   history text: its history entry, JSON without its first brace
 -- returns: 1, or 0 if the command is no longer queued or that absence has ended.
 -- @include jobs
-local keys = {
-  job = key_job, jobs = key_jobs, order = key_joborder, pools = key_pools, absent = key_jobabsent,
-  records = key_records, recorded = key_recorded, done = key_done, hist = key_hist, stats = key_cmdstats,
-}
-check_records(keys.records)
-if redis.call('GET', keys.absent) ~= arg_since then
+-- @include records
+check_records()
+if redis.call('GET', key_jobabsent) ~= arg_since then
   return 0
 end
-check_queue(keys)
-if redis.call('HGET', keys.job, 'state') ~= 'queued' or not dequeue(keys, arg_member, arg_pool) then
+check_queue()
+if redis.call('HGET', key_job, 'state') ~= 'queued' or not dequeue(arg_member, arg_pool, key_jobabsent) then
   return 0
 end
-store_record(keys, arg_record, arg_history, 'abandoned')
+store_record(arg_record, arg_history, 'abandoned')
 return 1

@@ -14,29 +14,26 @@
 --   ""}.
 -- @include decision
 -- @include jobs
+-- @include records
 -- @include audit
 -- constants: STOP_LIFETIME
 local replayed = replay()
 if replayed then
   return replayed
 end
-local keys = {
-  job = key_job, jobs = key_jobs, order = key_joborder, pools = key_pools, absent = key_jobabsent,
-  records = key_records, recorded = key_recorded, done = key_done, hist = key_hist, stats = key_cmdstats,
-}
-check_records(keys.records)
-local job = redis.call('HMGET', keys.job, 'state', 'member', 'next')
-if job[1] == 'queued' then check_queue(keys) end
+check_records()
+local job = redis.call('HMGET', key_job, 'state', 'member', 'next')
+if job[1] == 'queued' then check_queue() end
 if job[1] ~= 'done' then
   append_audit(key_audit, arg_entry)
 end
 if not job[1] or job[1] == 'cancelled' then -- the latter by a host of an earlier release, which stored no record
-  store_record(keys, arg_record, arg_history, 'cancelled')
+  store_record(arg_record, arg_history, 'cancelled')
   return answer({ state = 'unknown', next = '' })
 end
 if job[1] == 'queued' then
-  dequeue(keys, job[2], arg_pool)
-  store_record(keys, arg_record, arg_history, 'cancelled')
+  dequeue(job[2], arg_pool, key_jobabsent)
+  store_record(arg_record, arg_history, 'cancelled')
 elseif job[1] == 'running' and redis.call('EXISTS', key_stop) == 0 then
   redis.call('RPUSH', key_stop, arg_phrase)
   redis.call('PEXPIRE', key_stop, STOP_LIFETIME)

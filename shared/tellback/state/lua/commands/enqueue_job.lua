@@ -21,30 +21,27 @@
 -- returns: 'ok' | 'full' | 'fenced'.
 -- @include intake
 -- @include jobs
+-- @include records
 -- @include sessions
 if fenced() then
   return 'fenced'
 end
-local keys = {
-  job = key_job, jobs = key_jobs, order = key_joborder, pools = key_pools,
-  records = key_records, recorded = key_recorded, done = key_done, hist = key_hist, stats = key_cmdstats,
-}
-if arg_refused == '' and redis.call('ZCARD', keys.jobs) >= tonumber(arg_queue_max) then
+if arg_refused == '' and redis.call('ZCARD', key_jobs) >= tonumber(arg_queue_max) then
   return 'full'
 end
-check_records(keys.records)
-local state = redis.call('HGET', keys.job, 'state') -- before `ack`: it fails for a key of another type
-if not state and arg_refused == '' then check_queue(keys) end
+check_records()
+local state = redis.call('HGET', key_job, 'state') -- before `ack`: it fails for a key of another type
+if not state and arg_refused == '' then check_queue() end
 ack()
-redis.call('HSET', keys.job, 'session', arg_session) -- also of one that never runs: it can be waived by its id
+redis.call('HSET', key_job, 'session', arg_session) -- also of one that never runs: it can be waived by its id
 note_activity(key_sessions, key_activity, arg_session, now_ms(), 0, 0)
 if state == 'cancelled' then -- by a host of an earlier release, before the submission was applied
-  store_record(keys, arg_cancelled, arg_cancelled_history, 'cancelled')
+  store_record(arg_cancelled, arg_cancelled_history, 'cancelled')
 elseif state then
   return 'ok' -- submitted or delivered twice
 elseif arg_refused ~= '' then
-  store_record(keys, arg_refused, arg_refused_history, 'refused')
+  store_record(arg_refused, arg_refused_history, 'refused')
 else
-  enqueue(keys, arg_command_id, arg_session, arg_pool, arg_priority, arg_spec, 1, arg_on_lost)
+  enqueue(key_job, arg_command_id, arg_session, arg_pool, arg_priority, arg_spec, 1, arg_on_lost)
 end
 return 'ok'

@@ -12,10 +12,8 @@
 -- returns: 'ok' | 'superseded'.
 -- @include records
 -- constants: SUPERSEDED_LIFETIME
-local keys = { job = key_job, records = key_records, recorded = key_recorded, done = key_done, hist = key_hist,
-  stats = key_cmdstats }
-check_records(keys.records)
-local job = redis.call('HMGET', keys.job, 'state', 'token', 'finished')
+check_records()
+local job = redis.call('HMGET', key_job, 'state', 'token', 'finished')
 if job[3] == arg_token then
   return 'ok' -- a retry of the call that stored the record
 end
@@ -24,12 +22,12 @@ if job[1] and (job[1] ~= 'running' or job[2] ~= arg_token) then
     redis.call('RPUSH', key_superseded, arg_record)
     redis.call('LTRIM', key_superseded, -50, -1)
     redis.call('PEXPIRE', key_superseded, SUPERSEDED_LIFETIME)
-    redis.pcall('HINCRBY', keys.stats, 'superseded', 1)
+    redis.pcall('HINCRBY', key_cmdstats, 'superseded', 1)
   end
   return 'superseded'
 end
 redis.call('ZREM', key_running, arg_command_id)
 redis.call('DEL', key_stop)
-redis.call('HSET', keys.job, 'finished', arg_token)
-store_record(keys, arg_record, arg_history, arg_outcome)
+redis.call('HSET', key_job, 'finished', arg_token)
+store_record(arg_record, arg_history, arg_outcome)
 return 'ok'

@@ -15,30 +15,29 @@
 -- returns: {submitted message, attempt, now in ms}, or nil if none of them is queued any more.
 -- @include jobs
 -- constants: JOB_LIFETIME, JOBORDER_LIFETIME, RUNNING_LIFETIME
-local keys = { jobs = key_jobs, order = key_joborder, pools = key_pools, absent = key_jobabsent }
-check_queue(keys)
+check_queue()
 redis.call('ZCARD', key_running)
-redis.call('DEL', keys.absent)
+redis.call('DEL', key_jobabsent)
 
 local function take_turn(score, session)
   local priority = math.floor(score / TURNS)
   local turn = score % TURNS
   local last = 'last:' .. priority .. ':' .. (session or '')
-  redis.call('HSET', keys.order, 'now:' .. priority, turn)
-  if tonumber(redis.call('HGET', keys.order, last) or -1) <= turn then
-    redis.call('HDEL', keys.order, last) -- the session has nothing queued: it restarts at the present turn
+  redis.call('HSET', key_joborder, 'now:' .. priority, turn)
+  if tonumber(redis.call('HGET', key_joborder, last) or -1) <= turn then
+    redis.call('HDEL', key_joborder, last) -- the session has nothing queued: it restarts at the present turn
   end
-  redis.call('PEXPIRE', keys.order, JOBORDER_LIFETIME) -- it may have been lost, and is made again here
+  redis.call('PEXPIRE', key_joborder, JOBORDER_LIFETIME) -- it may have been lost, and is made again here
 end
 
 for i, member in ipairs(args_members) do
   local key_job = keys_candidates[i]
   -- pcall: a key of another type counts as gone, or its command would block the pool
   local job = redis.pcall('HMGET', key_job, 'state', 'session', 'spec', 'attempt', 'token', 'on_lost')
-  local score = redis.call('ZSCORE', keys.jobs, member)
+  local score = redis.call('ZSCORE', key_jobs, member)
   if score then
     take_turn(score, job[2])
-    dequeue(keys, member, arg_pool)
+    dequeue(member, arg_pool, key_jobabsent)
   end
   if (score and job[1] == 'queued') or (job[1] == 'running' and job[5] == arg_token) then
     local now = now_ms()

@@ -20,6 +20,7 @@
 --   on_lost str: as in enqueue_job
 -- returns: 'ok' | 'held'.
 -- @include jobs
+-- @include records
 local until_ms = redis.call('ZSCORE', key_running, arg_command_id)
 local clock = observed() -- by the sweep a moment ago; the server's own clock may have stepped since
 local job = redis.call('HMGET', key_job, 'state', 'overdue', 'token', 'finished')
@@ -36,10 +37,9 @@ if job[1] == 'running' and arg_grace_ms ~= '0' and clock < tonumber(job[2] or cl
   redis.call('HSETNX', key_job, 'overdue', clock)
   return 'held'
 end
-local queue = { job = key_next_job, jobs = key_jobs, order = key_joborder, pools = key_pools }
 if job[1] == 'running' then
-  check_records(key_records)
-  if arg_next_id ~= '' then check_queue(queue) end
+  check_records()
+  if arg_next_id ~= '' then check_queue() end
 end
 redis.call('ZREM', key_running, arg_command_id)
 if job[1] ~= 'running' then
@@ -48,11 +48,9 @@ end
 local stopped = redis.call('EXISTS', key_stop) == 1
 redis.call('DEL', key_stop)
 redis.call('HSET', key_job, 'finished', arg_call)
-local keys = { job = key_job, records = key_records, recorded = key_recorded, done = key_done, hist = key_hist,
-  stats = key_cmdstats }
-store_record(keys, arg_record, arg_history, 'lost')
+store_record(arg_record, arg_history, 'lost')
 if arg_next_id ~= '' and not stopped and redis.call('EXISTS', key_next_job) == 0 then
   redis.call('HSET', key_job, 'next', arg_next_id)
-  enqueue(queue, arg_next_id, arg_session, arg_pool, arg_priority, arg_spec, arg_attempt, arg_on_lost)
+  enqueue(key_next_job, arg_next_id, arg_session, arg_pool, arg_priority, arg_spec, arg_attempt, arg_on_lost)
 end
 return 'ok'

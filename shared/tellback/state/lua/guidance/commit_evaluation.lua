@@ -48,9 +48,8 @@ redis.call('SCARD', key_seen)
 if arg_next_timer ~= '' then redis.call('ZCARD', key_timers) end
 redis.call('LLEN', key_mailbox)
 ack()
-local keys = {evaluation = key_evaluation, mailbox = key_mailbox, timers = key_timers}
-store_state(keys, arg_new_version, arg_state, arg_calls, unpack(args_newest_calls))
-schedule(keys, arg_timer, arg_next_timer)
+store_state(arg_new_version, arg_state, arg_calls, unpack(args_newest_calls))
+schedule(arg_timer, arg_next_timer)
 if #args_event_ids > 0 then
   mark_seen(key_seen, key_seen_old, unpack(args_event_ids))
 end
@@ -59,10 +58,10 @@ if arg_outdated ~= '' then
   for _, slot in ipairs(cjson.decode(arg_outdated)) do
     slots[slot] = true
   end
-  drop_outdated(keys, slots)
+  drop_outdated(slots)
 end
 if #args_feedback > 0 then
-  deliver(keys, unpack(args_feedback))
+  deliver(unpack(args_feedback))
 end
 tally_given(key_guidestats, args_counts)
 append_history(key_hist, unpack(args_lines))

@@ -25,16 +25,15 @@ if loaded[1] ~= arg_version or (loaded[2] or '0') ~= arg_generation then
   return 'stale'
 end
 redis.call('LLEN', key_mailbox) -- first: if it has another type, nothing is done
-local keys = {evaluation = key_evaluation, mailbox = key_mailbox, timers = key_timers}
-store_state(keys, arg_new_version, arg_state, arg_calls, unpack(args_newest_calls))
-schedule(keys, arg_timer, arg_next_timer)
+store_state(arg_new_version, arg_state, arg_calls, unpack(args_newest_calls))
+schedule(arg_timer, arg_next_timer)
 if #args_feedback > 0 then
   local slots = {}
   for _, feedback in ipairs(args_feedback) do
     slots[cjson.decode(feedback).slot] = true
   end
-  drop_outdated(keys, slots)
-  deliver(keys, unpack(args_feedback))
+  drop_outdated(slots)
+  deliver(unpack(args_feedback))
 end
 tally_given(key_guidestats, args_counts)
 append_history(key_hist, unpack(args_lines))
