@@ -51,18 +51,15 @@ local function use_channel(channels, channel, now)
   redis.call('PEXPIRE', channels, CHANNELS_LIFETIME)
 end
 
--- The index and delivery of an idempotency key that no transport has ever taken, or nil. No other delivery is decoded:
--- they may be long, and one that does not decode must not keep a turn from its answer. A delivery counts by its field
--- `key`; the search for the key in its text only rules out the others.
-local function unclaimed(queue, key)
+-- The index and delivery of an idempotency key, or nil. No other delivery is decoded: they may be long, and one that
+-- does not decode must not keep a turn from its answer. A delivery counts by its field `key`; the search for the key in
+-- its text only rules out the others.
+local function find_delivery(queue, key)
   local name = cjson.encode(key)
   for index = 0, redis.call('LLEN', queue) - 1 do
     local raw = redis.call('LINDEX', queue, index)
     local delivery = string.find(raw, name, 1, true) and cjson.decode(raw)
     if delivery and delivery.key == key then
-      if delivery.token or delivery.ambiguous or delivery.given_up then
-        return nil
-      end
       return index, delivery
     end
   end

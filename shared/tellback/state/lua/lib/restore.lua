@@ -28,19 +28,12 @@ local function reported_of(history, id)
   return found
 end
 
--- The same fields from the queue. Its deliveries may be long, so only the turn's own one is decoded.
+-- The same fields from the queue.
 local function queued_of(queue, id)
-  local key = id .. ':first'
-  local name = cjson.encode(key)
-  for index = 0, redis.call('LLEN', queue) - 1 do
-    local raw = redis.call('LINDEX', queue, index)
-    local delivery = string.find(raw, name, 1, true) and cjson.decode(raw)
-    if delivery and delivery.key == key then
-      return {state = delivery.kind == 'fallback' and 'fallback' or 'responded', closed_at = delivery.at,
-        delivery = delivery.token and 'sending' or 'waiting'}
-    end
-  end
-  return {}
+  local _, delivery = find_delivery(queue, id .. ':first')
+  if not delivery then return {} end
+  return {state = delivery.kind == 'fallback' and 'fallback' or 'responded', closed_at = delivery.at,
+    delivery = delivery.token and 'sending' or 'waiting'}
 end
 
 -- Recreates a lost turn from the arguments lost_*. A turn older than its lifetime stays deleted.

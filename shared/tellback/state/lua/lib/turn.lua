@@ -148,8 +148,8 @@ local function replace(keys, turn, response, now)
     write_turn(keys, 'state', 'responded', 'delivery', 'waiting')
     return true
   end
-  local index, delivery = unclaimed(keys.queue, turn.id .. ':first')
-  if not index then
+  local index, delivery = find_delivery(keys.queue, turn.id .. ':first')
+  if not index or delivery.token or delivery.ambiguous or delivery.given_up then
     return false
   end
   delivery.kind, delivery.response, delivery.at = 'answer', response, now
