@@ -19,7 +19,7 @@ from tellback.hook.event import HookEvent
 from tellback.hook.failure_log import log_failure
 from tellback.hook.opening import open_redis
 from tellback.hook.options import HookOptions
-from tellback.hook.resp import Arg, RedisErrorReply, RespConnection, share_of_time
+from tellback.hook.resp import Arg, RedisErrorReply, RespConnection, checked_replies, share_of_time
 from tellback.messaging.append_call import (
     Bounds,
     StreamFull,
@@ -139,7 +139,7 @@ class HookExchange:
             # refused events look sent.
             while first < len(events):
                 last = end_of_call(events, first, SPOOL_CHUNK)
-                [reply] = _raise_errors(_run_scripts(connection, [append_call(events[first:last], bounds)]))
+                [reply] = checked_replies(_run_scripts(connection, [append_call(events[first:last], bounds)]))
                 bounds.check(events[first].stream, reply)
                 _notify(connection, events[first].stream, reply)
                 first = last
@@ -199,10 +199,10 @@ class HookExchange:
             ]
             with _until(share_of_time(self._end, 2) if self.known else self._end, connection):
                 replies = connection.run_commands(commands)
-            [exists] = _raise_errors(replies[3:])
+            [exists] = checked_replies(replies[3:])
             if self.known and connection.has_nodes and type(replies[2]) is Unavailable:
                 break  # the node with the team's own key is away, and this host knows the team
-            *_, (shards, id_) = _raise_errors(replies[:3])
+            *_, (shards, id_) = checked_replies(replies[:3])
             stored = stored_shards(self._options.team, shards)
             if stored == guess:
                 with self.guard:
@@ -230,15 +230,15 @@ class HookExchange:
         first, taken = replies[: len(commands)], replies[len(commands) :]
         with self.guard:
             self.published = self.published or (bool(first) and all(map(_is_taken, first)))
-        found = list(map(json.loads, _raise_errors(taken)))
+        found = list(map(json.loads, checked_replies(taken)))
         if days := [reply["day"] for reply in found if "day" in reply]:
             self._day = days[0]
-            found = list(map(json.loads, _raise_errors(_run_scripts(connection, self._takes(shard)))))
+            found = list(map(json.loads, checked_replies(_run_scripts(connection, self._takes(shard)))))
         with self.guard:
             for reply in found:
                 self.texts += map(_render_feedback, reply["feedback"])
             self.unanswered = () if not self.texts else self.unanswered
-        return _raise_errors(first)
+        return checked_replies(first)
 
     def _takes(self, shard: Shard) -> list[ScriptCall]:
         """Return the calls that take waiting feedback, one for each operation."""
@@ -355,13 +355,6 @@ def _says(reply: Any, word: str) -> bool:
 
 def _is_taken(reply: Any) -> bool:
     return isinstance(reply, list) and cast("list[object]", reply)[:1] == [b"appended"]
-
-
-def _raise_errors(replies: Sequence[Any]) -> list[Any]:
-    for reply in replies:
-        if isinstance(reply, Unavailable):
-            raise reply
-    return list(replies)
 
 
 def _warm_rendering() -> None:

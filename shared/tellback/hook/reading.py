@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from tellback import clock
-from tellback.errors import TellbackError, Unavailable
+from tellback.errors import TellbackError
 from tellback.hook.event import HookEvent
 from tellback.hook.opening import open_redis
 from tellback.hook.options import HookOptions
+from tellback.hook.resp import checked_replies
 from tellback.messaging.team_cache import TeamCache
 from tellback.names import shard_of
 from tellback.state.keys import Layout, Shard
@@ -68,13 +69,13 @@ class _HookRead:
         if isinstance(shards, bytes) and int(shards) != guess:
             shard = self._shard(int(shards))
             [state] = connection.run_commands([self._state_of(shard)])
-        found = _object(*_checked([state]))
+        found = _object(*checked_replies([state]))
         if found is None:
             return None
         if not (found.get("errors") or progress_of(found).get("failures")):
             return AgentView(found, (), 0)
         history = ("LRANGE", shard.key("hist", self._event.session), -NEWEST, -1)
-        lines, (seconds, micros) = _checked(connection.run_commands([history, ("TIME",)]))
+        lines, (seconds, micros) = checked_replies(connection.run_commands([history, ("TIME",)]))
         entries = [entry for entry in map(_object, lines) if entry and entry.get("kind") == "tool_call"]
         return AgentView(found, entries, int(seconds) * 1000 + int(micros) // 1000)
 
@@ -95,13 +96,6 @@ def progress_of(state: Mapping[str, Any]) -> dict[str, Any]:
 def view_of_agent(options: HookOptions, event: HookEvent, prompt: str) -> AgentView | None:
     """Return what the workers know about the event's agent; None if nothing, or not within `options.wait`."""
     return _HookRead(options, event, prompt).within_wait()
-
-
-def _checked(replies: Sequence[Any]) -> list[Any]:
-    for reply in replies:
-        if isinstance(reply, Unavailable):
-            raise reply
-    return list(replies)
 
 
 def _object(raw: object) -> dict[str, Any] | None:

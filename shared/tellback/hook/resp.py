@@ -170,6 +170,18 @@ def share_of_time(end: float, number: int) -> float:
     return now + (end - now) / number
 
 
+def checked_replies(replies: Sequence[Any]) -> list[Any]:
+    """Return the replies.
+
+    Raises:
+        Unavailable: one of them is an error.
+    """
+    for reply in replies:
+        if isinstance(reply, Unavailable):
+            raise reply
+    return list(replies)
+
+
 def _error_reply(text: bytes) -> RedisErrorReply:
     word = text.partition(b" ")[0].decode("ascii", "replace")[:32]
     error = RedisErrorReply(word)
