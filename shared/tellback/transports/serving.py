@@ -17,7 +17,7 @@ from tellback import clock
 from tellback.backoff import Backoff, retry
 from tellback.client.connection import Tellback
 from tellback.client.outbox import OutboxDelivery, Reconcile, poll_outbox
-from tellback.contracts.turns import RoutingOutcome
+from tellback.contracts.turns import OutgoingResponse, RoutingOutcome
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.log import get_logger
 from tellback.sanitize import terminal_text
@@ -107,6 +107,16 @@ def _settle_delivery(delivery: OutboxDelivery, outcome: RoutingOutcome, stop: th
         )
 
 
+def sent_whole(response: OutgoingResponse) -> RoutingOutcome:
+    """Return the outcome of a response of which everything was sent."""
+    return RoutingOutcome(
+        attempted=True,
+        sent_text=response.text is not None,
+        sent_voice=response.voice is not None,
+        sent_attachments=len(response.attachments),
+    )
+
+
 class PrintTransport:
     """Writes each delivery as lines of text to `out` or standard output; control characters are escaped."""
 
@@ -128,9 +138,4 @@ class PrintTransport:
             out.flush()
         except (OSError, ValueError) as error:  # ValueError: the stream is closed
             return RoutingOutcome(attempted=False, error=f"cannot write: {type(error).__name__}")
-        return RoutingOutcome(
-            attempted=True,
-            sent_text=response.text is not None,
-            sent_voice=response.voice is not None,
-            sent_attachments=len(response.attachments),
-        )
+        return sent_whole(response)

@@ -19,6 +19,7 @@ from tellback.client.outbox import OutboxDelivery
 from tellback.contracts.turns import DeliveryKind, OutgoingResponse, RoutingOutcome
 from tellback.errors import InvalidInput
 from tellback.transports.http_post import OK, REDIRECTS, NoReply, NotSent, Reply, check_url, post_request
+from tellback.transports.serving import sent_whole
 
 SIGNATURE: Final = "Tellback-Signature"
 
@@ -179,12 +180,7 @@ class WebhookTransport:
     def _outcome_of_reply(self, reply: Reply, response: OutgoingResponse) -> RoutingOutcome:
         status, error = reply.status, f"HTTP {reply.status}"
         if status in OK:
-            return RoutingOutcome(
-                attempted=True,
-                sent_text=response.text is not None,
-                sent_voice=response.voice is not None,
-                sent_attachments=len(response.attachments),
-            )
+            return sent_whole(response)
         if status in REDIRECTS:
             return RoutingOutcome(attempted=False, error=f"{error}: redirects are not followed; set the final URL")
         if status in UNREACHABLE_STATUSES:
