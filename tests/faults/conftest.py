@@ -1,4 +1,4 @@
-"""Disks that fault tests fill."""
+"""Disks that fault tests fill, and a cluster whose nodes they suspend."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import CI
+from tests.support.redis_cluster import RedisCluster
 
 
 @pytest.fixture
@@ -23,3 +24,16 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         skip("only root can mount a small disk")
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=True)  # a test that failed may have a file open
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
+    # A node that a test suspends is not to be given up by the others, however long the test takes.
+    with RedisCluster(tmp_path_factory.mktemp("cluster"), "--cluster-node-timeout", "60000") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(three: RedisCluster) -> RedisCluster:
+    three.flush()
+    return three

@@ -42,19 +42,6 @@ SHARDS = Layout("default", 12).all
 KEYS = [shard.key("done", "x") for shard in SHARDS]
 
 
-@pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
-    # A node that a test suspends is not to be given up by the others, however long the test takes.
-    with RedisCluster(tmp_path_factory.mktemp("cluster"), "--cluster-node-timeout", "60000") as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def cluster(three: RedisCluster) -> RedisCluster:
-    three.flush()
-    return three
-
-
 @pytest.fixture(params=[None, 5.0], ids=["waits", "bounded"])
 def database(cluster: RedisCluster, request: pytest.FixtureRequest) -> Iterator[Database]:
     with closing(Database(cluster.url, call_deadline=request.param)) as database:

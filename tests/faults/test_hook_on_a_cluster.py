@@ -23,19 +23,6 @@ pytestmark = pytest.mark.faults
 WAIT = 8.0  # seconds that a hook has, of which a node that hangs takes half
 
 
-@pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
-    # A node that a test suspends is not to be given up by the others, however long the test takes.
-    with RedisCluster(tmp_path_factory.mktemp("cluster"), "--cluster-node-timeout", "60000") as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def cluster(three: RedisCluster) -> RedisCluster:
-    three.flush()
-    return three
-
-
 @pytest.fixture
 def tb(cluster: RedisCluster, tmp_path: Path) -> Iterator[Tellback]:
     """A client on the hooks' host, which so knows the team; its key is on the third primary, the fleet's on another."""

@@ -62,7 +62,7 @@ class BanksScenario(FleetScenario):
             self._harm(pool)
             while not all(task.done for task in work):
                 clock.sleep(0.5)
-            self._wait(self._waiting, "never applied")
+            self._wait(self.world.waiting, "never applied")
             self._note_signals()
             self._check()
             clock.sleep(LATE)
@@ -85,10 +85,6 @@ class BanksScenario(FleetScenario):
             self.world.scheduler.sleep(1)
         assert not left(), f"{complaint}: {left()}"
         network.fault, broker.fault = faults
-
-    def _waiting(self) -> list[str]:
-        lengths = self.world.intake.lengths()
-        return [f"{family} of {shard}: {length}" for (shard, family), length in lengths.items() if length]
 
     # What hosts do.
 

@@ -167,8 +167,7 @@ class LostTailScenario(FleetScenario):
     def _left(self) -> list[str]:
         """Return what waits anywhere: in streams, queues of commands and deliveries, or under a lease."""
         database, layout = self.world.database, self.world.layout
-        lengths = self.world.intake.lengths()
-        left = [f"{family} of {shard}: {length}" for (shard, family), length in lengths.items() if length]
+        left = self.world.waiting()
         indexes = [shard.key(*parts) for shard in layout.all for parts in (("running",), ("pools",), ("out", "chat"))]
         left += [f"{key}: {length}" for key in indexes if (length := database.command("ZCARD", key))]
         return left + [key.decode() for key in database.command("KEYS", "tb:*:outq:*")]

@@ -86,9 +86,9 @@ class SignalsScenario(FleetScenario):
             scheduler.sleep(0.5)
         world.network.fault = fleet.broker.fault = 0.0
         end = scheduler.now + 180
-        while self._waiting() and scheduler.now < end:
+        while self.world.waiting() and scheduler.now < end:
             scheduler.sleep(1)
-        assert not self._waiting(), f"never applied: {self._waiting()}"
+        assert not self.world.waiting(), f"never applied: {self.world.waiting()}"
         self._check_bank()
         # A frozen process holds its lease on the recalls, and nobody else may answer them meanwhile.
         scheduler.sleep(
@@ -148,10 +148,6 @@ class SignalsScenario(FleetScenario):
             own = [item.fact_id in found for item in items[1:]]
             if any(own) and not all(own):
                 self.parts.append(f"a part of batch {items[1].fact_id} was applied at {now:.3f} s")
-
-    def _waiting(self) -> list[str]:
-        lengths = self.world.intake.lengths()
-        return [f"{family} of {shard}: {length}" for (shard, family), length in lengths.items() if length]
 
     def _check_bank(self) -> None:
         found, expected = stored_scores(self.world), {item.fact_id: 1 for items in self.batches for item in items}

@@ -114,6 +114,11 @@ class World:
         problems = undeclared(self.database)
         assert not problems, f"keys beside their declaration: {problems}"
 
+    def waiting(self) -> list[str]:
+        """Return the intake streams that have entries, with how many."""
+        lengths = self.intake.lengths()
+        return [f"{family} of {shard}: {length}" for (shard, family), length in lengths.items() if length]
+
     def again(self, call: Callable[[], T]) -> T:
         """Return what a call returns, repeated as long as Redis is away."""
         while True:

@@ -9,6 +9,7 @@ import pytest
 from tellback.guidance.next_steps import SERVICE_STEP
 from tellback.guidance.stuck_feedback import TEXTS
 from tests.support.dialects import MadeCall, claude_code, codex_exec, mini_swe_agent, nudges_in
+from tests.support.stretches import claude_edit
 
 COUNT_UP = range(5)
 
@@ -17,11 +18,6 @@ def kinds(calls: list[MadeCall]) -> list[tuple[int, str]]:
     """Return the calls after which something was reported, each with the kind that has its step."""
     steps = {step: kind for kind, (_, step) in TEXTS.items()}
     return [(call, steps.get(each.suggestions[0], "")) for call, each in nudges_in(calls)]
-
-
-def edited(n: int, path: str = "/r/app.py") -> MadeCall:
-    params: dict[str, object] = {"file_path": path, "old_string": f"a{n}", "new_string": f"b{n}"}
-    return "Edit", params, f"The file {path} has been updated."
 
 
 def written(n: int) -> MadeCall:
@@ -90,8 +86,8 @@ def test_one_replacement_in_a_file_and_its_copies_is_reported_at_the_fourth() ->
         [mini_swe_agent(f"cd packages/{name} && sed -i 's/1.0.0/1.1.0/' package.json") for name in "abcdef"],
         [mini_swe_agent(f"sed -i 's/old_name/new_name/' src/part{n}.py") for n in range(6)],
         [mini_swe_agent(f"sed -i '{n}s/^/    /' src/app.py") for n in range(10, 17)],
-        [edited(1, f"/r/{name}/index.ts") for name in "abcdef"],
-        [(*edited(1)[:2], f"Replaced the text at line {n}.") for n in (3, 40, 77, 90)],
+        [claude_edit(1, f"/r/{name}/index.ts") for name in "abcdef"],
+        [(*claude_edit(1)[:2], f"Replaced the text at line {n}.") for n in (3, 40, 77, 90)],
     ],
     ids=["packages", "files", "lines", "edits of many files", "places, each the first that an editor finds"],
 )
@@ -132,7 +128,7 @@ def lint(program: str, found: int) -> MadeCall:
 def test_findings_of_a_linter_that_grow_twice_are_reported(
     program: str, counts: tuple[int, ...], found: list[tuple[int, str]]
 ) -> None:
-    calls = [each for n in counts for each in (edited(n), lint(program, n))]
+    calls = [each for n in counts for each in (claude_edit(n), lint(program, n))]
     assert kinds(calls)[:1] == found
 
 
@@ -176,7 +172,9 @@ def test_nobody_is_sent_to_read_the_code_of_a_service() -> None:
     said = json.dumps({"error": "the payment method of this user was not found"})
     booked: list[MadeCall] = [("book_reservation", {"id": n}, said) for n in range(3)]
     assert [each.suggestions for _, each in nudges_in(booked)] == [(SERVICE_STEP,)]
-    ran = [each for n in range(3) for each in (edited(n), claude_code("python app.py", trace("KeyError: 'idx'"), 1))]
+    ran = [
+        each for n in range(3) for each in (claude_edit(n), claude_code("python app.py", trace("KeyError: 'idx'"), 1))
+    ]
     assert [each.suggestions for _, each in nudges_in(ran)] == [(TEXTS["same_failure"][1],)]
 
 
@@ -187,7 +185,7 @@ def test_a_test_that_passed_and_fails_without_the_fix_begins_a_new_count() -> No
     """G-248: to put the fix aside shows that the test needs it."""
     red, green = claude_code("pytest -q", FAILED, 1), claude_code("pytest -q", "5 passed in 0.2s")
     aside, again = claude_code("git stash", "Saved working directory"), claude_code("git stash pop", "Dropped stash")
-    fixed = [red, edited(1), red, edited(2), green, aside, red, again, green]
+    fixed = [red, claude_edit(1), red, claude_edit(2), green, aside, red, again, green]
     assert not nudges_in(fixed)
-    stuck = [each for n in range(3, 6) for each in (edited(n), red)]
+    stuck = [each for n in range(3, 6) for each in (claude_edit(n), red)]
     assert [call for call, _ in nudges_in([*fixed, *stuck])] == [len(fixed) + 6]
