@@ -68,7 +68,7 @@ BACKOFF: Final = 0.5
 
 _UNKNOWN: Final = ShardWork(frozenset({"waits"}), [])  # of a shard whose node does not answer: it is visited on
 
-_KEY: Final = re.compile(rb"tb:\{[a-z0-9-]{1,64}\.\d+\}:")
+_KEY: Final = re.compile(rb"tb:\{([a-z0-9-]{1,64})\.\d+\}:")
 
 _logger = structlog.get_logger("tellback.scheduler")
 
@@ -298,8 +298,8 @@ class TeamSearch:
         if now < self._next_step:
             return
         self._next_step = now + SCAN_SECONDS
-        found = [key for key in self._process.database.scan_step("tb:{*", SCAN_COUNT) if _KEY.match(key)]
-        named = {key: _name_in(key) for key in found}
+        found = self._process.database.scan_step("tb:{*", SCAN_COUNT)
+        named = {key: match[1].decode() for key in found if (match := _KEY.match(key))}
         if now >= self._forget_at:
             self._known, self._forget_at = frozenset(), now + KNOWN_SECONDS
         unseen = {name for name in named.values() if name not in self._known and (not only or name in only)}
@@ -317,10 +317,6 @@ class TeamSearch:
             self._process.layout(team)
         except (ResponseError, ValueError) as error:  # its key or number isn't ours: the others are found all the same
             _logger.error("team.unreadable", team=team, reason=str(error))  # noqa: TRY400 - its text says all
-
-
-def _name_in(key: bytes) -> str:
-    return key[len(b"tb:{") :].partition(b".")[0].decode()
 
 
 @shared_task(name=Task.VISIT_TEAMS)

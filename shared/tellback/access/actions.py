@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 from tellback.broker import KEY_PREFIX
 from tellback.names import SWEEPS_QUEUE, Family
-from tellback.state.keys import FLEET, NOTIFICATIONS
+from tellback.state.keys import FLEET, NOTIFICATIONS, Shard
 
 Server = Literal["state", "broker"]
 
@@ -39,7 +39,7 @@ def _on(server: Server, text: str, *command: str, may: str = "") -> Action:
 
 
 def _key(team: str, name: str = "cmdstats") -> str:
-    return f"tb:{{{team}.0}}:{name}"
+    return Shard(team, 0).prefix + name
 
 
 _TASKS: Final = f"{KEY_PREFIX}{Family.COMMANDS}"

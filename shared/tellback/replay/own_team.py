@@ -86,10 +86,9 @@ def _delete(database: Database, shard: Shard) -> int:
 
 def _stored(database: Database, shard: Shard) -> Iterator[bytes]:
     """Yield the keys of a shard that a replay may have written."""
-    prefix = f"tb:{{{shard.team}.{shard.index}}}:"
-    for keys in database.scan(f"{prefix}*", _SCAN_COUNT):
+    for keys in database.scan(f"{shard.prefix}*", _SCAN_COUNT):
         for key in keys:
-            family = key.decode(errors="replace").removeprefix(prefix).partition(":")[0]
+            family = key.decode(errors="replace").removeprefix(shard.prefix).partition(":")[0]
             if family in FAMILIES and family not in KEPT:
                 yield key
 
