@@ -224,7 +224,7 @@ def draw_calibration(found: CalibrationReport, path: Path) -> None:
     axes = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     _draw_curves(axes[0], found)
     _draw_cosines(axes[1], found)
-    figure.suptitle(f"{count_phrase(found.calibration.pairs, 'pair')}, {_escape_mathtext(found.model)}")
+    figure.suptitle(f"{count_phrase(found.calibration.pairs, 'pair')}, {_model_label(found.model)}")
     save_figure(figure, path)
 
 
@@ -253,6 +253,6 @@ def _draw_cosines(axes: Any, found: CalibrationReport) -> None:
     axes.legend(frameon=False)
 
 
-def _escape_mathtext(text: str) -> str:
+def _model_label(text: str) -> str:
     """Return a model's name as `escape_mathtext` does, but cut to its last 60 characters: paths differ at the end."""
     return plot_text(truncate_start(text, 60))
