@@ -19,6 +19,7 @@ MINUTE: Final = 60
 HOUR: Final = 3_600
 DAY: Final = 86_400
 DAY_MS: Final = DAY * 1_000
+UNOBSERVED_MS: Final = 10_000  # longer than workers leave between two observations of the clock: sweeps make them
 
 
 class KeyFamily(NamedTuple):  # no dataclass here: `tellback hook` builds keys and must not pay for that import

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from tellback.contracts.signal_types import DECAY_PER_WEEK, KINDS, NEUTRAL, WEEK_MS
-from tellback.state.keys import DAY_MS, FAMILIES, HOUR, MINUTE
+from tellback.state.keys import DAY_MS, FAMILIES, HOUR, MINUTE, UNOBSERVED_MS
 
 FOLDER: Final = f"{__file__.rpartition('/')[0]}/lua"  # for the loader, and without pathlib to start fast
 
@@ -37,6 +37,7 @@ CONSTANTS: Final[Mapping[str, float | str | tuple[str, ...]]] = {
     "HOUR_MS": HOUR * 1_000,
     "DAY_MS": DAY_MS,
     "WEEK_MS": WEEK_MS,
+    "UNOBSERVED_MS": UNOBSERVED_MS,
     "NEUTRAL": NEUTRAL,
     "DECAY_PER_WEEK": DECAY_PER_WEEK,
     "SIGNAL_TYPES": KINDS,

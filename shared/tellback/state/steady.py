@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from tellback import clock
 from tellback.state.database import Command, Database
-from tellback.state.keys import Shard
+from tellback.state.keys import UNOBSERVED_MS, Shard
 from tellback.state.readable import UNREADABLE, read_each, reply_of
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import common as scripts
@@ -20,7 +20,6 @@ STEP_MS: Final = 1_000  # a smaller difference is no step: NTP slews less than 1
 GAP_MS: Final = 6_000  # see gap_ms
 FRESH_MS: Final = 500  # most time of a measurement, and from it to the script; at most half of a step
 TRIES: Final = 3
-UNOBSERVED_MS: Final = 10_000  # as in lib/clock.lua
 HOSTS: Final = 64
 
 

@@ -23,6 +23,7 @@
 --     observe any moment
 -- returns: {steady time, how long the clock was observed without a gap or a step, step that was counted}, or nil if the
 --   measurement is too old or the clock has stepped since; measure again.
+-- constants: UNOBSERVED_MS
 -- @include clock
 local KEPT_STANDSTILLS = 8 -- what was set in an older one is early by the time for which the clock stood
 local host, boot, server = arg_host, tonumber(arg_boot_ms), tonumber(arg_server_ms)

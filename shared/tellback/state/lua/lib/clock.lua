@@ -1,7 +1,3 @@
--- Longer than workers leave between two observations of the clock while any of them lives: sweeps observe it every two
--- seconds.
-local UNOBSERVED_MS = 10000
-
 -- Return the server's clock, in milliseconds since the epoch: one time for the whole script.
 local script_time
 local function now_ms()

@@ -1,6 +1,7 @@
 -- The shard's steady clock: the server's, less the steps that observers have counted (see observe_clock). Deadlines
 -- and leases stored as times use this clock; stamps that people read do not. The key clock is the hash of the steps.
 -- @include clock
+-- constants: UNOBSERVED_MS
 
 -- The steady time at `now`, that of the last observation or 0, and true if it stands still. It is never before the last
 -- observation: in the seconds until a backward step is observed it stands still, and times set then are off by at most
