@@ -24,7 +24,7 @@ from tellback.contracts.guidance import (
     ToolInvoked,
 )
 from tellback.guidance.measures import count_call, counter_name, stored_tool_call
-from tellback.guidance.progress.judge import note_change
+from tellback.guidance.progress.judge import CallReading, note_change
 from tellback.guidance.provider import (
     FeedbackContext,
     LastFeedbackCounters,
@@ -254,13 +254,21 @@ def _utc_datetime(milliseconds: int) -> datetime:
 Event = EvaluationBegun | ToolInvoked | BudgetSpent | ContextChanged | FileSeen
 
 
-def apply_event(
-    state: EvaluationState, event: Event, now_ms: int, invoker: ProviderInvoker, effects: BatchEffects
+def apply_event(  # noqa: PLR0917 - all that an event's effect depends on
+    state: EvaluationState,
+    event: Event,
+    now_ms: int,
+    invoker: ProviderInvoker,
+    effects: BatchEffects,
+    reading: CallReading | None = None,
 ) -> None:
-    """Apply one event that arrived at `now_ms` to `state`, in place, and add what it earned to `effects`."""
+    """Apply one event that arrived at `now_ms` to `state`, in place, and add what it earned to `effects`.
+
+    `reading` is that of a call which `read_calls` has read.
+    """
     state.active_at = max(state.active_at, now_ms)
     if isinstance(event, ToolInvoked):
-        _apply_call(state, event, now_ms, invoker, effects)
+        _apply_call(state, event, now_ms, invoker, effects, reading)
     elif isinstance(event, EvaluationBegun):
         _merge_configuration(state, event, now_ms)
     elif isinstance(event, BudgetSpent):
@@ -305,12 +313,17 @@ def record_change(
     state.changes = [*state.changes[-(MAX_STORED_CHANGES - 1) :], change]
 
 
-def _apply_call(
-    state: EvaluationState, event: ToolInvoked, now_ms: int, invoker: ProviderInvoker, effects: BatchEffects
+def _apply_call(  # noqa: PLR0917 - as above
+    state: EvaluationState,
+    event: ToolInvoked,
+    now_ms: int,
+    invoker: ProviderInvoker,
+    effects: BatchEffects,
+    reading: CallReading | None,
 ) -> None:
     state.calls += 1
     state.errors += event.status == "error"
-    verdict = count_call(state, event, effects)
+    verdict = count_call(state, event, effects, reading)
     raw = stored_tool_call(event, now_ms, state.calls, verdict)
     effects.history.append(raw)
     state.recent.append(msgspec.Raw(raw))

@@ -26,7 +26,7 @@ from tellback.contracts.guidance import (
 )
 from tellback.errors import InvalidInput, TellbackError
 from tellback.guidance.observations.evidence import Verdict, verdict_of
-from tellback.guidance.progress.judge import judge_call
+from tellback.guidance.progress.judge import judge_call, read_call
 from tellback.guidance.progress.trail import ProgressTrail, StuckFinding
 from tellback.guidance.repeats import decode_call
 from tellback.truncation import truncate_chars
@@ -134,7 +134,8 @@ def similar_calls(recent: Sequence[msgspec.Raw | ToolCall]) -> tuple[int, ...]:
     calls = [decode_call(call) for call in recent]
     for place, call in enumerate(calls):
         event = invoked_again(call)
-        repeats = judge_call(trail, event, call.call_index, calls[:place], call_verdict(event)).repeats
+        reading = read_call(event, call_verdict(event))
+        repeats = judge_call(trail, event, call.call_index, calls[:place], reading).repeats
     return repeats
 
 

@@ -8,10 +8,12 @@ import pytest
 
 from tellback import InvalidInput, Tool, recommended_providers
 from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
-from tellback.guidance.evaluation import apply_event
+from tellback.guidance.evaluation import Event, apply_event
+from tellback.guidance.measures import read_calls
 from tellback.guidance.observations.tools import ToolDeclaration
 from tellback.guidance.progress.effects import DeclaredEffect, Effect, tool_effect
 from tellback.guidance.progress.reading import call_features
+from tellback.guidance.progress.trail import ProgressTrail
 from tellback.guidance.state import BatchEffects, new_evaluation
 from tellback.replay.accounts import InProcessInvoker
 from tellback.testing import Call, run_all
@@ -74,3 +76,21 @@ def test_the_first_declarations_of_an_evaluation_count_with_their_tools() -> Non
     assert [state.declared_effect(tool) for tool in ("a", "b", "c")] == [None, "writes", None]
     with pytest.raises(InvalidInput, match="2 letters for 1 tools"):
         EvaluationBegun(event_id="e", session="s", evaluation="e", prompt="p", tools=["a"], effects="rw")
+
+
+def test_a_call_that_was_read_before_its_tool_was_declared_is_judged_by_the_declaration() -> None:
+    calls = [
+        ToolInvoked(event_id=str(n), session="s", evaluation="e", tool="get_x", params={"n": n}, result="done")
+        for n in range(4)
+    ]
+    begun = EvaluationBegun(event_id="b", session="s", evaluation="e", prompt="p", tools=["get_x"], effects="w")
+    events: list[Event] = [*calls[:2], begun, *calls[2:]]
+    trails: list[ProgressTrail] = []
+    for ahead in (False, True):
+        state, effects = new_evaluation("s", "p", "e", 1_000), BatchEffects()
+        readings = read_calls(state, events) if ahead else [None] * len(events)
+        for event, reading in zip(events, readings, strict=True):
+            apply_event(state, event, 1_000, InProcessInvoker(), effects, reading)
+        trails.append(state.trail.progress)
+    assert trails[0].actions == [3, 4]
+    assert trails[1] == trails[0]

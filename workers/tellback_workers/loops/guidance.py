@@ -24,6 +24,7 @@ from tellback.contracts.guidance import ContextChanged, EvaluationBegun, Provide
 from tellback.contracts.limits import HOOK_ID
 from tellback.errors import TellbackError
 from tellback.guidance.evaluation import apply_event, record_change
+from tellback.guidance.measures import read_calls
 from tellback.guidance.observations.classify import classify_published_call
 from tellback.guidance.state import BatchEffects, EvaluationState, new_evaluation
 from tellback.state.database import Database
@@ -367,7 +368,8 @@ def _evaluate(
     effects = BatchEffects()
     changes = shared.get(id_.session, ())
     new_ids: dict[str, None] = {}  # in order; a batch may hold the same event twice
-    for entry in entries:
+    readings = read_calls(state, [entry.message for entry in entries])
+    for entry, reading in zip(entries, readings, strict=True):
         event: Any = entry.message  # an Event, as above
         event_id: str = event.event_id
         if event_id not in seen and event_id not in new_ids:
@@ -376,7 +378,7 @@ def _evaluate(
             if changes:
                 apply_shared_changes(state, changes, entry.order)
             earned = len(effects.feedback)
-            apply_event(state, event, entry.at_ms, invoker, effects)
+            apply_event(state, event, entry.at_ms, invoker, effects, reading)
             if entry.trace:
                 effects.feedback[earned:] = [
                     msgspec.structs.replace(feedback, traceparent=entry.trace) for feedback in effects.feedback[earned:]

@@ -58,25 +58,44 @@ class Judgement(msgspec.Struct, frozen=True):
     finding: StuckFinding | None = None
 
 
-def judge_call(  # noqa: PLR0917 - all that a judgement depends on
+class CallReading(msgspec.Struct, frozen=True, gc=False):  # a worker makes one for each call
+    """The reading of a call by itself, whatever came before it; `text` is what it asks for, in normal form.
+
+    It serves one judgement, which completes the features.
+    """
+
+    declared: DeclaredEffect | None
+    features: CallFeatures
+    text: bytes
+    marks: AttemptMarks
+
+
+def read_call(event: ToolInvoked, outcome: Verdict, declared: DeclaredEffect | None = None) -> CallReading:
+    """Read a call; `outcome` is what observation says it counts as, `declared` what its host says of the tool."""
+    features = call_features(event, outcome, declared)
+    text = _asked_in(event, features)
+    # Command lines are compared by what they name.
+    return CallReading(declared, features, text, attempt_marks(event.tool, text, features.asks))
+
+
+def _asked_in(event: ToolInvoked, features: CallFeatures) -> bytes:
+    if features.effect == "test" and features.target and not features.failed:  # whatever its options
+        return f"{event.tool} {features.target}".encode("utf-8", "replace")
+    return asked_plainly(event.params) if features.bare else asked_by(event.tool, event.params)
+
+
+def judge_call(
     trail: ProgressTrail,
     event: ToolInvoked,
     at: int,
     recent: Sequence[msgspec.Raw | ToolCall],
-    outcome: Verdict,
-    declared: DeclaredEffect | None = None,
+    reading: CallReading,
 ) -> Judgement:
-    """Return the verdict of the measure of progress on call `at`, and record it.
-
-    `recent` has the calls before it, `outcome` is what observation says the call counts as, and `declared` what its
-    host says of the tool.
-    """
-    features = call_features(event, outcome, declared)
-    if features.folder:
-        _note_folder(trail, features)
-    text = asked_plainly(event.params) if features.bare else asked_by(event.tool, event.params)
-    if features.effect == "test" and features.target and not features.failed:  # whatever its options
-        text = f"{event.tool} {features.target}".encode("utf-8", "replace")
+    """Return the verdict of the measure of progress on call `at`, and record it; `recent` has the calls before it."""
+    features, text, marks = reading.features, reading.text, reading.marks
+    if features.folder and _note_folder(trail, features):
+        text = _asked_in(event, features)
+        marks = attempt_marks(event.tool, text, features.asks)
 
     def is_near(index: int) -> bool:
         place = index - at + len(recent)
@@ -85,17 +104,21 @@ def judge_call(  # noqa: PLR0917 - all that a judgement depends on
         call = decode_call(recent[place])
         return call.tool == event.tool and is_near_duplicate(text, asked_by(call.tool, call.params))
 
-    marks = attempt_marks(event.tool, text, features.asks)  # command lines are compared by what they name
     return judge(trail, features, marks, at, is_near)
 
 
-def _note_folder(trail: ProgressTrail, features: CallFeatures) -> None:
-    """Tell runs in several packages of one repository apart; the first folder is the one that agents leave out."""
+def _note_folder(trail: ProgressTrail, features: CallFeatures) -> bool:
+    """Tell runs in several packages of one repository apart; return True if the call has another target now.
+
+    The first folder is the one that agents leave out.
+    """
     where = file_mark(features.folder)
     trail.home = trail.home or where
-    if where != trail.home:
-        features.target = f"{features.target} in {features.folder}"
-        features.purpose = features.purpose and f"{features.purpose} {where}"
+    if where == trail.home:
+        return False
+    features.target = f"{features.target} in {features.folder}"
+    features.purpose = features.purpose and f"{features.purpose} {where}"
+    return True
 
 
 def judge(
