@@ -40,14 +40,15 @@ def counter_name(what: str, name: str, measure: str) -> str:
     return f"{what}:{quote(name[:NAME_CHARS], safe='-_.', errors='replace')}:{measure}"
 
 
-def read_calls(state: EvaluationState, events: Iterable[object]) -> list[CallReading | None]:
+def read_calls(state: EvaluationState | None, events: Iterable[object]) -> list[CallReading | None]:
     """Read the calls among events, for `count_call`; None for any other event.
 
-    A worker reads a batch's calls before it judges the first. To read and judge each in turn took a third longer,
-    probably because each step drives the other from the processor's caches.
+    `state` is that before the first, None for a new evaluation. A worker reads all calls of a batch before it judges
+    one. To read and judge each in turn took a third longer, probably because each step drives the other from the
+    processor's caches.
     """
     return [
-        read_call(event, call_verdict(event), state.declared_effect(event.tool))
+        read_call(event, call_verdict(event), None if state is None else state.declared_effect(event.tool))
         if isinstance(event, ToolInvoked)
         else None
         for event in events

@@ -26,6 +26,7 @@ from tellback.errors import TellbackError
 from tellback.guidance.evaluation import apply_event, record_change
 from tellback.guidance.measures import read_calls
 from tellback.guidance.observations.classify import classify_published_call
+from tellback.guidance.progress.judge import CallReading
 from tellback.guidance.state import BatchEffects, EvaluationState, new_evaluation
 from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationCache, EvaluationId, LoadedEvaluation
@@ -142,6 +143,8 @@ TRIES: Final = 5  # a timer, or a reader of feedback, may change an evaluation b
 CUSTOM_SHARE: Final = 0.25  # of a lease, for one batch's custom providers: it must commit before its lease ends
 
 SharedBySession = Mapping[str, Sequence[SharedChange]]
+_Loaded = Mapping[EvaluationId, LoadedEvaluation]
+_Readings = Mapping[EvaluationId, Sequence[CallReading | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,12 +241,13 @@ class GuidanceLoop:
         # A commit compares versions, so a cached evaluation that changed meanwhile is loaded again.
         for _ in range(TRIES):
             loaded = self._load(batches)
-            evaluated: list[tuple[_Batch, list[EvaluationChange]]] = []
+            joint: list[tuple[_Batch, _Loaded, _Readings]] = []  # all are read before the first is judged
             for batch, found in zip(batches, loaded, strict=True):
                 if separate is not None and self.registry.has_custom and self._needs_custom(batch, found):
                     separate[batch.lease] = batch.entries()
                 else:
-                    evaluated.append((batch, self._evaluate_batch(batch, found)))
+                    joint.append((batch, found, _read_ahead(batch, found)))
+            evaluated = [(batch, self._evaluate_batch(batch, found, readings)) for batch, found, readings in joint]
             self._report_health(evaluated)
             commits = [(batch.store, batch.lease, changes) for batch, changes in evaluated]
             late = commit_each(self._runtime.database, commits, self.cache, released)
@@ -261,7 +265,7 @@ class GuidanceLoop:
         for team, changes in by_team.items():
             self._health_of(team).report(changes)
 
-    def _load(self, batches: Sequence[_Batch]) -> list[Mapping[EvaluationId, LoadedEvaluation]]:
+    def _load(self, batches: Sequence[_Batch]) -> list[_Loaded]:
         """Load the evaluations of each batch, from the cache or from Redis."""
         found = [
             {id_: one for id_ in batch.pending if (one := self.cache.take(batch.lease, id_)) is not None}
@@ -271,7 +275,7 @@ class GuidanceLoop:
         loaded = load_each(self._runtime.database, wanted)
         return [{**known_before, **rest} for known_before, rest in zip(found, loaded, strict=True)]
 
-    def _evaluate_batch(self, batch: _Batch, loaded: Mapping[EvaluationId, LoadedEvaluation]) -> list[EvaluationChange]:
+    def _evaluate_batch(self, batch: _Batch, loaded: _Loaded, readings: _Readings) -> list[EvaluationChange]:
         wanting_changes = {
             id_.session
             for id_, group in batch.pending.items()
@@ -280,9 +284,12 @@ class GuidanceLoop:
         shared: SharedBySession = {}
         if wanting_changes:
             shared = SharedChanges(self._runtime.database, batch.lease.shard).read(wanting_changes)
-        return [_evaluate(id_, group, loaded[id_], batch.invoker, shared) for id_, group in batch.pending.items()]
+        return [
+            _evaluate(id_, group, loaded[id_], batch.invoker, shared, readings=readings[id_])
+            for id_, group in batch.pending.items()
+        ]
 
-    def _needs_custom(self, batch: _Batch, loaded: Mapping[EvaluationId, LoadedEvaluation]) -> bool:
+    def _needs_custom(self, batch: _Batch, loaded: _Loaded) -> bool:
         return any(
             self.registry.is_custom(spec.name)
             for id_, group in batch.pending.items()
@@ -354,12 +361,20 @@ def _by_evaluation(entries: Iterable[IntakeEntry]) -> dict[EvaluationId, list[In
     return {EvaluationId(*names): group for names, group in groups.items()}
 
 
+def _read_ahead(batch: _Batch, loaded: _Loaded) -> _Readings:
+    return {
+        id_: read_calls(loaded[id_].state, [entry.message for entry in group]) for id_, group in batch.pending.items()
+    }
+
+
 def _evaluate(
     id_: EvaluationId,
     entries: Sequence[IntakeEntry],
     loaded: LoadedEvaluation,
     invoker: IsolatedInvoker,
     shared: SharedBySession,
+    *,
+    readings: Sequence[CallReading | None],
 ) -> EvaluationChange:
     state, seen = loaded.state, loaded.seen
     if state is None:
@@ -368,7 +383,6 @@ def _evaluate(
     effects = BatchEffects()
     changes = shared.get(id_.session, ())
     new_ids: dict[str, None] = {}  # in order; a batch may hold the same event twice
-    readings = read_calls(state, [entry.message for entry in entries])
     for entry, reading in zip(entries, readings, strict=True):
         event: Any = entry.message  # an Event, as above
         event_id: str = event.event_id
