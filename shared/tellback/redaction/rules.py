@@ -214,6 +214,7 @@ class ScanSet(NamedTuple):
         if runs.runs:
             for scan in self.tokens:
                 yield from scan.find_all(spaced, text, runs.runs)
+        yield from ((place, "application-password") for place in runs.grouped)
         folded = fold_ascii(text)
         if len(folded) <= _FEW and not runs.named and "\\" not in text and not has_anchor(folded):
             return

@@ -39,9 +39,9 @@ class Located(Findable, Searchable, Protocol):
         ...
 
 
-def located(text: str) -> Located:
+def located(text: str | bytes) -> Located:
     """Return the text in a form of which places are found fast, for fixed texts of ASCII."""
-    return _library()(text if text.isascii() else text.encode("latin-1", "replace"))
+    return _library()(text if isinstance(text, bytes) or text.isascii() else text.encode("latin-1", "replace"))
 
 
 def findable_if_rare(fixed: str, within: Located, size: int) -> Findable | None:
