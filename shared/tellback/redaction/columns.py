@@ -15,7 +15,7 @@ from tellback.redaction.lone_tokens import names_id
 from tellback.redaction.phrases import may_be_password
 from tellback.redaction.printed_ids import prints_ids
 from tellback.redaction.substrings import Located, findable_if_rare, next_match
-from tellback.redaction.values import seems_random
+from tellback.redaction.values import KEY_TYPES, seems_random
 
 RULE: Final = "named-column"
 HEAD: Final = "column-head"  # no rule: it only says that a line may be the head of such a table, see `head_places`
@@ -157,7 +157,9 @@ def _is_secret(name: str, cell: str) -> bool:
 
 
 def _is_random(cell: str) -> bool:
-    return " " not in cell and cell[0] not in "$<{/" and cell[-1] != "," and seems_random(cell, 0)
+    if " " in cell or cell[0] in "$<{/" or cell[-1] == "," or cell.lower().endswith(KEY_TYPES):
+        return False
+    return seems_random(cell, 0)
 
 
 def _table_of(line: str, names_secret: Callable[[str], bool]) -> Table | None:

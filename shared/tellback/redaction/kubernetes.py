@@ -17,6 +17,7 @@ _KIND: Final = lazy_pattern(r"""(?im)^[\s>|"'{,+-]{0,40}"?kind"?:[ ]?"?Secret"?[
 _IN_JSON: Final = lazy_pattern(r'"kind":[ ]?"Secret"')
 _DATA: Final = lazy_pattern(r'(?P<indent>[ \t>|+-]{0,40})"?(?:data|stringData)"?:[ ]?\{?[ ]?\r?')
 _JSON_DATA: Final = lazy_pattern(r'"(?:data|stringData)":[ ]?\{[ ]?"')
+_OF_SCHEMA: Final = lazy_pattern(r'"\$ref":|"description":[ ]?"[^"]{0,80}[ ]')
 _BOUNDARY: Final = lazy_pattern(r"[\s>|+]{0,20}---[ ]?\r?")
 
 
@@ -43,7 +44,8 @@ def _values(lines: Sequence[str], start: int, end: int) -> Generator[int]:
         depth = len(line) - len(line.lstrip(" \t>|+-"))
         if indent >= 0 and line.strip() and depth > indent:
             if not line.rstrip().endswith(("{", "[")):
-                yield number
+                if not _OF_SCHEMA.search(line):
+                    yield number
                 continue
             indent = -1  # a schema of Secrets: their values are texts
         found = _DATA.fullmatch(line) if "ata" in line else None

@@ -12,7 +12,7 @@ from typing import Final
 from tellback.lazy_pattern import lazy_pattern
 from tellback.redaction.lone_tokens import name_before, names_id
 from tellback.redaction.substrings import Located
-from tellback.redaction.values import seems_random
+from tellback.redaction.values import CHANGES, seems_random
 
 _NEAR: Final = 150  # characters
 _SHORTEST: Final = 8
@@ -31,9 +31,14 @@ _DIGIT: Final = lazy_pattern(r"0(?:(?=[^ 0])|(?<=[^ 0].))")
 _MIXED: Final = lazy_pattern("0[a-]{0,18}A|A[a-]{0,18}0")
 _OF_ALL: Final = lazy_pattern("(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])")
 _NO_PASSWORD: Final = lazy_pattern(
-    r"(?<![A-Za-z0-9])[A-Z]{2,}[-_.]?[0-9]|[0-9]{4}|[a-z]{4}|[A-Z]{4}|[0-9]\.[0-9]|T[0-9]{2}|\A(?:[A-Z]?[a-z]+[0-9]+|[A-Z]+[0-9]+[a-z]?)\Z"
+    r"(?<![A-Za-z0-9])[A-Z]{2,}[-_.]?[0-9]|[0-9]{4}|[0-9]\.[0-9]|T[0-9]{2}|\A(?:[A-Z]?[a-z]+[0-9]+|[A-Z]+[0-9]+[a-z]?)\Z"
     r"|\A(?:[-.*?+=]|(?:css|jss|sc|svelte)-)|__|\.[a-z]{1,3}\Z|(?i:sha|md5|aes|rsa|utf|iso|http|tls|ssl|v[0-9]|ipv|win32|java|pass|user|key|a-z)"
 )
+
+# Letters in a row, as words have them, but for a value that changes every four characters.
+_LIKE_A_WORD: Final = lazy_pattern("[a-z]{4}|[A-Z]{4}")
+_SIGN: Final = lazy_pattern("[!@#%^*+]")
+_CHANGING: Final = 4
 
 
 def places(text: str, folded: str, within: Located) -> Generator[int]:
@@ -86,4 +91,7 @@ def _follows_id(text: str, first: int, start: int) -> bool:
 
 
 def _may_be(word: str) -> bool:
-    return _OF_ALL.match(word) is not None and _NO_PASSWORD.search(word) is None
+    if _OF_ALL.match(word) is None or _NO_PASSWORD.search(word) is not None:
+        return False
+    changes = len(CHANGES.findall(word)) + len(_SIGN.findall(word))
+    return _LIKE_A_WORD.search(word) is None or changes * _CHANGING >= len(word)

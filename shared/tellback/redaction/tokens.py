@@ -288,7 +288,7 @@ ANYWHERE: Final = (
     (
         "prefixed-token",
         (
-            r"(?=[0-9A-Za-z]{32})(?<=[0-9A-Za-z]{2}.)(?<!sha\d.)(?<!sha\d\d\d.)(?<!batch_)(?<!file-)(?![0-9A-Za-z]{0,30}(?:ESt|ESa|EE\d|I[cw]))"
+            r"(?=[0-9A-Za-z]{32})(?<=[0-9A-Za-z]{2}.)(?<![\w-]{25})(?<!sha\d.)(?<!sha\d\d\d.)(?<!batch_)(?<!file-)(?![0-9A-Za-z]{0,30}(?:ESt|ESa|EE\d|I[cw]))"
             + _OF_THREE_CLASSES
         ),
         "_ -",
@@ -316,7 +316,7 @@ ANYWHERE: Final = (
     ("volcengine-key", "[0-9A-Za-z]{40}", "AKLT"),
     ("tencent-key", r"[0-9A-Za-z]{28}", "AKID"),
     ("yandex-key", r"[\w-]{32}", "AQVN"),
-    ("twitter-token", r"(?<![\w+/]A{20})(?:[0-9A-Za-z%]{50}|[\w+/=]{50,110}+(?![\w+/=]))", "AAAAAAAAAAAAAAAAAAAA"),
+    ("twitter-token", r"(?<![\w+/]A{20})(?!\S{0,40}?A{6})(?:[0-9A-Za-z%]{50}|[\w+/=]{50,110}+(?![\w+/=]))", "A" * 20),
     ("square-token", r"(?<![\w+/]EAAA)(?:[\w-]{55}|(?=[A-Za-z_-]{0,20}[0-9])[\w-]{22,55}(?![\w+/=-]))", "EAAA"),
     ("elastic-token", r"[\w+/-]{40}", "AAEAAWVsYXN0aWMv"),
     ("nats-seed", "(?<![0-9A-Za-z]S.)[A-Z2-7]{56}(?![0-9A-Za-z])", "SU SA SO SN SC SX"),

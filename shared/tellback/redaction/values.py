@@ -249,7 +249,7 @@ def _in_table(found: re.Match[str]) -> str:
 
 
 # Where a value goes over between small letters, capitals and digits: random values do often (`seems_random`).
-_CHANGES: Final = lazy_pattern(r"[a-z][A-Z0-9\d]|[0-9\d][A-Za-z]|[A-Z](?:[A-Z][a-z]|\d)")
+CHANGES: Final = lazy_pattern(r"[a-z][A-Z0-9\d]|[0-9\d][A-Za-z]|[A-Z](?:[A-Z][a-z]|\d)")
 
 _DIGIT: Final = lazy_pattern("[0-9]")
 
@@ -284,7 +284,7 @@ _OF_EACH: Final = lazy_pattern(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])")
 
 _LONGEST_NAME: Final = 80  # characters before the word that makes it a secret's, and from there on
 _SHORT_NAME: Final = 8  # of a name that people put at the end of a password: "mypassword"
-_KEY_TYPES: Final = ("privatekey", "publickey")  # `key: Ed25519PrivateKey`
+KEY_TYPES: Final = ("privatekey", "publickey")  # `key: Ed25519PrivateKey`
 _NAME_AFTER: Final = lazy_pattern(r"[\w-]{1,80}")
 _NAME_BEFORE: Final = lazy_pattern(r"[\w-]{0,80}\Z")
 _LAST_WORD: Final = lazy_pattern(r"(?<=[\s.=(\"'`])([\w-]{6,80}+)[\"'`:]?\Z")
@@ -306,7 +306,7 @@ def repeats_name(text: str, start: int, end: int) -> bool:
     if before is None or name is None:
         return False
     named, said = _without_signs(before[0] + name[0]), _without_signs(value[1])
-    return named.endswith(said) or said.endswith(_KEY_TYPES if len(named) <= _SHORT_NAME else (named, *_KEY_TYPES))
+    return named.endswith(said) or said.endswith(KEY_TYPES if len(named) <= _SHORT_NAME else (named, *KEY_TYPES))
 
 
 def _without_signs(name: str) -> str:
@@ -353,7 +353,7 @@ def _is_random(value: str) -> bool:
         words = _NAMING_WORDS if len(value) >= _MANY_WORDS else _NAMING_WORD
         if long and sum(map(len, words.findall(value))) * 4 >= len(value) * 3:
             return False
-        return len(_CHANGES.findall(value)) >= max(3, len(value) // 7) or (
+        return len(CHANGES.findall(value)) >= max(3, len(value) // 7) or (
             _has_random_letters(value)
             if long
             else _OF_EACH.match(value) is not None and not _NUMBERED_WORDS.fullmatch(value)
@@ -364,5 +364,5 @@ def _is_random(value: str) -> bool:
     if _CAMEL.fullmatch(value.rstrip("=.,")):
         return False
     # Names such as `ListOfThings` change case too: without a digit, a value needs nearly twice as many changes.
-    changes = len(_CHANGES.findall(value))
+    changes = len(CHANGES.findall(value))
     return changes >= max(3, len(value) // 4) or (long and changes >= 3 and _has_random_letters(value))
