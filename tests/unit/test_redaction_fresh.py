@@ -129,3 +129,88 @@ def test_the_last_lines_of_a_stream_are_few() -> None:
     secret = ["apiVersion: v1", "kind: Secret", "metadata:", "  labels:", *labels, "data:", "  thing: c2VjcmV0"]
     hidden = [bool(Redactor().hidden_lines(line, blocks)) for line in secret]
     assert hidden == [False] * (len(secret) - 1) + [True]
+
+
+APPLICATION_PASSWORD = "aB3d Ef6h 9jKl mN0p Q2rs T5uV"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "Application password: {}",
+        "| editor | {} |",
+        "$ wp user application-password list 1\n1  {}  phone",
+        "    'credential' => '{}',",
+        f"{'The build was done with no error. ' * 20}{{}} was made",
+    ],
+)
+def test_six_groups_of_four_are_a_password_of_wordpress(text: str) -> None:
+    """They are told by small letters, capitals and digits within the groups, whatever stands beside them."""
+    assert APPLICATION_PASSWORD not in redact_text(text.format(APPLICATION_PASSWORD))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "that they were with some more",
+        "4a6f 686e 2044 6f65 0a00 12ff",
+        "0000 4A6F 686E 2044 6F65 0A00 12FF 0000",
+        "IBAN DE89 3704 0044 0532 0130 00",
+        "From John Paul Adam 2024 3rd5 Nov1 that",
+    ],
+)
+def test_other_groups_of_four_stay(line: str) -> None:
+    assert redact_text(line) == line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "const k = process.env.DRONE_TOKEN ?? '{}';",
+        "k = os.getenv('ACME_API_KEY') or '{}'",
+        '{{:acme_key=>"{}"}}',
+        "    'acme_key' => '{}',",
+        'const ACME_KEY: &str = "{}";',
+        "| `ACME_KEY` | `{}` |",
+        "<key>AcmeKey</key>\n<string>{}</string>",
+        "Use `{}` as acme api key.",
+        "ACME_KEY ?= {}",
+    ],
+)
+def test_any_key_names_a_random_value_in_every_layout(text: str) -> None:
+    """No rule knows the issuer; in code, the name may stand where only the fallback is read."""
+    value = generated(32, ALNUM)
+    assert value not in redact_text(text.format(value))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "try rqm#lNxL5Mi as the password",
+        "kubectl create secret generic db --from-literal=dsn=WalnutNapkin41",
+        "cryptsetup luksFormat /dev/sdb <<< WalnutNapkin41",
+        "<<<WalnutNapkin41 cryptsetup luksOpen /dev/sdb1 data",
+        'WiFi.begin("home", "WalnutNapkin41");',
+        "useradd -m -p $(openssl passwd -6 WalnutNapkin41) deploy",
+        '"SecretString": "JK#rtGeKeL!mx",',
+        "HCAPTCHA_SECRET: 0xd74b2b9c3755083aa903d28bae75365f48a731a7",
+        "impdp system/xPf4LjcS6HJ7 directory=d",
+    ],
+)
+def test_a_password_given_to_a_program_or_in_a_sentence_is_hidden(line: str) -> None:
+    assert redact_text(line).startswith("[redacted: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'kind: Secret\ndata:\n  "$ref": "#/x/RawExtension"\n  "description": "Data of the state."',
+        "PrivateKey\n| Ed25519PrivateKey\n| X25519PrivateKey",
+        f"{'A' * 76}\n{'A' * 60}/5D/rg{'A' * 10}",
+        '"archiveId": "NkbByEejwEggmBz2fTHgJrg0XBoDfjP4q6iu87-TjhqG6eGoOY9Z8i1LAUyUsuhPAdTqLHy8pTl5nfCF"',
+        "pragmatic-programs/literal-speaker-prefix-idx-token\nMetaIX/GPT4-X-Alpasta-30b-4bit",
+    ],
+)
+def test_schemas_types_pictures_ids_and_names_of_models_stay(text: str) -> None:
+    assert redact_text(text) == text

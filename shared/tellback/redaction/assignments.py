@@ -191,7 +191,7 @@ _PASS_ALONE: Final = (
 )
 _NO_BRANCH: Final = r"(?<![?][\"'`]pass)"  # `hidden?"password":"text"`
 _AHEAD_SIGN: Final = (
-    r"(?=(?:_string)?[\\\"'`\])}]{0,4}+[ \t]{0,80}+[:=>?+|][:=>|\[ \t]{0,40}+[a-z_/.$]{0,60}+[0-9\"'`!@#%^&*+?~-])"
+    r"(?=(?:_?string)?[\\\"'`\])}]{0,4}+[ \t]{0,80}+[:=>?+|][:=>|\[ \t]{0,40}+[a-z_/.$]{0,60}+[0-9\"'`!@#%^&*+?~-])"
 )
 _SIGNED: Final = (
     rf"{CLOSE}{TYPE}{SEPARATOR}{_VALUE}{PATH}(?:(?<=[\"'`])(?=[^\"'`\s]{{0,60}}?[0-9])[^\"'`\s\\]{{16,200}}+[\"'`]"
@@ -295,8 +295,8 @@ RULES: Final = (
     AnchoredRule(
         "secret-assignment",
         "secret",
-        rf"{UNLESS['secret']}(?:_string)?{CLOSE}{TYPE}{SEPARATOR}{_VALUE}"
-        rf"(?:{_QUOTED}|{PATH}(?![0-9]{{1,20}}+\b){_SYMBOLS}{_END})",
+        rf"{UNLESS['secret']}(?:_?string)?{CLOSE}{TYPE}{SEPARATOR}{OPEN}(?:0x[0-9a-f]{{40}}\b|{NO_VALUE}"
+        rf"(?:{_QUOTED}|{PATH}(?![0-9]{{1,20}}+\b){_SYMBOLS}{_END}))",
         _AHEAD_SIGN,
     ),
     # After names with these ends the value may contain punctuation.

@@ -15,6 +15,8 @@ _BEFORE_PASSWORD: Final = (
     ("bcp ", r"\S{1,100}[ ](?:in|out|queryout|format)[ ][^\n]{0,120}[ ]-p[ ]?"),
     ("rar ", r"(?<![a-mo-tv-z_-]rar )(?:[axelptmvr][ ])(?:-[\w=-]{1,20}[ ]){0,4}-(?:hp|p)"),
     ("sudo ", r"[^\n]{0,60}?-s[^\n]{0,60}?<<<[ ]?"),
+    *((program, r"[^\n]{0,120}?<<<[ ]?") for program in ("cryptsetup ", "kinit ", "password-stdin")),
+    ("wifi.begin(", r"[\"'][^\"'\n]{1,64}[\"'],[ ]?(?=[\"'])"),
     ("freerdp", r"[^\n]{0,160}?[ ]/p:"),
     ("user ", r"(?<=net user )(?!/)[\w.-]{1,64}[ ](?!/)"),
     ("key", r"gen[ ](?<=ssh-keygen )[^\n]{0,120}?[ ]?-[np][ ]"),
@@ -36,17 +38,23 @@ _BEFORE_PASSWORD: Final = (
     ("auth", r"[ ](?:init -t[ ]|(?<=snyk auth )|(?<=[ ]-auth )[\w.-]{1,64}:|(?<=stats auth )[\w.-]{1,64}:)"),
     ("pass", r"[ ](?<=authinfo pass )"),
     ("user ", rf"[\w.-]{{1,64}}[ ]using[ ]{MIXED_WORD}{DOUBT}"),
+    ("pass", r"wd[ ](?<=openssl passwd )-[0-9a-z]{1,6}[ ]"),
+    ("create secret ", r"generic[ ][^\n]{0,200}?--from-literal[ =][\"']?[\w.-]{1,64}="),
     ("user ", r"(?<=register_new_matrix_user )[^\n]{0,160}[ ]-p[ ]"),
 )
-# What is piped into a program that reads a password.
-_PIPED: Final = (
-    r"(?:-ne?[ ])?(?:[\"']?%s(?:\\n)?[\"']?[ ])?[\"']?(?!\$|<)[^\s\"'$|]{4,200}[\"']?[ ]{0,3}\|[ ]{0,3}"
+# What is piped into a program that reads a password, or given to it as a text.
+_READERS: Final = (
     r"(?:[^\n|]{1,80}?--(?:passw(?:or)?d|pass(?:phrase)?|with|secret)-?(?:on-)?(?:stdin|fd|token)"
     r"|sudo[ ][^\n]{0,20}?-(?:[kn]?s|-stdin)\b"
     r"|(?:sudo[ ])?(?:passwd[ ]--stdin|cryptsetup[ ]|kinit[ ]|smbpasswd[ ]|zfs[ ]load-key))"
 )
+_PIPED: Final = (
+    r"(?:-ne?[ ])?(?:[\"']?%s(?:\\n)?[\"']?[ ])?[\"']?(?!\$|<)[^\s\"'$|]{4,200}[\"']?[ ]{0,3}\|[ ]{0,3}"
+    f"{_READERS}"
+)
 RULES: Final = (
     *(AnchoredRule("password", program, f"{before}{GIVEN}") for program, before in _BEFORE_PASSWORD),
+    AnchoredRule("password", "<<<", rf"[ ]?{GIVEN}[ ]{_READERS}"),
     *(AnchoredRule("password", printer, _PIPED) for printer in ("echo ", "printf ")),
     AnchoredRule("password", "pass", r"[ ](?<=sshpass[ ])[ ]{0,3}-p ?[^\s$<]{3}"),
     # Of any program, if it is random and neither a path nor a port.

@@ -54,7 +54,7 @@ _PAIR: Final = rf"{_PAIR_NAME}(?=[\w.-]{{0,60}}?{_NAMES})(?=[\w.-]{{1,80}}+{_NO_
 _PAIR_AHEAD: Final = f"(?={_PAIR_NAME}{_PAIR_REST})"  # before a search for all names at each character of the name
 # `key` and `pat` alone are too common to be telling. They count only before a long, random-looking value, and not
 # before a hash: cache keys, object ids and checksums are hex of 32 to 128 digits; deliveries of ours have keys too.
-_HASH: Final = (
+HASH: Final = (
     r"(?!(?:sha\d{1,3}[:-])?[0-9a-f-]{32,128}+(?![\w+/])|t[0-9]{1,3}-[0-9a-f]{24}:"
     r"|(?=[\w.-]{33})[\w.-]{0,200}?-[0-9a-f]{32,128}+(?![\w+/])"
     r"|[\w.-]{1,60}/[\w./-]{1,160}\.[a-z]{2,4}(?![\w/+=]))"  # of a file, in a store of objects
@@ -65,14 +65,14 @@ _INDEX: Final = (
     "idempotency",
     *("last", "websocket", "publishable", "dedup", "message", "lock", "row", "record", "s3"),
 )
-_NO_INDEX: Final = preceded_by(
+NO_INDEX: Final = preceded_by(
     ("did:key", *(f"{name}{sign}key" for name in _INDEX for sign in "_- ")), unless=True
 )  # decentralised identifiers are public keys
 _A_DIGIT: Final = r"(?=[a-z+/.~=%:_-]{0,60}+[0-9])"
 
 
 def _alone(word: str) -> str:
-    return rf"(?<![a-z.]{word}){_NO_INDEX if word == 'key' else ''}"
+    return rf"(?<![a-z.]{word}){NO_INDEX if word == 'key' else ''}"
 
 
 # The same in camel case: `cosmosKey`. It runs over the original text, since in lower case it looks like `monkey`.
@@ -81,7 +81,8 @@ CAMEL: Final = tuple(
         "secret-assignment",
         word,
         rf"(?<=[a-z0-9]{word}){preceded_by((name[1:] + word for name in _INDEX), unless=True)}[\\\"']{{0,2}}+[ \t]?"
-        rf"(?:[=:][ \t]?[\\\"']{{1,2}}+|>){PATH}{_HASH}(?=[A-Za-z+/.~=%:_-]{{0,60}}+[0-9]){DOUBT}{long_value(20)}",
+        rf"(?:[=:][ \t]?[\\\"']{{1,2}}+|>|</key>\s{{0,40}}+<string>|[ ]value=[\"']){PATH}{HASH}"
+        rf"(?=[A-Za-z+/.~=%:_-]{{0,60}}+[0-9]){DOUBT}{long_value(20)}{AT_END}",
     )
     for word in ("Key", "Pat")
 )
@@ -170,7 +171,7 @@ RANDOM: Final = (
         AnchoredRule(
             "secret-assignment",
             word,
-            rf"{_alone(word)}[\\\"']{{0,2}}+[ \t]?[=:][ \t]?[\\\"']{{0,2}}+{PATH}{_HASH}{DOUBT}{long_value(20)}",
+            rf"{_alone(word)}[\\\"']{{0,2}}+[ \t]?[=:][ \t]?[\\\"']{{0,2}}+{PATH}{HASH}{DOUBT}{long_value(20)}",
             rf"(?=[\\\"']{{0,2}}+[ \t]?[=:][ \t]?[\\\"']{{0,2}}+{_A_DIGIT}[\w+/.~=%:-]{{20}})",
         )
         for word in ("key", "pat")
@@ -186,11 +187,11 @@ RANDOM: Final = (
         for word, named in (
             ("token", UNLESS["token"]),
             ("secret", UNLESS["secret"]),
-            ("key", f"(?<=[a-z][_ -]key){_NO_INDEX}{_NO_FINGERPRINT}"),
+            ("key", f"(?<=[a-z][_ -]key){NO_INDEX}{_NO_FINGERPRINT}"),
         )
     ),
     AnchoredRule("password", "passw", f"(?:or)?d{_ALONE_AFTER}", _ALONE_GUARD),
-    AnchoredRule("secret-assignment", "key", rf"{_NO_INDEX}{_NO_FINGERPRINT}(?<![a-z.]key){_KEY_IN_SENTENCE}"),
+    AnchoredRule("secret-assignment", "key", rf"{NO_INDEX}{_NO_FINGERPRINT}(?<![a-z.]key){_KEY_IN_SENTENCE}"),
     AnchoredRule(  # of pydantic
         "secret-assignment",
         "key",

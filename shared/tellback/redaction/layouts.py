@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tellback.redaction.assignments import KEYS, SECRETS, names_after
+from tellback.redaction.forms import HASH, NO_INDEX
 from tellback.redaction.margins import IS
 from tellback.redaction.values import (
     AT_END,
@@ -213,9 +214,9 @@ LINE_BELOW: Final = (
 )
 LINE_ENDS: Final = r"[\"'`,;)\]}>]{0,6}+[ \t\r]{0,4}$"
 FLAGS: Final = r"(?:[ ]-{1,2}[a-z][\w-]{0,20}){0,3}"  # of the command that prints it
-_ALONE: Final = (
-    rf"{FLAGS}{LINE_BELOW}(?![\w.]{{4,60}}+\([\w., ]{{0,60}}+\);?$){_CHECKED}[^\s\"'`<>{{}},]{{8,400}}+{LINE_ENDS}"
-)
+# A call; a path with a hyphen, which no base64 has beside a slash: names of models.
+_NOT_ALONE: Final = r"(?![\w.]{4,60}+\([\w., ]{0,60}+\);?$|[\w.-]{1,60}+/[\w.]{0,60}+-)"
+_ALONE: Final = rf"{FLAGS}{LINE_BELOW}{_NOT_ALONE}{_CHECKED}[^\s\"'`<>{{}},]{{8,400}}+{LINE_ENDS}"
 # The length first, since most words are too short.
 _RANDOM: Final = (
     rf"[\"'`]{{0,2}}+(?=[\w+/.~=%:!@#^*&?-]{{16}}){_CHECKED}[\w+/.~=%:!@#^*&?-]{{16,200}}+(?![(\[\w]|\{{(?!\{{))"
@@ -275,7 +276,7 @@ _VALUE_FIRST: Final = (
     ),
     _value_before(r" \(", rf"(?:env\.)?{_DETERMINED}{_SECRETS_NAME}\)"),
     _value_before(r"\)\] ", rf"(?:pub )?{_SECRETS_NAME}:"),  # a default of Rust's clap
-    _value_before(r" as ", rf"{_SECRETS_NAME}(?![\w-])"),
+    _value_before(r" as ", rf"{_DETERMINED}{_SECRETS_NAME}(?![\w-])"),
     _value_before(r" --name ", rf"{_SECRETS_NAME}(?![\w-])"),
     *(_value_before(sign, rf"{_DETERMINED}{_SECRETS_NAME}[.;]?$") for sign in (" # ", " // ", " -- ", " <- ", " - ")),
     *(_value_before(sign, rf"{_DETERMINED}{_SECRETS_NAME}[.;]?$") for sign in (" \u2013 ", " \u2014 ")),
@@ -298,6 +299,13 @@ RANDOM: Final = (
         AnchoredRule("secret-assignment", anchor, f"{names_after(anchor)}{_SECRET}")
         for anchor in SECRETS
         if anchor in {"secret", "token", "cred", "key", "salt", "_dsn", "_pat", "auth", "seed"}
+    ),
+    # Any other key, if a sign joins it to a value that is no digest.
+    AnchoredRule(
+        "secret-assignment",
+        "key",
+        rf"(?<=[a-z0-9][ ._-]key)(?![a-z]){NO_INDEX}{_NAMED}(?:{BEFORE}|{_MADE})"
+        rf"(?=[\"'`]{{0,2}}+{HASH}){_RANDOM}{AT_END}",
     ),
     AnchoredRule("secret-assignment", "pepper", _SECRET),
     AnchoredRule(  # what Python's shell answers

@@ -66,6 +66,9 @@ _BEFORE_FALLBACK: Final = (" ?? '", ' ?? "', " || '", ' || "', ") or '", ') or "
 _FALLBACK: Final = lazy_pattern(
     r"""(?<=[:=(,?] )[A-Za-z_$](?:[A-Za-z_.$()\[\]]|(?<=[(\[])["']|["'](?=[)\]])){0,79}+ (?:\?\?|\|\||or) (?=["'])"""
 )
+_SECRETS_NAME: Final = lazy_pattern(_NAMES)
+_LAST_NAME: Final = lazy_pattern(r"[A-Za-z_$]+(?=[)\]\"']*[ ]\S+[ ]\Z)")
+_BEFORE_TARGET: Final = 40  # characters
 _AFTER_COLON: Final = lazy_pattern(":[0-9]{1,6}:")
 _AFTER_HYPHEN: Final = lazy_pattern(  # a class first fails fast
     rf"-(?:[0-9][0-9]{{0,5}}(?:-|[ ]{{0,40}}\|)|{_HASH}{_HASH}{{4}}[ ][a-z])"
@@ -95,11 +98,20 @@ class Readable(NamedTuple):
         return number if self.holders is None else bisect_left(self.holders, number)
 
 
+def _name_of_fallback(found: re.Match[str]) -> str:
+    """Return the name of what is left out, if it alone says that the value is a secret: `k = process.env.TOKEN`."""
+    target = found.string[max(0, found.start() - _BEFORE_TARGET) : found.start()].rpartition("\n")[2]
+    name = _LAST_NAME.search(found[0])
+    if name is None or not _SECRETS_NAME.search(name[0]) or _SECRETS_NAME.search(target):
+        return ""
+    return f"{name[0]}="
+
+
 def read(text: str) -> Readable:
     """Return the text with English names, without its margins, and with the line breaks that another text escapes."""
     within = searchable(text)
     if any(sign in within for sign in _BEFORE_FALLBACK):
-        text = _FALLBACK.sub("", text)
+        text = _FALLBACK.sub(_name_of_fallback, text)
     for sign in _BEFORE_FLAGS:
         if sign in within:
             text = _AFTER_FLAG.sub(r"\1 ", text.replace(sign, " -"))

@@ -23,6 +23,7 @@ from tellback.redaction.values import (
 )
 
 _LINE: Final = r"[ \t]{0,4}+\r?\n[ \t]{0,20}+"
+_ENDS: Final = r"(?:@|[ ]\w{1,20}=)"  # of the password: a host, a setting
 _NOT_HERE: Final = r"(?!\$|<|\{|\*)"
 _QUOTED: Final = r"[^\"'\s]{8,100}+[\"']"
 # The rest of a call with a user, perhaps an address before, and a password: `login("svc", "…")`, `login(svc, …)`.
@@ -283,7 +284,7 @@ NEAR_VALUES: Final = (
         rf"(?<!:..)[\w.-]{{1,60}}+:{NO_VALUE}{MIXED_WORD}{DOUBT}[^\s/@\"'<>{{}}]{{8,200}}+@[\w\[]",
     ),
     *(  # of Oracle
-        AnchoredRule("password", tool, rf"[^\n]{{0,60}}?[\w.-]{{1,40}}/{MIXED_WORD}{DOUBT}[^\s@/\"']{{8,60}}@")
+        AnchoredRule("password", tool, rf"[^\n]{{0,60}}?[\w.-]{{1,40}}/{MIXED_WORD}{DOUBT}[^\s@/\"']{{8,60}}{_ENDS}")
         for tool in ("expdp ", "impdp ", "rman ", "sqlldr ", "conn ", "connect ")
     ),
     *(AnchoredRule("password", call, _OF_USER.removeprefix(_CALLED)) for call in ("user(", "pdo(")),
