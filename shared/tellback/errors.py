@@ -5,7 +5,7 @@ TellbackError
 ├── ConfigurationError              a setting is wrong, or two hosts disagree about one
 ├── MessageError                    an entry that cannot be applied; carries the raw bytes
 │   ├── MalformedMessage            not JSON, not of the schema
-│   ├── UnsupportedVersion          written by a newer release
+│   ├── UnsupportedVersion          written with another schema
 │   └── MessageTooLarge             above the limit of one entry
 ├── Unavailable                     Redis, a worker or the model does not answer; try again later
 │   └── SpoolFull                   Redis is unavailable and the disk spool has reached its cap

@@ -73,7 +73,7 @@ def decode(raw: bytes, family: Family) -> AnyMessage:
 
     Raises:
         MessageTooLarge: above `MAX_MESSAGE_BYTES`.
-        UnsupportedVersion: written with a newer schema.
+        UnsupportedVersion: written with another schema.
         MalformedMessage: anything else that is wrong; the reason names the field.
     """
     if len(raw) > MAX_MESSAGE_BYTES:
@@ -92,21 +92,20 @@ def decode(raw: bytes, family: Family) -> AnyMessage:
 
 
 def _refusal(raw: bytes, error: Exception) -> MalformedMessage | UnsupportedVersion:
-    # A newer schema fails on its unknown fields before its version is read: look at the version by itself, since a
+    # Another schema fails on its unknown fields before its version is read: look at the version by itself, since a
     # worker should say "upgrade" and not "malformed".
     try:
         header = msgspec.json.decode(raw, type=_MessageHeader)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return MalformedMessage(str(error), raw)
-    if header.v > SCHEMA_VERSION:
+    if header.v != SCHEMA_VERSION:
         return _version_refusal(raw, header.v)
     return MalformedMessage(f"{header.type or 'message'}: {error}", raw)
 
 
 def _version_refusal(raw: bytes, version: int) -> UnsupportedVersion:
-    return UnsupportedVersion(
-        f"schema version {version}; this release reads {SCHEMA_VERSION}: upgrade the workers", raw
-    )
+    advice = "upgrade the workers" if version > SCHEMA_VERSION else "correct v in the host that sent it"
+    return UnsupportedVersion(f"schema version {version}; this release reads {SCHEMA_VERSION}: {advice}", raw)
 
 
 def schema_of(message: type[Message]) -> dict[str, Any]:
