@@ -163,8 +163,6 @@ def with_login(url: str, user: str, password: str) -> str:
 
 _BROKER_SCHEMES: Final = ("redis", "rediss", "unix", SENTINEL)
 
-_CERTIFICATE_CHECKS: Final = ("none", "optional", "required")
-
 _NOT_A_BROKER: Final = (
     "use redis://[user:password@]host:port/number, rediss://..., unix://path or "
     "sentinel://host:port;sentinel://host:port/number?master_name=NAME, with special characters of a password "
@@ -213,8 +211,6 @@ def _check_form_of_broker(url: str) -> None:
     known = ("db", "username", "password") if is_file else ("ssl_",)
     if unknown := next((name for name in address.query if not name.startswith(known)), ""):
         raise _UnusableBroker(f"Celery does not know the option {unknown[:40]}")
-    if address.query.get("ssl_cert_reqs", "none") not in _CERTIFICATE_CHECKS:
-        raise _UnusableBroker(f"ssl_cert_reqs is not one of {', '.join(_CERTIFICATE_CHECKS)}")
 
 
 def socket_url_of_celery(url: str) -> str:
