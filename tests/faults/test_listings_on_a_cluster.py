@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 from unittest import mock
@@ -16,6 +17,7 @@ from tellback import FeedbackProviderConfig, FeedbackTrigger, Settings, ToolUsag
 from tellback.cli.app import app
 from tellback.doctor.examination import run_checks
 from tellback.names import Family
+from tellback.state.database import Database
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import FLEET, Layout
@@ -228,12 +230,32 @@ def test_the_doctor_names_a_node_that_is_away(cluster: RedisCluster, settings: S
         assert findings["outbox"].found == "deliveries waiting: 9"
 
 
+def test_nodes_that_hang_are_asked_at_once(cluster: RedisCluster) -> None:
+    """The doctor asked one after another, and waited for a whole deadline for each."""
+    with closing(Database(cluster.url, call_deadline=1.0)) as database:
+        several = database.cluster
+        assert several is not None
+        assert several.unanswered_pings() == []
+        for node in cluster.primaries:
+            node.suspend()
+        try:
+            began = clock.monotonic()
+            unanswered = several.unanswered_pings()
+            took = clock.monotonic() - began
+        finally:
+            for node in cluster.primaries:
+                node.resume()
+    assert [is_primary for _, is_primary in unanswered] == [True] * 3
+    assert took < 2.0
+
+
 def test_the_doctor_names_a_node_that_hangs(cluster: RedisCluster, settings: Settings) -> None:
     cluster.primaries[0].suspend()
     try:
         findings = {finding.check: finding for finding in run_checks(settings, url_given=True)}
     finally:
         cluster.primaries[0].resume()
+    assert "other shards" not in findings
     assert findings["nodes"].found.startswith(f"Redis at 127.0.0.1:{cluster.primaries[0].port} did not answer in time")
     assert "shards acme.2, acme.6, acme.11" in findings["shards"].found
 

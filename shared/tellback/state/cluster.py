@@ -224,12 +224,16 @@ class ClusterConnections:
 
     def unanswered_pings(self) -> list[tuple[Exception, bool]]:
         """Send each known node a PING. Return the errors of those that do not answer, and whether it is a primary."""
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - only the doctor pings all nodes
+
         with suppress(*_UNANSWERED):
             self.each_primary()  # so that all are known
         primaries, found = set(self._primaries.values()), list[tuple[Exception, bool]]()
-        for address in list(self._pools):
+        with ThreadPoolExecutor(16) as threads:  # at once, since each node that hangs takes a whole deadline
+            pings = {address: threads.submit(self._pool(address).run, ("PING",)) for address in list(self._pools)}
+        for address, ping in pings.items():
             try:
-                self._pool(address).run(("PING",))
+                ping.result()
             except _UNANSWERED as error:
                 self._note_unanswered(address, error)
                 found.append((error, address in primaries))
@@ -243,11 +247,10 @@ class ClusterConnections:
         try:
             with self._pool(address).sent([("CLUSTER", "SLOTS")]) as read:
                 read()
+            self._silent.pop(address, None)
         except _UNANSWERED:
             self._note_silent(address)
             self._primaries = {}  # another node may serve its slots by now
-        else:
-            self._silent.pop(address, None)
 
     def _run_everywhere(self, command: Command) -> Any:
         replies = [pool.run_all([command])[0] for pool in self.each_primary()]
@@ -306,8 +309,7 @@ class ClusterConnections:
 
     def _keep_waiting(self, call: _ClusterCall) -> bool:
         """Keep calls that were redirected, or may still succeed, as waiting; return True if any was refused."""
-        waiting: list[int] = []
-        asking: dict[int, NodeAddress] = {}
+        waiting, asking = list[int](), dict[int, NodeAddress]()
         refused = lost = False
         for at in call.waiting:
             reply = call.replies[at]
