@@ -22,6 +22,7 @@ from tellback.state import cluster as cluster_module
 from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.cluster import ClusterConnections
 from tellback.state.database import Database, connect_to
+from tellback.state.fleet import TeamVisits
 from tellback.state.intake import Intake, Notified
 from tellback.state.intake_lease import IntakeEntry
 from tellback.state.job_keys import ANY_POOL
@@ -121,6 +122,26 @@ def test_a_worker_that_starts_serves_the_teams_of_other_nodes(cluster: RedisClus
     assert process.streams_of(found) == [stream]
     with pytest.raises(Unavailable):
         process.shard(away, 0)
+
+
+def test_a_shard_of_a_team_whose_number_of_shards_is_unknown_stays_active(
+    cluster: RedisCluster, settings: Settings
+) -> None:
+    """A worker that started meanwhile took it for a shard that is not there: its entries waited for five minutes."""
+    away, here = team_on(cluster, cluster.primaries[2]), team_on(cluster, cluster.primaries[0])
+    for team in (away, here):
+        with closing(Database(settings.redis_url)) as database:
+            open_layout(database, team, 4)
+    cluster.primaries[2].kill()
+    process = Runtime(settings)
+    visits = TeamVisits(process.database)
+    visits.notice([f"{away}.3", f"{here}.99"])
+    places = set(process.database.command("ZRANGE", FLEET.key("active"), 0, -1))
+    assert f"{away}.3".encode() in places
+    TeamScheduler(app, process, lambda _: None).run(0.0)
+    places = set(process.database.command("ZRANGE", FLEET.key("active"), 0, -1))
+    assert f"{away}.3".encode() in places
+    assert f"{here}.99".encode() not in places
 
 
 def test_a_wake_up_for_several_teams_serves_those_of_other_nodes(

@@ -123,12 +123,19 @@ class TeamScheduler:
         except NotPublished as refusal:
             _logger.warning("scheduler.wakeup_failed", reason=str(refusal))
         self._do_duties(layouts, found, active, end)
-        works = {place: [found.get(shard, _UNKNOWN) for shard in some] for place, some in shards.items()}
+        works = {
+            place: [found.get(shard, _UNKNOWN) for shard in some] or self._beyond(layouts[team_of(place)])
+            for place, some in shards.items()
+        }
         # No notification named the streams that a visit of a whole team found: its hosts may use plain XADD.
         silent = [place for place, some in works.items() if place in layouts and any(work.streams for work in some)]
         waiting = [place_of(shard) for shard, work in found.items() if shard.team in idle and work.is_active]
         self._fleet.notice([*silent, *waiting])
         self._fleet.rest([place for place in active if not any(work.is_active for work in works.get(place, ()))])
+
+    def _beyond(self, layout: Layout) -> list[ShardWork]:
+        """Return the work of a shard beyond a layout: none, unless the node of the team's own key is away."""
+        return [] if self._process.database.answering([layout.shard(0)]) else [_UNKNOWN]
 
     def _do_duties(
         self, layouts: Mapping[str, Layout], found: Mapping[Shard, ShardWork], active: Collection[str], end: float
