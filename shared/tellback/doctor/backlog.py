@@ -9,7 +9,7 @@ from typing import Final
 from tellback.broker import KEY_PREFIX
 from tellback.doctor.infrastructure import DoctorFinding, not_permitted, note, ok, wrong
 from tellback.errors import ConfigurationError, Unavailable
-from tellback.names import SWEEPS_QUEUE, Family
+from tellback.names import MAX_SHARDS, SWEEPS_QUEUE, Family
 from tellback.settings import Settings
 from tellback.state.database import Database, WrongType
 from tellback.state.dead_letters import DeadLetters
@@ -114,6 +114,22 @@ def _check_family(
             check, found, f"too few workers, or failing ones: check their logs, or start more: {_start_command(family)}"
         )
     return ok(check, found)
+
+
+def check_other_shards(database: Database, layout: Layout) -> Iterator[DoctorFinding]:
+    """Yield a finding if streams wait in shards that the team does not have, by their keys alone."""
+    others = Layout(layout.team, MAX_SHARDS).all[layout.shards :]
+    keys = [stream_of(shard, family) for shard in others for family in Family]
+    there = [
+        key for key, found in zip(keys, database.pipeline([("EXISTS", key) for key in keys]), strict=True) if found
+    ]
+    if there:
+        yield wrong(
+            "other shards",
+            f"{count_phrase(len(there), 'stream')} of shards that the team does not have: {', '.join(there[:10])}",
+            f"no worker reads them: have their host compute the shard modulo {layout.shards} (docs/messages.md) and "
+            "send these events again, then remove the keys (`redis-cli DEL`)",
+        )
 
 
 def _start_command(family: Family) -> str:

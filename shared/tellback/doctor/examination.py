@@ -79,7 +79,7 @@ def _checks_with_redis(settings: Settings) -> Iterator[DoctorFinding]:
     database = ReadingDatabase(settings.redis_url, breaker=CircuitBreaker())
     with contextlib.closing(database):
         yield from _check_nodes(database)
-        yield from infrastructure.check_server(database)
+        yield from infrastructure.check_server(database, settings)
         layout, team = _find_team(database, settings)
         yield team
         if layout is None:  # of a team that does not exist, all would be found missing
@@ -107,6 +107,7 @@ def _checks_with_redis(settings: Settings) -> Iterator[DoctorFinding]:
             yield wrong("keys", f"{key} cannot be read: it holds another type", backlog.CHANGED_BY_HAND)
         for line in database.unread_shards():
             yield wrong("shards", f"not examined: {line}", "the findings above are those of the other shards")
+        yield from backlog.check_other_shards(database, layout)  # last: of a node that is away it would name all shards
 
 
 def _check_nodes(database: Database) -> Iterator[DoctorFinding]:

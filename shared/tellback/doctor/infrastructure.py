@@ -6,14 +6,16 @@ The model's check hashes the weights and loads neither torch nor the model, whic
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
-from redis.exceptions import AuthenticationError, NoPermissionError
+from redis.exceptions import NoPermissionError
 
 from tellback.connection_file import RunningSystem
 from tellback.doctor.vulnerabilities import Server, vulnerabilities_of
@@ -24,10 +26,11 @@ from tellback.messaging.spool import spool_sizes
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.signals.models import PACKAGE, PACKAGED
+from tellback.state.confirmation import Confirmation
 from tellback.state.database import Database
 from tellback.state.embeddings import EncoderState
 from tellback.state.presence import MODEL_ADVICE, MODEL_MB, Presence, Worker
-from tellback.state.unavailable import CHECK_LOGIN, NotPermitted
+from tellback.state.unavailable import NotPermitted
 from tellback.unknown_variables import unknown_variables
 from tellback.up.health import check_redis, flower_is_healthy
 from tellback.up.redis_server import parse_version
@@ -78,14 +81,14 @@ def check_reachable(url: str, source: str) -> DoctorFinding:
     except ConfigurationError as error:
         if isinstance(error.__cause__, NoPermissionError):  # as to an agent's login; `check_server` says what it misses
             return ok("redis", f"answers at {without_secrets(url)} ({source}), and keeps its version from this user")
-        refused = isinstance(error.__cause__, AuthenticationError)
-        advice = CHECK_LOGIN if refused else "start it with `tellback up`, or set TELLBACK_REDIS_URL"
-        return wrong("redis", f"{error} ({source})", advice)
+        parts = re.fullmatch(r"(.+)\. ([A-Z][a-z].+)", str(error))  # the last sentence is the next step, if it has two
+        found, advice = parts.groups() if parts else (error, "start it with `tellback up`, or set TELLBACK_REDIS_URL")
+        return wrong("redis", f"{found} ({source})", advice)
     return ok("redis", f"{release} at {without_secrets(url)} ({source})")
 
 
-def check_server(database: Database) -> list[DoctorFinding]:
-    """Check that Redis has no known vulnerability in Lua, persists data, evicts none, and has memory left.
+def check_server(database: Database, settings: Settings) -> list[DoctorFinding]:
+    """Check that Redis has no known vulnerability in Lua, persists data, evicts none, has memory left, and confirms.
 
     Raises:
         Unavailable: the connection was lost meanwhile.
@@ -95,6 +98,7 @@ def check_server(database: Database) -> list[DoctorFinding]:
         "persistence": _check_persistence,
         "eviction": _check_eviction,
         "memory": _check_memory,
+        **({"confirmation": partial(_check_confirmation, settings)} if Confirmation.of(settings) else {}),
     }
     try:
         info = _server_info(database)
@@ -139,6 +143,19 @@ def _check_persistence(info: Info) -> DoctorFinding:
     if info.get("aof_last_write_status") != "ok" or info.get("aof_last_bgrewrite_status") != "ok":
         return wrong("persistence", "the last write of the append-only file failed", "check Redis' log and disk space")
     return ok("persistence", "append-only file")
+
+
+def _check_confirmation(settings: Settings, info: Info) -> DoctorFinding:
+    """Check that the server can confirm what the settings ask for, or answers and commands stay on hosts' disks."""
+    check, wanted = "confirmation", settings.wait_replicas
+    replicas = sum(name.startswith("slave") and "state=online" in value for name, value in info.items())
+    if replicas < wanted:
+        found = f"TELLBACK_WAIT_REPLICAS is {wanted}, and Redis has {count_phrase(replicas, 'replica')} in step"
+        return wrong(check, found, "until it has as many, nothing is confirmed: start replicas, or set a lower number")
+    if settings.wait_aof and (info.get("aof_enabled") != "1" or parse_version(info.get("redis_version", "")) < (7, 2)):
+        found = "TELLBACK_WAIT_AOF is set, and this Redis cannot confirm from disk"
+        return wrong(check, found, "turn on its append-only file, use Redis 7.2 or newer, or leave out the setting")
+    return ok(check, f"{count_phrase(replicas, 'replica')} in step{', from disk too' * settings.wait_aof}")
 
 
 def _check_eviction(info: Info) -> DoctorFinding:

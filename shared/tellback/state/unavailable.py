@@ -49,6 +49,8 @@ START_PRIMARY: Final = "A primary is away and no replica took over: `tellback do
 
 ONE_NODE: Final = "a Redis Cluster answers at {where}: write redis+cluster:// in place of redis:// in the URL"
 
+NO_SENTINEL: Final = "Redis at {where} is not a Sentinel: name the ports of the Sentinels in the URL, 26379 by default"
+
 WRONG_DATABASE: Final = (
     "Redis at {where} has no database of the number at the end of the URL ({error}): use a lower one, such as /0"
 )
@@ -179,6 +181,7 @@ def as_raised(error: Exception, url: str) -> Exception:
         return ConfigurationError(ONE_NODE.format(where=where))
     if isinstance(error, exceptions.NoPermissionError) or text.startswith(DENIED_IN_SCRIPT):
         return NotPermitted(NOT_PERMITTED.format(where=where, error=error))
-    if text.startswith(NO_DATABASE):
-        return ConfigurationError(WRONG_DATABASE.format(where=where, error=error))
+    for beginning, said in ((NO_DATABASE, WRONG_DATABASE), ("unknown command 'SENTINEL'", NO_SENTINEL)):
+        if text.startswith(beginning):
+            return ConfigurationError(said.format(where=where, error=error))
     return error

@@ -12,6 +12,7 @@ from tellback.errors import ConfigurationError, Unavailable
 from tellback.settings import Settings
 from tellback.state.database import NOT_A_URL, Database, connect_to
 from tellback.state.presence import Presence, Worker
+from tellback.state.unavailable import as_raised
 from tellback.up.redis_server import MIN_VERSION, parse_version
 from tellback.urls import without_secrets
 
@@ -38,7 +39,9 @@ def check_redis(url: str) -> str:
     except exceptions.NoPermissionError as error:
         raise ConfigurationError(f"Redis at {shown} refuses a call to this user: {error}") from error
     except exceptions.RedisError as error:
-        raise ConfigurationError(f"can't reach Redis at {shown}: {error}") from error
+        raised = as_raised(error, url)
+        said = f"can't reach Redis at {shown}: {error}" if raised is error else str(raised)
+        raise ConfigurationError(said) from error
     release = next((line[14:].decode() for line in info.splitlines() if line.startswith(b"redis_version:")), "")
     if parse_version(release) < MIN_VERSION:
         oldest = ".".join(map(str, MIN_VERSION))
