@@ -5,6 +5,7 @@ Only the failure log is imported at the top: a failing import elsewhere must be 
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ STDIN_SECONDS: Final = 2.0  # without a byte: an agent that keeps the pipe open 
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Handle one event. The exit code is 0 whatever happens, and nothing is printed unless there is an answer."""
+    gc.disable()  # nearly all that it makes lives until it ends; collections took 2 ms of 68
     try:
         forbid_dumps()  # the environment has the password of Redis; the agent's commands run as the same user
         _handle_one(arguments)
