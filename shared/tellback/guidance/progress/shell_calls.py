@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final
 
 from tellback.guidance.progress.effects import EFFECTS, Effect, words_in
@@ -55,18 +56,16 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
         return CallFeatures(tool, "write", "", shown, writes=("",), edit=edit, contents=placed, form="edit")
     if not line or line.isspace():  # OpenHands looks with it at a command that still runs
         return CallFeatures(tool, "wait", "", "wait", waits=True)
-    commands = simple_commands(line)
     if _SUBMITS in line:
         return CallFeatures(tool, "finish", "", "submit")
-    effects: list[Effect] = [effect_of(each) for each in commands]
-    asked: list[Effect] = [effect for each, effect in zip(commands, effects, strict=True) if not _is_filter(each)]
-    strongest: Effect = "none"
-    for each in EFFECTS:
-        strongest = each if each in asked else strongest
-    features = CallFeatures(
-        tool, strongest, _shell_target(commands, effects, strongest), " ".join(line.split())[:SHOWN]
-    )
-    features.purpose = _purpose(commands, effects, strongest)
+    commands = simple_commands(line)
+    parts: list[tuple[SimpleCommand, Effect]] = [(each, effect_of(each)) for each in commands]
+    effects = [effect for _, effect in parts]
+    asked: list[Effect] = [effect for each, effect in parts if not _is_filter(each)]
+    strongest = max(asked, key=EFFECTS.index) if asked else "none"
+    asking = [each for each, effect in parts if effect == strongest and not _is_filter(each)]
+    features = CallFeatures(tool, strongest, _shell_target(asking, strongest), " ".join(line.split())[:SHOWN])
+    features.purpose = _purpose(asking)
     features.programs = tuple(each.program for each in commands)
     features.acts = sum(effect in ("write", "run", "test", "install") for effect in effects)
     if strongest in ("run", "test", "install"):
@@ -75,23 +74,15 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
         features.asks = _asks(commands)
     if strongest == "search":
         features.sought = next((word for each in commands if each.program in GREPS for word in _plain(each)), "")
-    _read_changes(features, line, commands, effects)
+    _read_changes(features, line, commands, parts)
     features.scripts = tuple(
         (path, files) for each in commands if (files := files_written_by(each.stdin)) for path in each.writes_to
     )
-    features.runs = tuple(
-        word
-        for each, effect in zip(commands, effects, strict=True)
-        if effect == "run"
-        for word in (each.program, *each.words[:2])
-    )
+    features.runs = tuple(word for each, effect in parts if effect == "run" for word in (each.program, *each.words[:2]))
     features.probes = strongest == "run" and any(each.stdin or {"-c", "-e"} & set(each.words) for each in commands)
     features.scripted = strongest == "run" and not features.probes and not _INTERPRETERS.isdisjoint(features.programs)
     _read_service(features, commands)
-    features.waits = any(effect == "wait" for effect in effects) or True in (
-        params.get("runinbackground"),
-        params.get("isbackground"),
-    )
+    features.waits = "wait" in effects or True in (params.get("runinbackground"), params.get("isbackground"))
     features.idles = features.waits and {*features.programs} <= {"sleep", "start-sleep"}
     features.fallback = _fallback(commands)
     _read_views(features, commands)
@@ -155,30 +146,18 @@ def _changes_there(command: SimpleCommand) -> bool:
 
 
 def _read_changes(
-    features: CallFeatures, line: str, commands: tuple[SimpleCommand, ...], effects: list[Effect]
+    features: CallFeatures, line: str, commands: tuple[SimpleCommand, ...], parts: list[tuple[SimpleCommand, Effect]]
 ) -> None:
     """Read what a command line changes: files, one text by a patch, and what it takes back."""
-    features.writes = tuple(
-        path
-        for each, effect in zip(commands, effects, strict=True)
-        if changes_files(each, effect)
-        for path in _written(each, effect)
-    )
+    changing = [(each, _written(each, effect)) for each, effect in parts if changes_files(each, effect)]
+    features.writes = tuple(path for _, paths in changing for path in paths)
     if features.writes:
-        features.swaps = tuple(
-            swap
-            for each, effect in zip(commands, effects, strict=True)
-            if changes_files(each, effect)
-            for swap in swaps_of(each, _written(each, effect), _folder_of(commands))
-        )
+        folder = _folder_of(commands)
+        features.swaps = tuple(swap for each, paths in changing for swap in swaps_of(each, paths, folder))
         features.change = " ".join(line.split()) if features.swaps or features.effect == "write" else ""
         features.contents = tuple(
             (each.writes_to[0], mark_of(each.stdin)) for each in commands if each.stdin and len(each.writes_to) == 1
-        ) or tuple(
-            placed
-            for each, effect in zip(commands[:1], effects[:1], strict=True)
-            for placed in placed_texts(each, _written(each, effect))
-        )
+        ) or placed_texts(commands[0], _written(*parts[0]))
     features.moves = any(map(moves_elsewhere, commands))
     features.unstashes = any(unstashes(each) for each in commands)
     features.aside = features.unstashes and any(map(stashes, commands))
@@ -189,11 +168,7 @@ def _read_changes(
         features.edit = Edit(patches[0].paths[0], patches[0].old, patches[0].new)
         features.prints = patches[0].prints
     features.copies = tuple(pair for each in commands if (pair := copied_files(each)))
-    features.creates = (
-        patches[0].creates
-        if patches
-        else all(each.writes_to for each, effect in zip(commands, effects, strict=True) if changes_files(each, effect))
-    )
+    features.creates = patches[0].creates if patches else all(each.writes_to for each, _ in changing)
 
 
 _INTERPRETERS: Final = SCRIPT_PROGRAMS | {"bash", "sh", "zsh"}
@@ -211,12 +186,10 @@ def _is_filter(command: SimpleCommand) -> bool:
     return command.before == "|" and command.program in _FILTERS
 
 
-def _shell_target(commands: tuple[SimpleCommand, ...], effects: list[Effect], strongest: Effect) -> str:
-    """Return what the strongest command asks: its program and arguments, without flags where it runs or tests."""
+def _shell_target(commands: list[SimpleCommand], effect: Effect) -> str:
+    """Return what commands of one effect ask: their programs and arguments, without options where they test."""
     parts: list[str] = []
-    for each, effect in zip(commands, effects, strict=True):
-        if effect != strongest or _is_filter(each):
-            continue
+    for each in commands:
         # A test run with another seed is another run, and so is a build with other options; the options of other tests
         # change what is shown of them.
         keeps = effect != "test" or each.program in BUILDERS or any("seed" in word for word in each.words)
@@ -233,21 +206,19 @@ def _plain(command: SimpleCommand) -> list[str]:
 
 def _asks(commands: tuple[SimpleCommand, ...]) -> int:
     """Return the mark of what a command line names, whichever program it asks and by which options; 0 for nothing."""
-    words = {word.strip("./").casefold() for each in commands for word in each.words if not word.startswith("-")}
+    words = {word.strip("./").casefold() for each in commands for word in _plain(each)}
     words.discard("")
     return mark_of(" ".join(sorted(words))) if words else 0
 
 
-def _purpose(commands: tuple[SimpleCommand, ...], effects: list[Effect], strongest: Effect) -> str:
-    """Return the programs of the strongest effect, for an interpreter with its script or the code that it is given."""
+def _purpose(commands: list[SimpleCommand]) -> str:
+    """Return the mark of the programs, for an interpreter with its script or the code that it is given."""
     parts: list[str] = []
-    for each, effect in zip(commands, effects, strict=True):
-        if effect == strongest and not _is_filter(each):
-            what = ""
-            if each.program in SCRIPT_PROGRAMS:
-                words = [word for word in each.words if not word.startswith("-")]
-                what = each.stdin or (words[0].rpartition("/")[2] if words else "")
-            parts.append(f"{each.program.rstrip('0123456789.')} {what}")
+    for each in commands:
+        what = ""
+        if each.program in SCRIPT_PROGRAMS:
+            what = each.stdin or next(iter(_plain(each)), "").rpartition("/")[2]
+        parts.append(f"{each.program.rstrip('0123456789.')} {what}")
     return f"{mark_of(' && '.join(parts)):x}" if parts else ""
 
 
@@ -270,7 +241,7 @@ def _named_files(command: SimpleCommand) -> tuple[str, ...]:
         return command.words[-1:]
     if command.program not in ("sed", "touch", "rm", "mkdir", "tee", "perl", "black", "isort", "gofmt"):
         return ()
-    return tuple(word for word in command.words if not word.startswith("-") and len(word) < 200)[-1:]
+    return tuple(word for word in _plain(command) if len(word) < 200)[-1:]
 
 
 def _folder_of(commands: tuple[SimpleCommand, ...]) -> str:
@@ -288,17 +259,15 @@ def _in_folder(view: View, commands: tuple[SimpleCommand, ...]) -> View:
 
 
 def _shell_views(commands: tuple[SimpleCommand, ...]) -> list[View]:
-    found: list[View] = []
-    for n, each in enumerate(commands):
-        after = [later for later in commands[n + 1 : n + 3] if later.before == "|"]
-        view = _shell_view(each, after)
-        if view is not None:
-            found.append(view)
-    return found[:6]
+    found = (
+        _shell_view(each, [later for later in commands[n + 1 : n + 3] if later.before == "|"])
+        for n, each in enumerate(commands)
+    )
+    return list(islice(filter(None, found), 6))
 
 
 def _shell_view(command: SimpleCommand, after: list[SimpleCommand]) -> View | None:
-    program, files = command.program, [word for word in command.words if not word.startswith("-")]
+    program, files = command.program, _plain(command)
     found: View | None = None
     if not files:
         return None
