@@ -33,7 +33,7 @@ _BY_NAME: Final[dict[str, Effect]] = {
         "dpkg-query journalctl dmesg",
     ),
     **named("read", "get-content gc dir get-childitem gci get-item get-location test-path get-process select-object"),
-    **named("search", "ag ack fd locate search_dir search_file find_file fzf select-string sls findstr"),
+    **named("search", "ag ack locate search_dir search_file find_file fzf select-string sls findstr"),
     **named("wait", "start-sleep"),
     **named("none", "set-location write-output write-host"),
     **named(
@@ -327,11 +327,15 @@ def moves_elsewhere(command: SimpleCommand) -> bool:
     return first == "checkout" and "--" not in rest and len(names) == 1 and bool(_REVISION.fullmatch(names[0]))
 
 
+# The words behind `git stash` that put changes aside; it does so without one, too.
+_STASHES: Final = words_in("push save -u -k -q -a -m --include-untracked")
+
+
 def unstashes(command: SimpleCommand) -> bool:
     """Check whether a command brings back what `git stash` put aside."""
     if command.program != "git" or "stash" not in command.words:
         return False
-    return git_words(command.words)[:1] == ("stash",) and bool({"pop", "apply"} & {*command.words})
+    return git_words(command.words)[:1] == ("stash",) and not {"pop", "apply"}.isdisjoint(command.words)
 
 
 def stashes(command: SimpleCommand) -> bool:
@@ -339,14 +343,7 @@ def stashes(command: SimpleCommand) -> bool:
     if command.program != "git" or "stash" not in command.words:
         return False
     words = git_words(command.words)
-    return words[:1] == ("stash",) and words[1:2] in (
-        (),
-        ("push",),
-        ("save",),
-        ("-u",),
-        ("-q",),
-        ("--include-untracked",),
-    )
+    return words[:1] == ("stash",) and _STASHES.issuperset(words[1:2])
 
 
 def _restored_by_git(words: tuple[str, ...], writes_to: tuple[str, ...]) -> str:
@@ -360,7 +357,7 @@ def _restored_by_git(words: tuple[str, ...], writes_to: tuple[str, ...]) -> str:
     elif first == "reset" and "--hard" in rest:  # with another commit it moves the branch
         found = "*" if set(rest) <= {"--hard", "HEAD", "-q", "--quiet"} else ""
     elif first == "stash":
-        found = "*" if not rest or rest[0] in ("push", "save", "-u", "-k", "-q", "-a", "-m") else ""
+        found = "*" if _STASHES.issuperset(rest[:1]) else ""
     elif first == "restore" and "--staged" not in rest:
         found = rest[-1] if rest else "*"
     return found
