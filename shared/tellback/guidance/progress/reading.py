@@ -29,7 +29,7 @@ from tellback.guidance.progress.effects import (
     tool_effect,
 )
 from tellback.guidance.progress.failures import read_complaint, read_failure
-from tellback.guidance.progress.faults import says_it_worked, says_why
+from tellback.guidance.progress.faults import says_why
 from tellback.guidance.progress.features import END, SHOWN, CallFeatures, Edit, View
 from tellback.guidance.progress.output import exit_code_of, printed_by
 from tellback.guidance.progress.patches import read_patch
@@ -147,7 +147,7 @@ def _read_answer(features: CallFeatures, said: _Substance) -> None:
     is_page = text.count("\n") >= _PAGE_LINES
     if features.answers:
         whole = is_page and not features.programs and features.effect != "read"
-        worked = whole and features.effect == "write" and says_it_worked(text)
+        worked = whole and features.effect == "write" and substance.says_it_worked(text)
         features.fault = substance.fault_line(text)
         features.faulty = (whole or bool(features.fault)) and not worked
     elif (features.effect in ("read", "wait") or features.waits) and not features.views:
