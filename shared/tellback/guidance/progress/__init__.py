@@ -1,5 +1,14 @@
 """The measure of progress: from the calls of one evaluation to what an agent repeats without making progress.
 
-A call's event becomes `features` (`reading`, `shell_calls`), which `judge` compares with the bounded `trail` of the
-evaluation; `detectors` and `undone` have one function for each kind of finding. Requirements G-86 to G-89.
+    event ── reading ──▶ features ── judge ──▶ detectors ── reports ──▶ finding
+               │                       │
+     shell_calls, output, failures   trail
+
+- `reading` reads a call's features: `effects` knows tools by name, `shell_calls` and `programs` command lines, `output`
+  takes off what an agent's program adds, `failures` reads errors, and `substance` says what is new in a result.
+- `judge` compares them with the bounded `trail` of the evaluation, and asks the detectors: those in `detectors`,
+  `fruitless` (nothing found), `undone` (edits taken back) and `endings` (after an end). `faults` has what they share.
+- `reports` chooses which finding is told now.
+
+Requirements G-86 to G-89.
 """
