@@ -78,6 +78,9 @@ def test_items_of_a_plan_are_noted_one_by_one() -> None:
         "aws sqs list-queues",
         "aws ec2 describe-instances --query x",
         "aws s3 ls",
+        "aws s3 ls logs",
+        "aws logs describe-log-groups",
+        "aws logs tail /app --since 1h",
         "terraform state list",
         "terraform show -json",
         "helm list -A",
@@ -89,3 +92,9 @@ def test_items_of_a_plan_are_noted_one_by_one() -> None:
 def test_what_only_lists_what_a_service_has_reads(line: str) -> None:
     """G-309."""
     assert [effect_of(each) for each in simple_commands(line)] == ["read"]
+
+
+def test_the_logs_of_aws_are_a_service_and_no_verb() -> None:
+    """G-309."""
+    lines = ("aws logs create-log-group --log-group-name a", "aws logs delete-log-stream", "aws logs put-log-events")
+    assert [effect_of(each) for line in lines for each in simple_commands(line)] == ["run"] * 3

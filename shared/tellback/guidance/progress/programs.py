@@ -112,7 +112,7 @@ def _by_program(command: SimpleCommand) -> Effect:
         return "test" if words and _TEST_SCRIPT.search(words[0]) else "run"
     if program in _CHECKERS and {"--check", "-l", "-d", "--diff"} & set(words):
         return "test"
-    found: Effect | None = "read" if program in REMOTES and _asks_by_verb(words) else _BY_NAME.get(program)
+    found: Effect | None = "read" if program in REMOTES and _asks_by_verb(program, words) else _BY_NAME.get(program)
     return found or _BY_NAME.get(program.lower(), "run")  # PowerShell does not mind the case
 
 
@@ -122,11 +122,13 @@ REMOTES: Final = words_in(
     "cdk sam serverless eksctl gh psql mysql sqlite3",
 )
 _VERB_WORDS: Final = 4
-_ASKING_VERBS: Final = words_in("list ls get describe show status logs history")
+_ASKING_VERBS: Final = words_in("list ls get describe show status logs history tail filter")
 
 
-def _asks_by_verb(words: tuple[str, ...]) -> bool:
+def _asks_by_verb(program: str, words: tuple[str, ...]) -> bool:
     plain = [word for word in words if not word.startswith("-")][:_VERB_WORDS]
+    if program == "aws" and plain[:1] == ["logs"]:  # a service
+        del plain[0]
     return any(word.partition("-")[0] in _ASKING_VERBS for word in plain)
 
 
