@@ -302,6 +302,11 @@ def test_the_last_reason_of_a_summary_is_the_exception_of_a_run() -> None:
         ("  Failed Shop.CartTests.Adds [12 ms]", "Shop.CartTests.Adds"),
         ("1) CartTest::testAdd", "CartTest::testAdd"),
         ("  2) test adds (CartTest)", "test adds (CartTest)"),
+        ("  1) Failure:\nCartTest#test_add [test/cart_test.rb:9]:", "CartTest#test_add"),
+        ("  2) Error:\nCartTest#test_add:", "CartTest#test_add:"),
+        ("adds a coupon ... FAILED (5ms)", "adds a coupon"),
+        ("  keeps it ... FAILED (1s)", "keeps it"),
+        ("adds a coupon => ./cart_test.ts:3:6", "adds a coupon"),
     ],
 )
 def test_the_names_of_failed_tests_are_known_in_many_forms(said: str, name: str) -> None:

@@ -130,16 +130,18 @@ def fingerprint(text: str) -> int:
 
 
 # Of pytest, go test, unittest and cargo, of Jest, Vitest, minitest, RSpec, Maven, Gradle and dotnet, then of PHPUnit,
-# ExUnit and Mocha, which number them, of TAP, CTest, Bazel and googletest: which tests failed is part of a failure, how
-# long they took is not.
+# ExUnit and Mocha, which number them, of TAP, CTest, Bazel, googletest and Deno: which tests failed is part of a
+# failure, how long they took is not.
 _FAILED_NAMES: Final = re.compile(
     r"^(?:FAILED|ERROR) (\S+)|^[ \t]*--- FAIL: (\S+)|^(?:FAIL|ERROR): (\S+ \S*)|^test (\S+) \.\.\. FAILED"
     r"|^ {1,4}\u25cf ([^\n]{3,200})$|^ {1,4}FAIL {1,4}([^\n]{3,200} > [^\n]{1,200})$"
-    r"|^(?:Failure|Error):\n(\S{1,200}#\S{1,200})|^rspec (\S{1,200}:\d+)|^\[ERROR\] {1,4}(\w{1,100}\.\w{1,100})\b"
+    r"|^(?: {1,4}\d{1,4}\) )?(?:Failure|Error):\n(\S{1,200}#\S{1,200})"
+    r"|^rspec (\S{1,200}:\d+)|^\[ERROR\] {1,4}(\w{1,100}\.\w{1,100})\b"
     r"|^(\S{1,200} > [^\n]{1,200}) FAILED$"
     r"|^ {1,4}Failed (\S{1,200}) \[|^ {0,4}\d{1,4}\) ([^\n]{3,200})$"
     r"|^[ \t]*not ok \d{1,6} (?:- )?([^\n#]{3,200})|^[ \t]*\d{1,6} - (\S{1,200}) \((?:Failed|Timeout)\)$"
-    r"|^(//\S{1,200}) +FAILED\b|^\[ {2}FAILED {2}\] (\w{1,100}\.\w{1,100})",
+    r"|^(//\S{1,200}) +FAILED\b|^\[ {2}FAILED {2}\] (\w{1,100}\.\w{1,100})"
+    r"|^ {0,8}(\S[^\n]{0,200}?) (?:\.\.\. FAILED \(|=> \./\S{1,200}:\d{1,6}:\d{1,6}$)",
     re.MULTILINE,
 )
 # The last line of a Python traceback, also behind the margin `E   ` of pytest.
