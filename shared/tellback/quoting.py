@@ -148,7 +148,8 @@ def quote_forged_parts(parts: Sequence[str], headings: Iterable[str] = ()) -> li
 def quote_value(text: str) -> str:
     """Return the text as a value in a line of ours: one line in which nothing acts, quoted if it looks like ours."""
     line = inert_line(text)
-    return f"{QUOTE}{line}" if resembles_ours(line) else line
+    # Both: hidden characters become spaces in the line, and within a word they hide it from its check.
+    return f"{QUOTE}{line}" if any(map(resembles_ours, {line, text})) else line
 
 
 def quote_terminal(text: str) -> str:
@@ -316,8 +317,8 @@ def _may_hold(text: str, marks: _Marks) -> bool:
     if not text.isascii() and any(mark in text for mark in _RIGHT_TO_LEFT):
         return True
     plain = unescaped(overstruck(_uncoloured(text)))
-    guessed = as_guessed(plain)
-    return any(word in guessed for word in marks.words)
+    readings = {plain, plain if plain.isascii() else _patterns().tags.sub("", plain)}
+    return any(word in guessed for guessed in map(as_guessed, readings) for word in marks.words)
 
 
 def _views(line: str) -> Iterator[str]:
@@ -329,7 +330,9 @@ def _views(line: str) -> Iterator[str]:
     if '"' in line or "'" in line:
         pieces += [behind for piece in pieces for behind in patterns.value.split(piece)[1:]]
     if not line.isascii():
-        pieces += [run for piece in pieces for run in patterns.tags.findall(piece)]  # hidden, wherever it stands
+        # What they hide, wherever it stands, and what a person reads without them.
+        tagged = [piece for piece in pieces if patterns.tags.search(piece)]
+        pieces += [view for piece in tagged for view in (*patterns.tags.findall(piece), patterns.tags.sub("", piece))]
     for piece in pieces:
         moved = patterns.cursor.split(piece)
         for behind in moved if len(moved) == 1 else (piece, *moved):
