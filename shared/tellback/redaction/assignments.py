@@ -26,6 +26,7 @@ from tellback.redaction.values import (
     LETTERS,
     MIXED,
     NAME_GOES_ON,
+    NAMES,
     NEXT_IN_BLOCK,
     NEXT_LINE,
     NO_VALUE,
@@ -214,9 +215,7 @@ def _secrets() -> tuple[AnchoredRule, ...]:
     """Return the rules of SECRETS: the name, which may be part of a longer one, a separator and a long value."""
     value = f"(?:{AHEAD_LONG}(?:{_SECRET}|{_ARGUMENT})|{NEXT_LINE}{_SECRET_BELOW})"
     return tuple(
-        AnchoredRule(
-            "secret-assignment", anchor, names_after(anchor) + value, AFTER_KEY if anchor == "key" else AFTER_NAME
-        )
+        AnchoredRule("secret-assignment", anchor, NAMES + value, AFTER_KEY if anchor == "key" else AFTER_NAME)
         for anchor in SECRETS
     )
 

@@ -9,8 +9,7 @@ from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
-from tellback.redaction.assignments import names_after
-from tellback.redaction.values import AnchoredRule, preceded_by
+from tellback.redaction.values import NAMES, AnchoredRule, preceded_by
 
 RULE: Final = "recovery-code"
 BYTES: Final = "secret-bytes"
@@ -27,11 +26,11 @@ _ARRAY: Final = (  # an index, a sign, up to two brackets of a type or a call, a
 _AHEAD_ARRAY: Final = rf"(?={_ARRAY}(?:0x[0-9a-f]|[0-9]{{1,3}},|\r?$))"
 _OF_BYTES: Final = {"key": f"(?<=[a-z_. -]key){_AHEAD_ARRAY}", "salt": _AHEAD_ARRAY, "seed": _AHEAD_ARRAY}
 NEAR_DIGITS: Final = tuple(
-    AnchoredRule(BYTES, anchor, rf"{names_after(anchor)}{_ARRAY}{_BYTE}(?:,[ ]?{_BYTE}){{7}}", guard)
+    AnchoredRule(BYTES, anchor, rf"{NAMES}{_ARRAY}{_BYTE}(?:,[ ]?{_BYTE}){{7}}", guard)
     for anchor, guard in _OF_BYTES.items()
 )
 RULES: Final = (
-    *(AnchoredRule(HEAD, anchor, rf"{names_after(anchor)}{_ARRAY}\r?$", guard) for anchor, guard in _OF_BYTES.items()),
+    *(AnchoredRule(HEAD, anchor, rf"{NAMES}{_ARRAY}\r?$", guard) for anchor, guard in _OF_BYTES.items()),
     # In one line, of a sentence or of JSON.
     AnchoredRule(RULE, "codes", rf"{_NAMED}[\"']?[ ]?[:=][ ]?\[?[ ]?[\"']?{_CODE.replace('A-Z', '')}[\"']?(?:,|\]|$)"),
     AnchoredRule(HEAD, "key", r"s(?:_hex)?\"[ ]?:[ ]?\[[ ]?(?=\r?\n[ \t]{0,40}\"[0-9a-f]{66}\")"),  # shares of Vault's

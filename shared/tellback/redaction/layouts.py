@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tellback.redaction.assignments import KEYS, SECRETS, names_after
+from tellback.redaction.assignments import KEYS
 from tellback.redaction.forms import HASH, NO_INDEX
 from tellback.redaction.margins import IS
 from tellback.redaction.values import (
@@ -17,6 +17,7 @@ from tellback.redaction.values import (
     MIXED_OR_LETTERS,
     MIXED_WORD,
     NAME_GOES_ON,
+    NAMES,
     NO_VALUE,
     NOT_NAMED,
     PATH,
@@ -296,9 +297,8 @@ NEAR_DIGITS: Final = (
 # Each value that these find seems random.
 RANDOM: Final = (
     *(
-        AnchoredRule("secret-assignment", anchor, f"{names_after(anchor)}{_SECRET}")
-        for anchor in SECRETS
-        if anchor in {"secret", "token", "cred", "key", "salt", "_dsn", "_pat", "auth", "seed"}
+        AnchoredRule("secret-assignment", anchor, f"{NAMES}{_SECRET}")
+        for anchor in ("secret", "token", "cred", "key", "auth", "seed", "salt", "_dsn", "_pat")
     ),
     # Any other key, if a sign joins it to a value that is no digest.
     AnchoredRule(

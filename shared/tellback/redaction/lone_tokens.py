@@ -7,7 +7,9 @@ costs least is asked first: logs and lock files are full of such values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
+from functools import cache
 from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
@@ -39,10 +41,6 @@ _KEYS: Final = (
     *("api", "auth", "access", "private", "signing", "encryption", "account", "shared", "master", "service", "app"),
     *("admin", "client", "deploy", "webhook", "hmac", "aes", "recovery", "unseal", "session", "derived", "root", "bot"),
     "license",
-)
-_KEY: Final = lazy_pattern(
-    f"key{preceded_by(f'{of}{sign}key' for of in _KEYS for sign in ('', ' ', '_', '-', '.'))}"
-    "(?!id|word|board|pace|name)"
 )
 PARTS: Final = ("auth", "cred", "pwd", "psk")
 _PART: Final = lazy_pattern(r"(?<![a-z])(?:auth(?![a-z])|creds?\b|pwd)|psk\b")
@@ -126,6 +124,13 @@ def places(text: str, folded: str, within: Searchable) -> Generator[int]:
             strength = _strength(text, start, end)  # first, as it decides most of them
             if strength and _is_named(text, folded, start, end, strength):
                 yield start
+
+
+@cache  # to write it down takes longer than to search most texts
+def _key() -> re.Pattern[str]:
+    """Return the pattern of the word after one that makes it the name of a secret."""
+    names = (f"{of}{sign}key" for of in _KEYS for sign in ("", " ", "_", "-", "."))
+    return re.compile(f"key{preceded_by(names)}(?!id|word|board|pace|name)")
 
 
 def _candidates(text: str, begin: int, until: int, *, of_one_case: bool = True) -> Generator[tuple[int, int]]:
@@ -213,7 +218,7 @@ def _names_secret(folded: str, within: Searchable | None = None, *, one_case: bo
     places = within or folded
     return (
         any(word in places for word in PLAIN)
-        or ("key" in places and _KEY.search(folded) is not None)
+        or ("key" in places and _key().search(folded) is not None)
         or (
             any(part in places for part in PARTS)
             and _PART.search(_SERVICE.sub("", folded) if one_case else folded) is not None

@@ -42,7 +42,7 @@ from tellback.redaction.substrings import (
     searchable,
 )
 from tellback.redaction.token_runs import TOKEN, NearDigits, TokenRuns, Window, add_window, has_run, lacks_digits
-from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, in_tables, repeats_name, seems_random
+from tellback.redaction.values import AT_END, DOUBT, NAMES, AnchoredRule, in_tables, repeats_name, seems_random
 
 _FEW: Final = 60  # characters; a shorter text lacks the rarest character of most anchors, which need no search then
 _RARE_FIRST: Final = "zqjxkvbywgpfmucdlhrsnioate "  # what is not a letter is rarer still
@@ -389,5 +389,6 @@ def _anchored(rules: Iterable[AnchoredRule], occurs: Callable[[str], bool]) -> A
     grouped: dict[str, list[_Row]] = {}
     for name, anchor, rest, guard in rules:
         if occurs(anchor):
-            grouped.setdefault(anchor, []).append((name, rest, guard))
+            named = rest.replace(NAMES, assignments.names_after(anchor)) if NAMES in rest else rest
+            grouped.setdefault(anchor, []).append((name, named, guard))
     return {anchor: Scan(anchor, found) for anchor, found in grouped.items()}

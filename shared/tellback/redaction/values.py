@@ -28,6 +28,7 @@ class AnchoredRule(NamedTuple):
 
 DOUBT: Final = "\0"  # in a pattern: here starts a value that only its changes of case and digits distinguish from words
 AT_END: Final = "\1"  # in a pattern of two lines: hide the line where the match ends, so the name stays visible
+NAMES: Final = "\2"  # in a pattern: `assignments.names_after` its anchor, which only a text with that needs
 
 # A name that is only about a secret (`token_count`, `secret_name`) is excluded by its end.
 _NOT_THE_VALUE: Final = (
