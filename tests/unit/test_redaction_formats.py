@@ -258,3 +258,14 @@ def test_a_plus_within_an_exact_value_is_found_in_a_form() -> None:
 def test_an_encoded_text_without_a_secret_stays(text: str) -> None:
     """Addresses of mail in a query, and questions about secrets (A-453, A-454)."""
     assert redact_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", [f"acme_{TOKEN}", f"SESSION_SIGNING={TOKEN}", "acme_Zk2mX9vB4\x1b[1mtR8wL1nPsq7Zk2mX9vB4tR8"]
+)
+@pytest.mark.parametrize("end", ["", "\u001b[0m", "\n12 words", "é"])
+def test_a_token_of_32_letters_and_digits_needs_no_known_issuer(text: str, end: str) -> None:
+    """Its rules are left out where no text has as many in a row, which one in colours has as it is shown."""
+    within = json.dumps({"stdout": text + end})
+    assert TOKEN[10:] not in Redactor(within=within).text(text + end)
+    assert TOKEN[10:] not in redact_text(text + end)

@@ -198,6 +198,7 @@ class ScanSet(NamedTuple):
     """All scans: `tokens` of runs, `plain` for the text itself, the others for it in lower case."""
 
     tokens: tuple[Scan, ...]
+    short_tokens: tuple[Scan, ...]  # as `tokens`, for a text without a long word
     plain: Anchored
     phrases: Anchored
     sentences: Anchored
@@ -212,7 +213,7 @@ class ScanSet(NamedTuple):
         spaced = unescaped(text)
         runs = TokenRuns(spaced)
         if runs.runs:
-            for scan in self.tokens:
+            for scan in self.tokens if runs.hold_long_word() else self.short_tokens:
                 yield from scan.find_all(spaced, text, runs.runs)
         yield from ((place, "application-password") for place in runs.grouped)
         folded = fold_ascii(text)
@@ -321,12 +322,13 @@ def _scans(occurs: Callable[[str], bool], occurs_folded: Callable[[str], bool]) 
     """Return the scans of the rules whose fixed text occurs, as it stands or in lower case."""
     # A known prefix names the rule, before that of unknown issuers does.
     prefixed = _prefix_scan(tokens.PREFIXED, occurs, after=_BEFORE_PREFIX)
-    anywhere = _prefix_scan(tokens.ANYWHERE, occurs)
+    anywhere = _prefix_scan((*tokens.ANYWHERE, *tokens.OF_LONG_WORDS), occurs)
     issuers = [name for name in assignments.ISSUERS if occurs_folded(name)]
     folded = (*_FOLDED, *NEAR_DIGITS)
     issued = (("issuer-assignment", assignments.issued(issuers), ""),)
     return ScanSet(
         tokens=(*prefixed, *anywhere),
+        short_tokens=(*prefixed, *_prefix_scan(tokens.ANYWHERE, occurs)),
         plain=_anchored(_PLAIN, occurs),
         phrases=_anchored(
             (

@@ -15,12 +15,15 @@ VALUE: Final = 12
 """Length of the shortest value that only the name of its issuer, or a sentence, gives away."""
 TOKEN: Final = 20
 """Length of the shortest token with a form of its own; `tokens.SHORT` has those that may be shorter."""
+LONG_WORD: Final = 32
+"""Letters and digits in a row in each match of `tokens.OF_LONG_WORDS`."""
 
 Window = tuple[int, int]
 
 _DECIMAL: Final = b"0123456789"  # not from `string`, whose import costs every hook process 0.7 ms
 _LETTERS: Final = b"abcdefghijklmnopqrstuvwxyz"
 _TOKEN: Final = frozenset(_LETTERS + _LETTERS.upper() + _DECIMAL + b"_+/=%.~!$|:@-?")  # "?" is what is not Latin
+_WORDS: Final = bytes(ord("w") if byte in _LETTERS + _LETTERS.upper() + _DECIMAL else ord(" ") for byte in range(256))
 _CLASSES: Final = bytes(ord("w") if byte in _TOKEN or byte >= 0x80 else ord(" ") for byte in range(256))
 
 # An application password of WordPress, of six groups.
@@ -61,11 +64,11 @@ _SAMPLE: Final = 16_000  # characters that show it
 class TokenRuns:
     """The parts of a text that can hold a token: `runs` of token characters, and `named` values after a name."""
 
-    __slots__ = ("grouped", "named", "runs")
+    __slots__ = ("_latin", "grouped", "named", "runs")
 
     def __init__(self, text: str) -> None:
         # Bytes, for `translate`: one table maps every character to a class in C. What is not Latin-1 becomes "?".
-        latin = text.encode("latin-1", "replace")
+        latin = self._latin = text.encode("latin-1", "replace")
         classes = latin.translate(_CLASSES)
         self.runs: list[Window] = []
         self.named: list[Window] = []
@@ -82,6 +85,10 @@ class TokenRuns:
             return
         for start, end in _marked_runs(classes, digits, VALUE, latin):
             add_window(self.named, start, min(len(text), end + _AFTER_VALUE))
+
+    def hold_long_word(self) -> bool:
+        """Return whether the text has `LONG_WORD` letters and digits in a row."""
+        return "w" * LONG_WORD in located(self._latin.translate(_WORDS))
 
 
 def has_run(text: str) -> bool:

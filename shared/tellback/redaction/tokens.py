@@ -284,21 +284,6 @@ ANYWHERE: Final = (
     # Alone in its line, as `kubeadm token create` prints it; elsewhere a name says what it is.
     ("kubeadm-token", rf"(?<=^[0-9a-z]{{6}}\.)(?=[a-z]{{0,15}}[0-9]){DOUBT}[0-9a-z]{{16}}(?=[ \t\r]{{0,4}}$)", "."),
     ("azure-devops-token", "(?<=[0-9A-Za-z]{76}AZDO)", "AZDO"),
-    # An issuer that no rule knows: a prefix, then random characters of all three classes, not as hashes have.
-    (
-        "prefixed-token",
-        (
-            r"(?=[0-9A-Za-z]{32})(?<=[0-9A-Za-z]{2}.)(?<![\w-]{25})(?<!sha\d.)(?<!sha\d\d\d.)(?<!batch_)(?<!file-)(?![0-9A-Za-z]{0,30}(?:ESt|ESa|EE\d|I[cw]))"
-            + _OF_THREE_CLASSES
-        ),
-        "_ -",
-    ),
-    # The same as the value of a variable whose name says nothing: `SESSION_SIGNING=…`.
-    (
-        "prefixed-token",
-        f"(?<=[A-Z_][A-Z][A-Z]=)(?<!ID=)(?<!SH[AH]=)(?<!SUM=)(?<!IGEST=)(?<!TAG=){_OF_THREE_CLASSES}",
-        "=",
-    ),
     ("aws-access-key", "[0-9A-Z]{16}", "AKIA"),
     ("aws-access-key", "(?<![0-9A-Za-z]A...)[0-9A-Z]{16}(?![0-9A-Za-z])", "ASIA ABIA ACCA AIDA AROA"),
     ("aws-access-key", "(?<![0-9A-Za-z]A..)[A-Z0-9][0-9A-Z]{16}(?![0-9A-Za-z])", "A3T"),
@@ -334,6 +319,23 @@ ANYWHERE: Final = (
     ("private-key", "MUNSVWRKVGl", "TFMwdExT"),
     ("json-web-token", "[0-9A-Za-z+/]{50}", "ZXlK"),
     ("openai-key", r"[\w-]{16}", "T3BlbkFJ"),
+)
+
+# The same for tokens that hold a long word (`token_runs.LONG_WORD`): of any issuer, after a prefix that no rule knows.
+OF_LONG_WORDS: Final = (
+    # Random characters of all three classes, not as hashes have.
+    (
+        "prefixed-token",
+        r"(?=[0-9A-Za-z]{32})(?<=[0-9A-Za-z]{2}.)(?<![\w-]{25})(?<!sha\d.)(?<!sha\d\d\d.)(?<!batch_)(?<!file-)(?![0-9A-Za-z]{0,30}(?:ESt|ESa|EE\d|I[cw]))"
+        + _OF_THREE_CLASSES,
+        "_ -",
+    ),
+    # The same as the value of a variable whose name says nothing: `SESSION_SIGNING=…`.
+    (
+        "prefixed-token",
+        f"(?<=[A-Z_][A-Z][A-Z]=)(?<!ID=)(?<!SH[AH]=)(?<!SUM=)(?<!IGEST=)(?<!TAG=){_OF_THREE_CLASSES}",
+        "=",
+    ),
 )
 
 # Tokens that may be shorter than a run (`token_runs.TOKEN`), or have signs that end one: found by a fixed text.
