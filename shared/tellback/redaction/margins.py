@@ -33,20 +33,25 @@ _LOGGER_NAME: Final = r"\[?[A-Za-z][\w./-]{0,60}+\]?(?::[ ]|[ ]-[ ]|(?<=\])[ ])"
 _LOGGER: Final = rf"(?:\[?{_LEVEL}\]?[ ]{{1,4}}+(?:(?={_LOGGER_NAME})(?!\S{{0,60}}?{_NAMES}){_LOGGER_NAME})?+)?+"
 _HASH: Final = "[bcdf-hj-np-tv-xz2-9]"  # of Kubernetes: without vowels, so that no words are taken for names of pods
 _POD: Final = "|".join(rf"(?<=-{_HASH}{{{length}}}-{_HASH}{{5}})" for length in (8, 9, 10))
+_AFTER_HOURS: Final = f"{_CLOCK}{_LOGGER}"
 _BAR: Final = r"[ ]{0,40}+\|[ ]?"
 _NUMBER: Final = r":[0-9]{1,6}:(?![^\s:]{1,63}:[^\s:]{1,63}:[^\s:]{1,100}$)"  # of a line; no port, as in `.pgpass`
 # Each begins with a line break, for which `re` searches fast.
-_SIGNS: Final = lazy_pattern(
+_SIGN: Final = (
     r"\n(?=[0-9\[#>;/*+-]|[ ]{1,8}+[0-9*])(?:"
     r"[ ]{1,8}+(?:[0-9]{1,6}(?:[\t→]|:[ ]?|[ ]{2})|\*[ ])"  # cat -n, grep -n, readers of agents; comments
-    rf"|[0-9](?:[0-9](?:[0-9]{{2}}-[0-9]{{2}}-[0-9]{{2}}[T ][0-9]{{2}})?{_CLOCK}{_LOGGER}"
+    rf"|[0-9](?:[0-9](?:[0-9]{{2}}-[0-9]{{2}}-[0-9]{{2}}[T ][0-9]{{2}})?{_AFTER_HOURS}"
     r"|[0-9]{0,5}(?:→|:[ ]?(?![0-9])))"
-    rf"|\[(?:pod/[^\]\s]{{1,120}}+\][ ]|{_LEVEL}\][ ]|(?:{_DATE})?[0-9]{{2}}{_CLOCK}{_LOGGER})"
+    rf"|\[(?:pod/[^\]\s]{{1,120}}+\][ ]|{_LEVEL}\][ ]|(?:{_DATE})?[0-9]{{2}}{_AFTER_HOURS})"
     r"|##\[[a-z]{4,8}\]"  # logs of GitHub and Azure
     r"|#[ ]|#[0-9]{1,3}[ ][0-9]{1,5}\.[0-9]{1,3}[ ]|>[ ]?|;[ ]|//[ ]?|\*[ ]|--[ ]"  # docker build, comments, mail
     r"|\+{1,3}+|-(?=[\t\"'<{\[}]|[ ]{2}|[\w.-]{2,60}+[:=])"  # diffs; not lists
     "){1,3}+"  # a comment within a diff within a log
 )
+_SIGNS: Final = lazy_pattern(_SIGN)
+# Most texts have no time, and two thirds of what it takes to compile the pattern are for them.
+_TIME: Final = lazy_pattern(":[0-9]{2}:[0-9]{2}")
+_SIGNS_WITHOUT_TIMES: Final = lazy_pattern(_SIGN.replace(_AFTER_HOURS, "(?!)"))
 # Tried only in texts with what ends them: they look at each first word, which takes prose a twentieth of all time.
 _WORDS: Final = lazy_pattern(
     r"\n(?:[A-Z][a-z]{2}[ ]{1,2}[0-9]{1,2}[ ][0-9:]{8}[ ]"  # syslog
@@ -143,13 +148,14 @@ def _opened(line: str) -> str:
 
 def _without_margins(text: str) -> str:
     text = f"\n{text}"
+    signs = _SIGNS if _TIME.search(text) else _SIGNS_WITHOUT_TIMES
     for _ in range(2):  # a log may hold a log
-        text = _SIGNS.sub("\n", text)
+        text = signs.sub("\n", text)
         ended = _AFTER_COLON.search(text) or _AFTER_HYPHEN.search(text)
         text, found = _WORDS.subn("\n", text) if ended else (text, 0)
         if not found:
             return text[1:]
-    return _SIGNS.sub("\n", text)[1:]
+    return signs.sub("\n", text)[1:]
 
 
 # Only ASCII is folded, so a word whose first letter may be a capital begins with its second.
