@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import accumulate
 from typing import Final, NamedTuple
 
+from tellback.lazy_pattern import lazy_pattern
 from tellback.lookalikes import TAGS, as_guessed, as_seen, overstruck, unescaped, with_letters
 from tellback.sanitize import inert_line, terminal_line, visible_only
 
@@ -52,67 +53,42 @@ _MIRRORED: Final = str.maketrans("[]<>()", "][><)(")
 _SPLIT: Final = 40
 
 
-class _Patterns(NamedTuple):
-    sequence: re.Pattern[str]
-    cursor: re.Pattern[str]
-    escape: re.Pattern[str]
-    escaped_end: re.Pattern[str]
-    value: re.Pattern[str]
-    tags: re.Pattern[str]
-    decoration: re.Pattern[str]
-    no_letters: re.Pattern[str]
-    joint: re.Pattern[str]
-    spaced: re.Pattern[str]
-    between: re.Pattern[str]
-    digits: re.Pattern[str]
-    other: re.Pattern[str]
-    anywhere: re.Pattern[str]
-    bracket: re.Pattern[str]
-    tail: re.Pattern[str]
-    title: re.Pattern[str]
-    item: re.Pattern[str]
-    arrow: re.Pattern[str]
-
-
-@cache
-def _patterns() -> _Patterns:
-    return _Patterns(
-        # CSI, then OSC, DCS, PM and APC with their texts, then any other; also by their single C1 characters.
-        sequence=re.compile(
-            "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*"
-            "(?:\x07|\x1b\\\\|\x9c)?|\x1b[ -/]*[0-~]"
-        ),
-        # Colours (m), modes (h, l) and reports (n) leave it where it is; a reset goes to the first column.
-        cursor=re.compile("(?:\x1b\\[|\x9b)[0-?]*[@-gi-ksu]|\x1b[78DEHMc]"),
-        escape=re.compile("[\x1b\x90\x98\x9b\x9d-\x9f]"),
-        # A line end or a tab within a text of JSON or Python.
-        escaped_end=re.compile(r"(?<!\\)\\++[nrt]"),
-        # The beginning of a text of JSON or Python that soon has a colon.
-        value=re.compile(r"""[:,\[(]\s*["'](?=[^"'\n]{0,60}:)"""),
-        tags=re.compile(f"[{chr(TAGS[0])}-{chr(TAGS[1])}]+"),
-        # Markdown and list marks before a heading do not change what a reader sees.
-        decoration=re.compile(r"[\s*_#`>~|=+•·-]+"),
-        # "1. NEXT STEPS:", "(NEXT STEPS:)", "<b>NEXT STEPS:</b>" and a picture before it.
-        no_letters=re.compile(
-            r"(?:<(?!/?feedback|!-)[^<>]{0,60}>|<!-|[^\w<]|[\d_]|(?:[ivx]{1,5}|[a-h])[.)]\s|(?<=\\)[a-z]{2,12}\*?\{|(?<=\[!)\w{1,12}\])+"
-        ),
-        # What names in code, file names and URLs have between their words.
-        joint=re.compile(r"[\s_-]|%20"),
-        spaced=re.compile(r"(?:\w[ ._·•*~/|'-]{1,3}){3}\w(?!\w)"),
-        other=re.compile(r"[\W\d_]+"),
-        between=re.compile(r"[\s._·•*~/|'-]+"),
-        digits=re.compile(r"[a-z][013-9@$!]|[013-9@$!][a-z]"),
-        # Ours anywhere in a line: no text but ours says so, and a tag needs no line of its own.
-        anywhere=re.compile(
-            r"\[\s*feedback\s*[-:|~]|(?:<|&lt;)/?\s*(?:\w{1,20}:)?feedback(?:[\s/>&]|$)|\[\s*te[il]{2}back\b"
-        ),
-        bracket=re.compile(r"\[\s*(?:feedback|observation|te[il]{2}back)\b(?!\]\()"),  # but a link of Markdown is none
-        tail=re.compile(r"\[\s*f?e?e?d?b?a?c?k?\s*$"),
-        # "Tellback: do this", but no port and no attribute of C++.
-        title=re.compile(r"feedback[\s*_`~]*-+[\s*_`~]+\S|te[il]{2}back[\s*_`~]*:[\s*_`~]+\S"),
-        item=re.compile(r"\s*[-*+•·–—‣◦▪](?:\s|$)"),
-        arrow=re.compile(r"\s*(?:[→➔➜➡⇒⟶⮕▶►➤]|[-=]+>)"),
-    )
+# CSI, then OSC, DCS, PM and APC with their texts, then any other; also by their single C1 characters.
+_SEQUENCE: Final = lazy_pattern(
+    "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*"
+    "(?:\x07|\x1b\\\\|\x9c)?|\x1b[ -/]*[0-~]"
+)
+# Colours (m), modes (h, l) and reports (n) leave it where it is; a reset goes to the first column.
+_CURSOR: Final = lazy_pattern("(?:\x1b\\[|\x9b)[0-?]*[@-gi-ksu]|\x1b[78DEHMc]")
+_ESCAPE: Final = lazy_pattern("[\x1b\x90\x98\x9b\x9d-\x9f]")
+# A line end or a tab within a text of JSON or Python.
+_ESCAPED_END: Final = lazy_pattern(r"(?<!\\)\\++[nrt]")
+# The beginning of a text of JSON or Python that soon has a colon.
+_VALUE: Final = lazy_pattern(r"""[:,\[(]\s*["'](?=[^"'\n]{0,60}:)""")
+_TAGS: Final = lazy_pattern(f"[{chr(TAGS[0])}-{chr(TAGS[1])}]+")
+# Markdown and list marks before a heading do not change what a reader sees.
+_DECORATION: Final = lazy_pattern(r"[\s*_#`>~|=+•·-]+")
+# "1. NEXT STEPS:", "(NEXT STEPS:)", "<b>NEXT STEPS:</b>" and a picture before it.
+_NO_LETTERS: Final = lazy_pattern(
+    r"(?:<(?!/?feedback|!-)[^<>]{0,60}>|<!-|[^\w<]|[\d_]|(?:[ivx]{1,5}|[a-h])[.)]\s|(?<=\\)[a-z]{2,12}\*?\{|(?<=\[!)\w{1,12}\])+"
+)
+# What names in code, file names and URLs have between their words.
+_JOINT: Final = lazy_pattern(r"[\s_-]|%20")
+_SPACED: Final = lazy_pattern(r"(?:\w[ ._·•*~/|'-]{1,3}){3}\w(?!\w)")
+_OTHER: Final = lazy_pattern(r"[\W\d_]+")
+_BETWEEN: Final = lazy_pattern(r"[\s._·•*~/|'-]+")
+_DIGITS: Final = lazy_pattern(r"[a-z][013-9@$!]|[013-9@$!][a-z]")
+# Ours anywhere in a line: no text but ours says so, and a tag needs no line of its own.
+_ANYWHERE: Final = lazy_pattern(
+    r"\[\s*feedback\s*[-:|~]|(?:<|&lt;)/?\s*(?:\w{1,20}:)?feedback(?:[\s/>&]|$)|\[\s*te[il]{2}back\b"
+)
+# But a link of Markdown is none.
+_BRACKET: Final = lazy_pattern(r"\[\s*(?:feedback|observation|te[il]{2}back)\b(?!\]\()")
+_TAIL: Final = lazy_pattern(r"\[\s*f?e?e?d?b?a?c?k?\s*$")
+# "Tellback: do this", but no port and no attribute of C++.
+_TITLE: Final = lazy_pattern(r"feedback[\s*_`~]*-+[\s*_`~]+\S|te[il]{2}back[\s*_`~]*:[\s*_`~]+\S")
+_ITEM: Final = lazy_pattern(r"\s*[-*+•·–—‣◦▪](?:\s|$)")
+_ARROW: Final = lazy_pattern(r"\s*(?:[→➔➜➡⇒⟶⮕▶►➤]|[-=]+>)")
 
 
 class _LineEdit(NamedTuple):
@@ -170,8 +146,8 @@ def quote_summary(summary: str) -> list[str]:
     for number, line in enumerate(summary.splitlines()):
         seen = visible_only(line)
         begins = number == 0 or not lines[-1].strip()
-        is_list = _patterns().item.match(seen) is not None and (begins or is_list)
-        forged = is_list or _patterns().arrow.match(seen) or resembles_ours(line)
+        is_list = _ITEM.match(seen) is not None and (begins or is_list)
+        forged = is_list or _ARROW.match(seen) or resembles_ours(line)
         above = _line_above(lines, number)
         may_go_on = above is not None and not forged and _may_go_on(lines[above], marks)
         if above is not None and may_go_on and _goes_on(lines[above], line, marks):
@@ -233,7 +209,7 @@ def _may_go_on(line: str, marks: _Marks) -> bool:
     """Return False if the line cannot be the beginning of a heading; for most lines, in a microsecond or two."""
     if len(line) > _SPLIT and ("\x1b" not in line or len(line) > _HEAD):
         return False
-    letters = _patterns().other.sub("", as_guessed(_uncoloured(line)))
+    letters = _OTHER.sub("", as_guessed(_uncoloured(line)))
     return any(letters[at:] in marks.beginnings for at in range(3))  # behind a number of a list
 
 
@@ -241,12 +217,12 @@ def _goes_on(first: str, second: str, marks: _Marks) -> bool:
     """Return whether a heading of ours begins in a line, with no other word, and goes on in the next."""
     for head, known in _readings(_uncoloured(first), marks):
         bare = _heads(head)[1].rstrip(" -")
-        joined = _patterns().between.sub("", bare)
-        cut = "[" in head and _patterns().tail.search(head) is not None
+        joined = _BETWEEN.sub("", bare)
+        cut = "[" in head and _TAIL.search(head) is not None
         if not cut and not (joined and any(mark.startswith(joined) for mark in known.spaced)):
             continue
         for rest, _ in _readings(_uncoloured(second)[: 2 * _HEAD].lstrip(), marks):
-            if cut and _patterns().anywhere.search(f"{head.rstrip()}{rest}"):
+            if cut and _ANYWHERE.search(f"{head.rstrip()}{rest}"):
                 return True
             if any(_begins(f"{bare}{gap}{_heads(rest)[0]}", known.headings) for gap in (" ", "")):
                 return True
@@ -307,7 +283,7 @@ def _marks(headings: tuple[str, ...], *, signs: bool = False) -> _Marks:
     longest = {max(reversed(re.split(r"\W+", mark)), key=len) for mark in whole}  # "step", which is rarer than "next"
     words = longest | {"feedback", "tellback", "[observation", *shown}
     lettered = (tuple(map(with_letters, whole)), tuple(map(with_letters, spaced)))
-    letters = [_patterns().other.sub("", as_guessed(mark)) for mark in (*whole, "feedback")]
+    letters = [_OTHER.sub("", as_guessed(mark)) for mark in (*whole, "feedback")]
     beginnings = frozenset(each[:end] for each in letters for end in range(1, len(each) + 1))
     return _Marks(whole, spaced, tuple(map(as_guessed, words)), shown, lettered, beginnings)
 
@@ -317,24 +293,23 @@ def _may_hold(text: str, marks: _Marks) -> bool:
     if not text.isascii() and any(mark in text for mark in _RIGHT_TO_LEFT):
         return True
     plain = unescaped(overstruck(_uncoloured(text)))
-    readings = {plain, plain if plain.isascii() else _patterns().tags.sub("", plain)}
+    readings = {plain, plain if plain.isascii() else _TAGS.sub("", plain)}
     return any(word in guessed for guessed in map(as_guessed, readings) for word in marks.words)
 
 
 def _views(line: str) -> Iterator[str]:
     r"""Yield the line's possible beginnings, which may be behind a moved cursor, a JSON `\n` or a name of JSON."""
-    patterns = _patterns()
     pieces = [line]
     if "\\" in line or "&" in line:
-        pieces += patterns.escaped_end.sub("\n", unescaped(line)).splitlines()[:_MOST_CHECKED]
+        pieces += _ESCAPED_END.sub("\n", unescaped(line)).splitlines()[:_MOST_CHECKED]
     if '"' in line or "'" in line:
-        pieces += [behind for piece in pieces for behind in patterns.value.split(piece)[1:]]
+        pieces += [behind for piece in pieces for behind in _VALUE.split(piece)[1:]]
     if not line.isascii():
         # What they hide, wherever it stands, and what a person reads without them.
-        tagged = [piece for piece in pieces if patterns.tags.search(piece)]
-        pieces += [view for piece in tagged for view in (*patterns.tags.findall(piece), patterns.tags.sub("", piece))]
+        tagged = [piece for piece in pieces if _TAGS.search(piece)]
+        pieces += [view for piece in tagged for view in (*_TAGS.findall(piece), _TAGS.sub("", piece))]
     for piece in pieces:
-        moved = patterns.cursor.split(piece)
+        moved = _CURSOR.split(piece)
         for behind in moved if len(moved) == 1 else (piece, *moved):
             yield from _as_shown(behind)
 
@@ -347,14 +322,14 @@ def _as_shown(text: str) -> Iterator[str]:
 
 
 def _uncoloured(text: str) -> str:
-    return _patterns().sequence.sub("", text) if _patterns().escape.search(text) else text
+    return _SEQUENCE.sub("", text) if _ESCAPE.search(text) else text
 
 
 def _readings(view: str, marks: _Marks) -> Iterator[tuple[str, _Marks]]:
     """Yield the view and the headings in forms to compare: as it is and, if it has any, with letters for digits."""
     seen = as_seen(view)
     yield seen, marks
-    if _patterns().digits.search(seen, 0, _HEAD):
+    if _DIGITS.search(seen, 0, _HEAD):
         yield with_letters(seen), _Marks(*marks.lettered)
 
 
@@ -363,28 +338,27 @@ def _is_ours(view: str, marks: _Marks) -> bool:
 
 
 def _reads_as_ours(view: str, marks: _Marks) -> bool:
-    patterns = _patterns()
-    if patterns.anywhere.search(view):
+    if _ANYWHERE.search(view):
         return True
     plain, bare = _heads(view)
-    if patterns.bracket.match(plain) or (marks.signs and plain.startswith(marks.signs)):
+    if _BRACKET.match(plain) or (marks.signs and plain.startswith(marks.signs)):
         return True
-    if patterns.title.match(bare) or any(_begins(each, marks.headings) for each in (plain, bare)):
+    if _TITLE.match(bare) or any(_begins(each, marks.headings) for each in (plain, bare)):
         return True
-    joined = patterns.joint.sub("", bare)
+    joined = _JOINT.sub("", bare)
     if any(mark.endswith(":") and joined.startswith(mark) for mark in marks.spaced):
         return True  # "NEXT-STEPS:", "next_steps:"
-    apart = patterns.spaced.match(bare)
-    joined = patterns.between.sub("", bare)
+    apart = _SPACED.match(bare)
+    joined = _BETWEEN.sub("", bare)
     return apart is not None and (joined.startswith("feedback") or _begins(joined, marks.spaced))
 
 
 def _heads(view: str) -> tuple[str, str]:
     """Return the line's beginning without decoration, and without numbers and signs of lists before its first word."""
     head = " ".join(view[: 2 * _HEAD].split())[:_HEAD]
-    decoration = _patterns().decoration.match(head)
+    decoration = _DECORATION.match(head)
     plain = head[decoration.end() if decoration else 0 :]
-    before = _patterns().no_letters.match(plain)
+    before = _NO_LETTERS.match(plain)
     return plain, plain[before.end() if before else 0 :]
 
 
