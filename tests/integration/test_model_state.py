@@ -170,3 +170,27 @@ def test_a_worker_that_is_stopped_does_not_wait_for_the_load_of_the_model(
         wait_until(lambda: encoder.dimension > 0, "the model is loaded")
         bench.consume()
         assert tb.bank("b").fact_stats("f").signal_count == 1
+
+
+class Panics(Unloaded):
+    """A model whose library panics: one in Rust raises what is no `Exception`."""
+
+    def load(self) -> None:
+        raise GeneratorExit("panic")
+
+
+def test_a_load_that_panics_ends_the_wait(settings: Settings, layout: Layout) -> None:
+    """The thread that loads died with it, and the task waited until its worker stopped."""
+    ended: list[BaseException] = []
+    with closing(Bench(settings, layout, Panics())) as bench:
+
+        def wait_for_model() -> None:
+            try:
+                loop_clusters.await_model(bench.clusters)
+            except BaseException as error:  # noqa: BLE001 - a panic is no `Exception`
+                ended.append(error)
+
+        task = threading.Thread(target=wait_for_model, daemon=True)
+        task.start()
+        task.join(5)
+    assert [str(error) for error in ended] == ["panic"]

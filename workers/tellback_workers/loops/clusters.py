@@ -50,7 +50,7 @@ def await_model(clusters: ClusterCache) -> None:
     def load() -> None:
         try:
             clusters.ready()
-        except Exception as error:  # noqa: BLE001 - the waiting task raises it
+        except BaseException as error:  # noqa: BLE001 - the waiting task raises it, also a panic of Rust
             loading.set_exception(error)
         else:
             loading.set_result(None)
