@@ -79,7 +79,16 @@ def test_a_file_that_is_taken_back_is_named(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["git checkout .", "git reset --hard", "git stash", "git apply -R x.diff", "patch -p1 -R < x.diff"]
+    "line",
+    [
+        "git checkout .",
+        "git reset --hard",
+        "git stash",
+        "git stash -k",
+        "git stash --include-untracked",
+        "git apply -R x.diff",
+        "patch -p1 -R < x.diff",
+    ],
 )
 def test_all_that_was_changed_is_taken_back(line: str) -> None:
     assert shell_features("bash", line, {}).restores == "*"
@@ -92,6 +101,7 @@ def test_all_that_was_changed_is_taken_back(line: str) -> None:
         "git checkout --ours a.py",
         "git stash list",
         "git stash && pytest -q; git stash pop",
+        "git stash -k && pytest -q; git stash pop",
         "git reset --hard origin/main",
         "git show HEAD:a.py > b.py",
         "git restore --staged a.py",

@@ -81,6 +81,7 @@ def test_items_of_a_plan_are_noted_one_by_one() -> None:
         "aws s3 ls logs",
         "aws logs describe-log-groups",
         "aws logs tail /app --since 1h",
+        "aws logs filter-log-events --log-group-name a",
         "terraform state list",
         "terraform show -json",
         "helm list -A",
