@@ -360,7 +360,7 @@ def _unavailable(url: str, breaker: CircuitBreaker | None) -> Generator[None, No
 
 
 def small_write(command: str, key: str, *args: Arg) -> ScriptCall:
-    """Build a write that Redis accepts even at its `maxmemory`; `lua/small_write.lua` says which writes may."""
+    """Build a write that Redis accepts even at its `maxmemory`; `lua/common/small_write.lua` says which writes may."""
     return scripts.small_write(key=key, command=command, parts=args)
 
 
