@@ -1,7 +1,7 @@
 """Pictures of guidance, of a bank and of a calibration, drawn with matplotlib into a file.
 
 Only this module imports matplotlib, an extra; commands import it once they draw. `Figure` is used without pyplot, so
-that no display is needed. Names come from outside: `escape_mathtext` keeps matplotlib from parsing them.
+that no display is needed. Names come from outside: `plot_text` keeps matplotlib from parsing them.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def draw_guidance(stats: GuidanceStats, path: Path) -> None:
         if stats.since is None
         else f"{format_time(stats.since)} to {format_time(stats.until)} UTC"
     )
-    figure.suptitle(f"Guidance, {escape_mathtext(whose)}, {since}")
-    save_figure(figure, path)
+    figure.suptitle(f"Guidance, {_name_label(whose)}, {since}")
+    _save_figure(figure, path)
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -58,8 +58,8 @@ def new_figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def save_figure(figure: Any, path: Path) -> None:
-    """Write a picture, and create missing folders."""
+def _save_figure(figure: Any, path: Path) -> None:
+    """Write a picture."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # a name in a script that the font has not: boxes do
         figure.savefig(path, dpi=120)
@@ -91,7 +91,7 @@ def _draw_day_rates(axes: Any, stats: GuidanceStats) -> None:
 
 def _draw_tools(axes: Any, stats: GuidanceStats) -> None:
     tools = stats.summary.tools[:TOP]
-    names = [escape_mathtext(tool.tool) for tool in tools]
+    names = [_name_label(tool.tool) for tool in tools]
     places = range(len(tools))
     axes.barh(places, [tool.calls - tool.errors for tool in tools], color=GOOD, label="other calls")
     left = [tool.calls - tool.errors for tool in tools]
@@ -105,7 +105,7 @@ def _draw_suggestion_kinds(axes: Any, stats: GuidanceStats) -> None:
     axes.barh(places, [kind.taken for kind in kinds], color=GOOD, label="taken")
     left = [kind.taken for kind in kinds]
     axes.barh(places, [kind.offered - kind.taken for kind in kinds], left=left, color=PALE, label="not taken")
-    _prepare_rows(axes, "Suggestions by kind", [escape_mathtext(kind.kind) for kind in kinds])
+    _prepare_rows(axes, "Suggestions by kind", [_name_label(kind.kind) for kind in kinds])
 
 
 def _prepare_rows(axes: Any, title: str, names: Sequence[str]) -> None:
@@ -132,9 +132,14 @@ def _percent(part: int, whole: int) -> float:
     return 100 * part / whole if whole else float("nan")
 
 
-def escape_mathtext(text: str) -> str:
-    """Return a name cut to 28 characters, with `$` escaped: matplotlib raises on what is not valid mathtext."""
+def _name_label(text: str) -> str:
+    """Return a name as a label of at most 28 characters."""
     return plot_text(truncate_chars(text, 28))
+
+
+def _model_label(text: str) -> str:
+    """Return a model's name as a label of its last 60 characters: paths differ at the end."""
+    return plot_text(truncate_start(text, 60))
 
 
 def draw_bank(report: BankReport, path: Path) -> None:
@@ -148,8 +153,8 @@ def draw_bank(report: BankReport, path: Path) -> None:
     stats = report.stats
     last = "" if stats.last_signal_at is None else f", to {format_time(stats.last_signal_at)} UTC"
     counts = f"{count_phrase(stats.facts, 'fact')}, {count_phrase(stats.signal_count, 'signal')}"
-    figure.suptitle(f"Bank {escape_mathtext(stats.bank)}, {counts}{last}")
-    save_figure(figure, path)
+    figure.suptitle(f"Bank {_name_label(stats.bank)}, {counts}{last}")
+    _save_figure(figure, path)
 
 
 def _draw_means(axes: Any, report: BankReport) -> None:
@@ -163,7 +168,7 @@ def _draw_histories(axes: Any, report: BankReport) -> None:
     times: list[datetime] = []
     for fact in report.histories:
         at = [clock.utc_time(each) for each in fact.at]
-        axes.plot(at, fact.scores, ".-", label=escape_mathtext(fact.fact_id))
+        axes.plot(at, fact.scores, ".-", label=_name_label(fact.fact_id))
         times += at
     _set_score_scale(axes)
     _finish_bank_axes(axes, "Scores of the facts most signalled lately", times, times=True)
@@ -225,7 +230,7 @@ def draw_calibration(found: CalibrationReport, path: Path) -> None:
     _draw_curves(axes[0], found)
     _draw_cosines(axes[1], found)
     figure.suptitle(f"{count_phrase(found.calibration.pairs, 'pair')}, {_model_label(found.model)}")
-    save_figure(figure, path)
+    _save_figure(figure, path)
 
 
 def _draw_curves(axes: Any, found: CalibrationReport) -> None:
@@ -251,8 +256,3 @@ def _draw_cosines(axes: Any, found: CalibrationReport) -> None:
     axes.set_xlabel("cosine")
     axes.set_ylabel("pairs")
     axes.legend(frameon=False)
-
-
-def _model_label(text: str) -> str:
-    """Return a model's name as `escape_mathtext` does, but cut to its last 60 characters: paths differ at the end."""
-    return plot_text(truncate_start(text, 60))
