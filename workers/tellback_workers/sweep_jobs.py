@@ -32,7 +32,7 @@ IDLE_SECONDS: Final = 2.0
 
 WAKEUP_SECONDS: Final = 10.0
 
-MAX_QUEUED: Final = 4  # wake-ups to which the sweep fills a queue at most: the host may be gone for days
+REPEATED: Final = 4  # wake-ups to which the sweep fills a queue at most: the host may be gone for days
 
 
 def sweep_jobs(process: Runtime, layout: Layout) -> None:
@@ -97,4 +97,4 @@ def _abandon(process: Runtime, layout: Layout) -> None:
 
 def _wake_idle(process: Runtime, layout: Layout) -> None:
     for shard, pool, queued in Jobs(process.database, layout).idle_pools(IDLE_SECONDS, WAKEUP_SECONDS):
-        wake_pool(shard, pool, min(queued, MAX_QUEUED - queue_length(current_app, queue_of(pool))))
+        wake_pool(shard, pool, min(queued, REPEATED - queue_length(current_app, queue_of(pool))))
