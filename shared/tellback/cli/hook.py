@@ -208,13 +208,14 @@ def status(
     from tellback.hook.installation import commands_in
     from tellback.hook.programs import program_named
     from tellback.messaging.spool import spool_sizes
+    from tellback.messaging.team_cache import SPOOL
     from tellback.settings import load
 
     with report_errors():
         path = _settings_file(program_named(program), settings, shared=shared, user=user)
         commands = commands_in(path)
         data = load().data_path
-    waiting, lines = len(spool_sizes(str(data / "spool"))), list[str]()
+    waiting, lines = len(spool_sizes(str(data / SPOOL))), list[str]()
     try:
         lines = (data / NAME).read_text("utf-8", "replace").splitlines()[-5:]
     except FileNotFoundError:

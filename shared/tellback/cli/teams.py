@@ -186,6 +186,7 @@ def remove(
     Events that hosts have spooled for it stay on their disks.
     """
     from tellback.messaging.spool import spool_sizes
+    from tellback.messaging.team_cache import SPOOL
 
     with _teams(redis_url) as (teams, settings):
         [row] = list(teams.rows([teams.layout(team).team]))
@@ -194,7 +195,7 @@ def remove(
             typer.confirm(f"Delete team {team} for good, with {waiting} and {open_turns}?", abort=True)
         deleted = _remove_all(teams, team)
     echo(f"{team}: removed, {count_phrase(deleted, 'key')} deleted")
-    folder = settings.data_path / "spool" / team
+    folder = settings.data_path / SPOOL / team
     if spooled := sum(spool_sizes(str(folder))):
         size = count_phrase(spooled, "byte")
         echo(f"tellback: {size} spooled on this host would go to a new team of this name: delete {folder}", err=True)

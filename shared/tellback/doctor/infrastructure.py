@@ -23,6 +23,7 @@ from tellback.embedding.weights import ModelSource, check_fingerprint, find_sour
 from tellback.errors import ConfigurationError
 from tellback.messaging import spool_file
 from tellback.messaging.spool import spool_sizes
+from tellback.messaging.team_cache import SPOOL, SUFFIX
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.signals.models import PACKAGE, PACKAGED
@@ -203,7 +204,7 @@ def check_model(settings: Settings) -> DoctorFinding:
 
 def check_spool(settings: Settings) -> DoctorFinding:
     """Check the spool for events not sent yet, and for those that can't be sent."""
-    folder, most = settings.data_path / "spool" / settings.team, settings.spool_max_bytes
+    folder, most = settings.data_path / SPOOL / settings.team, settings.spool_max_bytes
     if _unreadable(settings.data_path):
         return note("spool", "not checked", "see `data directory` below")
     used = sum(spool_sizes(str(folder)))
@@ -222,7 +223,7 @@ def check_spool(settings: Settings) -> DoctorFinding:
     if used:
         unreached = "; those in url-* are for addresses never reached: delete the folder of a mistyped one"
         advice = "the next client on this host sends these events once Redis accepts them"
-        return note("spool", found, advice + unreached * any(folder.glob("url-*/*/*.spool")))
+        return note("spool", found, advice + unreached * any(folder.glob(f"url-*/*/*{SUFFIX}")))
     return ok("spool", "empty")
 
 
@@ -242,7 +243,7 @@ def check_variables() -> DoctorFinding:
 def _unreadable(folder: Path) -> str:
     """Return the data directory, or one of its spool, if it belongs to another user and this one may not use it."""
     try:
-        places = [str(folder), *(place for place, _, _ in os.walk(folder / "spool", onerror=_raise))]
+        places = [str(folder), *(place for place, _, _ in os.walk(folder / SPOOL, onerror=_raise))]
         foreign = [place for place in places if Path(place).stat().st_uid != os.geteuid()]
     except (FileNotFoundError, NotADirectoryError):
         return ""

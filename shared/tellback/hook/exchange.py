@@ -28,7 +28,7 @@ from tellback.messaging.append_call import (
     must_notify,
     notification,
 )
-from tellback.messaging.team_cache import SpoolLocation, TeamCache, TeamIdentity, spool_name
+from tellback.messaging.team_cache import SUFFIX, SpoolLocation, TeamCache, TeamIdentity, spool_name
 from tellback.names import Family, shard_of, stored_shards, stored_team_id
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.script_calls import ScriptCall
@@ -304,7 +304,7 @@ def _holds_events(folder: str) -> bool:
     """Return whether any spool file in the folder has content; live publishers keep an empty one after an outage."""
     try:
         with os.scandir(folder) as entries:
-            return any(entry.name.endswith(".spool") and entry.stat().st_size for entry in entries)
+            return any(entry.name.endswith(SUFFIX) and entry.stat().st_size for entry in entries)
     except OSError:
         return False
 

@@ -34,7 +34,7 @@ from tellback.messaging.lane import (
     encode_event,
 )
 from tellback.messaging.spool import Spool, SpooledEvent
-from tellback.messaging.team_cache import SpoolLocation, spool_name
+from tellback.messaging.team_cache import SPOOL, SpoolLocation, spool_name
 from tellback.messaging.team_renewal import TeamRenewal
 from tellback.names import Family, shard_of
 from tellback.settings import Settings
@@ -61,7 +61,7 @@ class Publisher:
         self._settings = settings
         self._tracing = tracing_of(settings)
         self._bounds = Bounds.of(settings.intake_max, settings.intake_max_bytes, layout.shards)
-        self._place = location or SpoolLocation(str(settings.data_path / "spool" / layout.team), "here")
+        self._place = location or SpoolLocation(str(settings.data_path / SPOOL / layout.team), "here")
         self._team = TeamRenewal(database, layout)
         self._closed = False
         self._stream_of = lru_cache(maxsize=4096)(self._stream_key)  # a host has few sessions at a time

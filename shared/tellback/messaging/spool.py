@@ -19,7 +19,6 @@ from tellback.errors import SpoolFull
 from tellback.log import get_logger
 from tellback.messaging.spool_file import (
     SHARED,
-    SUFFIX,
     Chunk,
     Quarantine,
     SpoolFile,
@@ -28,7 +27,7 @@ from tellback.messaging.spool_file import (
     parse_line,
 )
 from tellback.messaging.spool_file import SpooledEvent as SpooledEvent  # noqa: PLC0414 - who spools imports it from here
-from tellback.messaging.team_cache import SpoolLocation
+from tellback.messaging.team_cache import SUFFIX, SpoolLocation
 from tellback.names import Family
 
 MAX_AGE_SECONDS: Final = 6 * 86_400  # a day less than Redis keeps marks and event ids: older events might count twice

@@ -19,10 +19,9 @@ from io import BufferedReader, FileIO
 from typing import Final, NamedTuple, Self
 
 from tellback import clock
+from tellback.messaging.team_cache import SUFFIX
 from tellback.names import Family
 from tellback.state.keys import Shard, stream_of
-
-SUFFIX: Final = ".spool"
 
 SHARED: Final = f"shared{SUFFIX}"  # the file that all short-lived processes of a host append to
 

@@ -16,6 +16,10 @@ from tellback.urls import without_secrets
 
 MAX_FORMER_IDS: Final = 5
 
+SPOOL: Final = "spool"  # the folder, in the data directory, with one for each team
+
+SUFFIX: Final = ".spool"
+
 
 class TeamIdentity(NamedTuple):
     """A team as stored in one Redis; `former_ids` are its ids from before that Redis lost its data."""
@@ -65,7 +69,7 @@ def spool_name(stream: str) -> str:
 
 
 def _has_file(folder: str) -> bool:
-    return any(name.endswith(".spool") for name in file_names(folder))
+    return any(name.endswith(SUFFIX) for name in file_names(folder))
 
 
 class TeamCache:
@@ -76,7 +80,7 @@ class TeamCache:
         name = blake2b(without_secrets(url).encode("utf-8", "replace"), digest_size=8).hexdigest()
         self._unseen_origin = f"url-{name}"
         self._path = f"{data}/teams/{team}/{self._unseen_origin}.json"
-        self._spool = f"{data}/spool/{team}"
+        self._spool = f"{data}/{SPOOL}/{team}"
 
     def read(self) -> TeamIdentity | None:
         """Return the cached identity; None if there is none, or if it is damaged."""
