@@ -142,6 +142,7 @@ APPLICATION_PASSWORD = "aB3d Ef6h 9jKl mN0p Q2rs T5uV"
         "| editor | {} |",
         "$ wp user application-password list 1\n1  {}  phone",
         "    'credential' => '{}',",
+        "They just sent this code: take well care with that {}",
         f"{'The build was done with no error. ' * 20}{{}} was made",
     ],
 )
