@@ -20,12 +20,8 @@ class NotifiedAlerts:
 
     def acquire(self, seconds: float) -> bool:
         """Return True if this process may notify the receiver for the next `seconds`, and no other may."""
-        call = common.hold_lease(lease=self._lease, token=self._token, ms=min(round(seconds * 1000), self._longest))
-        return bool(self._db.run(call))
-
-    @property
-    def _longest(self) -> int:
-        return lifetime_ms("alerting")
+        ms = min(round(seconds * 1000), lifetime_ms("alerting"))
+        return bool(self._db.run(common.hold_lease(lease=self._lease, token=self._token, ms=ms)))
 
     def release(self) -> None:
         """Let another process notify the receiver at once."""

@@ -10,7 +10,7 @@ from tellback.errors import NotFound, Unavailable
 from tellback.names import stored_shards, stored_team_id
 from tellback.state.database import Database
 from tellback.state.keys import Layout
-from tellback.state.readable import readable
+from tellback.state.readable import readable, reply_of
 from tellback.state.script_calls import Arg
 
 
@@ -59,9 +59,7 @@ def layouts_within_reach(database: Database, teams: Sequence[str]) -> tuple[list
 
 def _layout(stored: tuple[str, Any]) -> Layout:
     team, shards = stored
-    if isinstance(shards, Exception):  # of `read_each`
-        raise shards
-    return Layout(team, stored_shards(team, shards))
+    return Layout(team, stored_shards(team, reply_of(shards)))
 
 
 def no_team(team: str) -> NotFound:

@@ -184,11 +184,11 @@ class RecordReview:
             Kind.OPEN: not record.succeeded and not row.is_resolved,
             Kind.RETRIES: len(row.attempt_chain.row_indexes) > 1 or record.parent_command_id is not None,
             Kind.SLOW: record.duration_ms >= self._slow_ms,
-            Kind.CUT: _is_truncated(record),
+            Kind.CUT: _is_incomplete(record),
         }
         return sum(_BITS[kind] for kind, is_so in is_of.items() if is_so)
 
 
-def _is_truncated(record: CommandRecord) -> bool:
+def _is_incomplete(record: CommandRecord) -> bool:
     cut, hidden = record.truncated, record.redacted
     return cut.stdout or cut.stderr or hidden.stdout or hidden.stderr

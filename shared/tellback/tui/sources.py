@@ -161,7 +161,7 @@ class LineSource:
 
     def _status_text(self, *, ended: bool) -> str:
         said = ["ended"] if ended else []
-        return " · ".join(said + ([f"{count_phrase(self._unreadable, 'unreadable line')}"] if self._unreadable else []))
+        return " · ".join(said + ([count_phrase(self._unreadable, "unreadable line")] if self._unreadable else []))
 
 
 class _PollPacer:
@@ -192,5 +192,5 @@ def _evicted_note(number: int) -> str:
 
 
 def _load_notes(loaded: LoadedRecords) -> str:
-    unreadable = f"{count_phrase(len(loaded.unreadable), 'unreadable line')}" if loaded.unreadable else ""
+    unreadable = count_phrase(len(loaded.unreadable), "unreadable line") if loaded.unreadable else ""
     return " · ".join(filter(None, (_evicted_note(loaded.dropped), unreadable)))
