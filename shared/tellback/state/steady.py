@@ -131,7 +131,7 @@ def behind(reply: Any) -> int:
 def onward_now(database: Database, shards: Sequence[Shard]) -> list[int]:
     """Return the server's time as if its clock had never been set back, as guidance counts it."""
     now = database.now_ms()
-    return [now + behind for behind in set_back(database, shards)]
+    return [now + late for late in set_back(database, shards)]
 
 
 def skews(database: Database, shards: Sequence[Shard]) -> list[int]:
