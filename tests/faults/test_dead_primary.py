@@ -26,7 +26,7 @@ from tellback.state.fleet import TeamVisits
 from tellback.state.intake import Intake, Notified
 from tellback.state.intake_lease import IntakeEntry
 from tellback.state.job_keys import ANY_POOL
-from tellback.state.job_submissions import enqueueing
+from tellback.state.job_submissions import enqueue_call
 from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import FLEET, Layout, Shard
 from tellback.state.slots import slot_of
@@ -265,7 +265,7 @@ def queue_one(database: Database, layout: Layout, shard: Shard) -> str:
     lease = intake.take_lease(shard, Family.COMMANDS, 300)
     assert lease is not None
     submitted = submission(session)
-    assert database.run(enqueueing(lease, IntakeEntry("1-1", submitted, 1), submitted, None, 10_000)) == b"ok"
+    assert database.run(enqueue_call(lease, IntakeEntry("1-1", submitted, 1), submitted, None, 10_000)) == b"ok"
     intake.release(lease)
     return submitted.command_id
 

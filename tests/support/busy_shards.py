@@ -16,7 +16,7 @@ from tellback.state.evaluations import timer_member
 from tellback.state.intake import Intake, StreamRef
 from tellback.state.intake_lease import IntakeEntry
 from tellback.state.job_keys import ANY_POOL
-from tellback.state.job_submissions import enqueueing
+from tellback.state.job_submissions import enqueue_call
 from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import Shard, stream_of
 from tellback.state.records import Records
@@ -68,7 +68,7 @@ def busy(tb: Tellback, index: int) -> BusyShard:
     assert lease is not None
     for command_id, host in ((f"lost{index}", None), (f"waits{index}", HOST)):
         submitted = submission(session, command_id, host=host)
-        queued = enqueueing(lease, IntakeEntry("1-1", submitted, 1), submitted, None, 10_000)
+        queued = enqueue_call(lease, IntakeEntry("1-1", submitted, 1), submitted, None, 10_000)
         assert database.run(queued) == b"ok"
     assert Jobs(database, layout).lease(JobClaimant(ANY_POOL, seconds=0.001, worker="w@test", host="h"))
     database.command("ZADD", shard.key("running"), "XX", 1, f"lost{index}")

@@ -15,7 +15,7 @@ from tellback.state.database import Database
 from tellback.state.intake import Intake
 from tellback.state.intake_lease import IntakeEntry
 from tellback.state.job_keys import ANY_POOL
-from tellback.state.job_submissions import enqueue, enqueueing
+from tellback.state.job_submissions import enqueue, enqueue_call
 from tellback.state.jobs import JobClaimant, JobLease, Jobs
 from tellback.state.keys import Layout
 
@@ -34,7 +34,7 @@ class CommandQueue:
     def put(self, session: str, command_id: str | None = None, refusal: str | None = None, **fields: object) -> str:
         submitted = submission(session, command_id, **fields)
         entry = IntakeEntry("1-1", submitted, 1)
-        assert self._db.run(enqueueing(self._lease, entry, submitted, refusal, 10_000)) == b"ok"
+        assert self._db.run(enqueue_call(self._lease, entry, submitted, refusal, 10_000)) == b"ok"
         return submitted.command_id
 
     def put_all(self, submissions: Sequence[CommandSubmitted], queue_max: int) -> None:

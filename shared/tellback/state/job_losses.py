@@ -125,7 +125,7 @@ def first_id(submitted: CommandSubmitted, attempt: int) -> str:
     return submitted.command_id.removesuffix(f".{attempt}") if attempt > 1 else submitted.command_id
 
 
-def losing(lost: Lost, record: CommandRecord, watch: float = 0.0, token: str = "") -> ScriptCall:
+def loss_call(lost: Lost, record: CommandRecord, watch: float = 0.0, token: str = "") -> ScriptCall:
     """Build the call that stores the record of a loss and queues the next attempt.
 
     See `Jobs.mark_lost` for `watch`. With the `token` of its lease a worker gives up a lease that has not expired.

@@ -28,12 +28,13 @@ def enqueue(
         Fenced: another consumer has the lease.
     """
     calls = [
-        enqueueing(lease, entry, submitted, submission_error(submitted), queue_max) for entry, submitted in submissions
+        enqueue_call(lease, entry, submitted, submission_error(submitted), queue_max)
+        for entry, submitted in submissions
     ]
     replies = database.run_all(calls)
     # race: a command that leaves the queue now would have made room. It is refused all the same, with a record.
     refused = [
-        enqueueing(lease, entry, submitted, _queue_full_error(submitted, queue_max), queue_max)
+        enqueue_call(lease, entry, submitted, _queue_full_error(submitted, queue_max), queue_max)
         for (entry, submitted), reply in zip(submissions, replies, strict=True)
         if reply == b"full"
     ]
@@ -50,7 +51,7 @@ def _queue_full_error(submitted: CommandSubmitted, queue_max: int) -> str:
     )
 
 
-def enqueueing(
+def enqueue_call(
     lease: Lease, entry: IntakeEntry, submitted: CommandSubmitted, refusal: str | None, queue_max: int
 ) -> ScriptCall:
     """Build the call that applies a submission under the consumer's lease; a `refusal` is why it must not run."""

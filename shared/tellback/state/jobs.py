@@ -34,7 +34,7 @@ from tellback.state.job_losses import (
     SWEEP_BATCH,
     UNREADABLE_SECONDS,
     Lost,
-    losing,
+    loss_call,
     read_lost,
     report_unreadable,
     text_or_none,
@@ -213,7 +213,7 @@ class Jobs:
 
         A `cwd` is stored for the record of a later loss.
         """
-        return bool(self._db.run(_renewing(lease, seconds, cwd)))
+        return bool(self._db.run(_renew_call(lease, seconds, cwd)))
 
     def stop_requested(self, lease: JobLease, wait: float) -> str | None:
         """Wait at most `wait` seconds for a cancellation; return the text for the record, or None if there is none."""
@@ -308,7 +308,7 @@ class Jobs:
         has expired, and live workers must be able to renew theirs first; an unreadable one has an hour.
         """
         record = record_without_run(lost.submitted, lost.error, lost.attempt, cwd=lost.cwd)
-        stored = bool(self._db.run(losing(lost, record, watch if lost.is_readable else UNREADABLE_SECONDS)) == b"ok")
+        stored = bool(self._db.run(loss_call(lost, record, watch if lost.is_readable else UNREADABLE_SECONDS)) == b"ok")
         if not stored and not lost.is_readable:
             self.postpone_loss(lost.shard, lost.submitted.command_id)
         return stored
@@ -320,7 +320,7 @@ class Jobs:
             Unavailable: as `finish`.
         """
         lost = Lost(lease.shard, lease.submitted, CommandAttempt(lease.attempt, record.host, record.worker), record.cwd)
-        stored = bool(self._run_with_retries(losing(lost, record, token=lease.token), retry_seconds) == b"ok")
+        stored = bool(self._run_with_retries(loss_call(lost, record, token=lease.token), retry_seconds) == b"ok")
         if not stored:
             self.finish(lease, record, retry_seconds=retry_seconds)
         return stored
@@ -375,7 +375,7 @@ class Jobs:
         return text_or_none(self._db.command("HGET", shard.key("job", command_id), "next"))
 
 
-def _renewing(lease: JobLease, seconds: float, cwd: str) -> ScriptCall:
+def _renew_call(lease: JobLease, seconds: float, cwd: str) -> ScriptCall:
     return scripts.renew_job(
         job=lease.shard.key("job", lease.command_id),
         command_id=lease.command_id,
