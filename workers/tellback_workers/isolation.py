@@ -46,6 +46,8 @@ from tellback.turns.pipeline.runner import SystemStopped, TurnPipeline, load_sys
 
 MEMORY_BYTES: Final = 512 << 20  # the memory that a call may add to what its process already uses
 
+CUSTOM_SHARE: Final = 0.25  # of a lease, for one batch's custom code: the batch must commit before its lease ends
+
 MAX_ERROR_TEXT: Final = 2_000  # characters of an exception's text
 
 INTERRUPT_PERIOD: Final = 0.05  # seconds; a provider that swallows one interruption gets the next

@@ -35,7 +35,7 @@ from tellback.state.intake_lease import Fenced, IntakeEntry, Lease
 from tellback.state.shared_changes import SharedChange, SharedChanges
 from tellback.state.tool_health import FleetHealth, ToolHealth, ToolSighting
 from tellback_workers.consumer import Deferred
-from tellback_workers.isolation import IsolatedInvoker, ProviderCallMarker
+from tellback_workers.isolation import CUSTOM_SHARE, IsolatedInvoker, ProviderCallMarker
 from tellback_workers.runtime import TEAMS, Runtime
 
 REFUSAL_CODES: Final = frozenset({"rate_limited", "unavailable"})
@@ -139,8 +139,6 @@ def _classified(entry: IntakeEntry) -> IntakeEntry:
 
 
 TRIES: Final = 5  # a timer, or a reader of feedback, may change an evaluation between load and commit
-
-CUSTOM_SHARE: Final = 0.25  # of a lease, for one batch's custom providers: it must commit before its lease ends
 
 SharedBySession = Mapping[str, Sequence[SharedChange]]
 _Loaded = Mapping[EvaluationId, LoadedEvaluation]

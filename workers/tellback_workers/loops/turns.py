@@ -31,11 +31,10 @@ from tellback.state.turn_view import LostTurnOrigin, RoutingReport, TurnAnswer, 
 from tellback.state.turns import Turns, turn_id
 from tellback.turns.pipeline.checks import clean_error, clean_failures, error_line
 from tellback.turns.pipeline.context import TurnAbout, TurnContext
-from tellback_workers.isolation import SystemTimeLimit, pipeline_of
+from tellback_workers.isolation import CUSTOM_SHARE, SystemTimeLimit, pipeline_of
 from tellback_workers.runtime import Runtime
 
 NO_ANSWER: Final = "auto.nothing_to_say"
-CUSTOM_SHARE: Final = 0.25  # of a lease, for one batch's custom systems: it must commit before its lease ends
 CRASHED_SYSTEM: Final = SystemFailure(
     system="custom systems",
     error="NotRun",
