@@ -24,6 +24,7 @@ from tellback.cli.common import (
     report_errors,
     team_option,
 )
+from tellback.cli.entry import INTERRUPTED
 from tellback.errors import InvalidInput, Unavailable
 from tellback.names import RECORD_FILE, Family
 from tellback.sanitize import terminal_line, terminal_output
@@ -54,14 +55,14 @@ def print_job_output(job: Job, tb: Tellback, seconds: float | None, *, as_json: 
 
 
 def interrupt_exit(job: Job, tb: Tellback, what: str) -> typer.Exit:
-    """Tell the user that the command keeps running, and return the exception that exits with 130."""
+    """Tell the user that the command keeps running, and return the exception that ends this one."""
     submitted = job.submitted
     echo(
         f"tellback: stopped {what}. Command {job.command_id} keeps running for up to {submitted.timeout:g} s; "
         f"see its record with `tellback records {submitted.session}{team_option(tb.context.layout.team)}`",
         err=True,
     )
-    return typer.Exit(130)
+    return typer.Exit(INTERRUPTED)
 
 
 def print_sanitized(text: str, stream: TextIO) -> None:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tellback.cli.common import BEGIN, report_errors
+from tellback.cli.entry import INTERRUPTED
 
 if TYPE_CHECKING:
     from tellback.demo.stage import DemoScreen
     from tellback.demo.system import DemoSystem
 
 INSPECT_SECONDS: Final = 600.0  # a demo left open in a forgotten terminal ends by itself
-INTERRUPTED: Final = 130
 
 
 def register(app: typer.Typer) -> None:

@@ -26,7 +26,8 @@ from tellback.cli.common import (
     print_json,
     report_errors,
 )
-from tellback.cli.replay_report import INTERRUPTED, ReplayBars
+from tellback.cli.entry import INTERRUPTED
+from tellback.cli.replay_report import ReplayBars
 from tellback.errors import InvalidInput
 from tellback.names import REPLAY_TEAM
 from tellback.wording import count_phrase

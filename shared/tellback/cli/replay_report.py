@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 import typer
 
 from tellback.cli.common import echo, input_name, open_input, plain_text, print_json, report_errors
+from tellback.cli.entry import INTERRUPTED
 from tellback.errors import InvalidInput
 from tellback.wording import count_phrase
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
     from tellback.replay.analysis import AnalysisDigest
     from tellback.replay.transcript import BadLine
-
-INTERRUPTED: Final = 130
 
 _PAGES: Final = (".html", ".htm")
 _TEXTS: Final = (".md", ".markdown")

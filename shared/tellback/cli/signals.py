@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tellback.cli.common import SIGNALS, JsonOption, TeamOption, UrlOption, client, echo, print_json, show_rows
+from tellback.cli.entry import INTERRUPTED
 from tellback.errors import InvalidInput
 from tellback.sanitize import one_line
 from tellback.truncation import truncate_chars
@@ -151,7 +152,7 @@ def signal(
         except KeyboardInterrupt:
             advice = "the first lines may be published" if str(file) == "-" else "run the same command again to resume"
             echo(f"tellback: stopped; {advice}", err=True)
-            raise typer.Exit(130) from None
+            raise typer.Exit(INTERRUPTED) from None
         if why := tb.context.publisher.refusal:
             echo(f"tellback: {why}. The signals are saved on this host's disk; the next client sends them", err=True)
     if as_json:
