@@ -91,9 +91,11 @@ def stats(
         if session is None:
             warn_of_models(tb)
         if bank is not None:
-            found: GuidanceStats | BankReport = _bank_report(tb, bank, days or BANK_DAYS, picture)
+            found: GuidanceStats | BankReport = _bank_report(tb, bank, days or BANK_DAYS)
         else:
-            found = _guidance_stats(tb, session, days or GUIDANCE_DAYS, picture)
+            found = _guidance_stats(tb, session, days or GUIDANCE_DAYS)
+        if picture is not None:
+            _draw_stats(found, picture)
         if as_json:
             import msgspec
 
@@ -109,28 +111,28 @@ def _check_options(session: str | None, bank: str | None, days: int | None) -> N
         raise InvalidInput(f"--days {days}: guidance counters are kept for {GUIDANCE_DAYS} days")
 
 
-def _guidance_stats(tb: Tellback, session: str | None, days: int, picture: Path | None) -> GuidanceStats:
+def _guidance_stats(tb: Tellback, session: str | None, days: int) -> GuidanceStats:
     from tellback.client.statistics import session_stats, team_stats
 
-    found = team_stats(tb.context, days) if session is None else session_stats(tb.context, session)
-    if picture is not None:
-        with reporting_plot_errors(picture):
-            from tellback.cli.plots import draw_guidance
-
-            draw_guidance(found, picture)
-    return found
+    return team_stats(tb.context, days) if session is None else session_stats(tb.context, session)
 
 
-def _bank_report(tb: Tellback, bank: str, days: int, picture: Path | None) -> BankReport:
+def _bank_report(tb: Tellback, bank: str, days: int) -> BankReport:
     from tellback.client.statistics import bank_report
 
-    found = bank_report(tb.context, tb.bank(bank).name, days)
-    if picture is not None:
-        with reporting_plot_errors(picture):
-            from tellback.cli.plots import draw_bank
+    return bank_report(tb.context, tb.bank(bank).name, days)
 
+
+def _draw_stats(found: GuidanceStats | BankReport, picture: Path) -> None:
+    from tellback.client.statistics import GuidanceStats
+
+    with reporting_plot_errors(picture):
+        from tellback.cli.plots import draw_bank, draw_guidance
+
+        if isinstance(found, GuidanceStats):
+            draw_guidance(found, picture)
+        else:
             draw_bank(found, picture)
-    return found
 
 
 def _print_stats(found: GuidanceStats | BankReport, *, bars: bool) -> None:
