@@ -25,12 +25,12 @@ from tellback.cli.common import (
     print_json,
     progress_bar,
     report_errors,
+    report_losses,
     show_rows,
     warn_of_models,
 )
 from tellback.cli.signals import shorten_text
 from tellback.errors import InvalidInput, NotFound, StateConflict, Unavailable
-from tellback.sanitize import terminal_line
 from tellback.wording import count_phrase
 
 if TYPE_CHECKING:
@@ -246,8 +246,7 @@ def _show_banks(tb: Tellback, name: str | None, *, as_json: bool) -> None:
     stats = [tb.bank(each).stats() for each in names] if len(names) == 1 else list(_existing_banks(tb, names, unread))
     rows = stats if as_json else [_display_row(each, as_json=False) for each in stats]
     show_rows(rows, as_json=as_json, columns=_BANK_COLUMNS, spare=_BANK_SPARE, title="Banks")
-    for message in unread:
-        echo(terminal_line(f"tellback: left out: {message}"), err=True)
+    report_losses(unread)
     if unread:
         raise typer.Exit(1)
 
@@ -288,7 +287,7 @@ def _round_scores(row: dict[str, Any]) -> dict[str, Any]:
     return row | {name: f"{row[name]:.4f}" for name in ("score", "usefulness_score", "average_score") if name in row}
 
 
-_COLUMNS: Final = ("at", "fact_id", "text")
+_STORED_COLUMNS: Final = ("at", "fact_id", "text")
 
 
 def _remember_fact(tb: Tellback, bank: str, fact_id: str, text: str | None) -> None:
@@ -319,7 +318,7 @@ def _list_facts(tb: Tellback, bank: str, limit: int, *, as_json: bool) -> None:
         {"at": fact.at, "fact_id": fact.fact_id, "text": fact.text if as_json else shorten_text(fact.text)}
         for fact in found
     ]
-    show_rows(rows, as_json=as_json, columns=_COLUMNS, title=f"Facts of {bank}")
+    show_rows(rows, as_json=as_json, columns=_STORED_COLUMNS, title=f"Facts of {bank}")
 
 
 def _read_stdin() -> str:

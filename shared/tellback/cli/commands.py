@@ -83,8 +83,6 @@ class _PiecePrinter:
         self._recorded = False
 
     def print_piece(self, piece: OutputPiece) -> None:
-        import sys
-
         import msgspec
 
         if self._as_json:

@@ -370,8 +370,10 @@ def _advise_of_repository(folder: Path) -> None:
 
 def _program_path() -> str:
     """Return this program's absolute path, for a PATH that does not include it."""
+    from tellback.hook.programs import PROGRAM
+
     called = Path(sys.argv[0])
-    return str(called.absolute()) if called.name == "tellback" and os.access(called, os.X_OK) else "tellback"
+    return str(called.absolute()) if called.name == PROGRAM and os.access(called, os.X_OK) else PROGRAM
 
 
 def _check_place(settings: Path | None, *, absolute: bool, shared: bool) -> None:

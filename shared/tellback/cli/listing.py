@@ -26,7 +26,7 @@ ID: Final = 36
 """Characters of an id that a table keeps in one line: those of a UUID."""
 LEAST_WORDS: Final = 12
 """Minimum width of a column of words, in characters."""
-_LONGEST: Final = 200  # characters of one cell; longer values are cut, --json has them whole
+_LONGEST: Final = 200  # characters of one cell; longer values are truncated, --json has them whole
 _FRAME, _GAP = 3, 2  # characters beside each cell, with and without a frame
 _AGES: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 

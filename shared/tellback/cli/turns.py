@@ -214,9 +214,8 @@ def _undelivered_rows(turn: TurnView) -> list[dict[str, Any]]:
         ("fallback" if turn.state == "fallback" else "answer", turn.delivery, turn.outcome),
         ("late", turn.late_delivery, turn.late_outcome),
     ):
-        if status in {"dead", "ambiguous"} or (
-            status == "dropped" and outcome
-        ):  # a stale answer never entered the outbox
+        was_queued = status != "dropped" or outcome  # a stale answer never entered the outbox
+        if status in {"dead", "ambiguous", "dropped"} and was_queued:
             error = (_outcome_fields(outcome) or {}).get("error")
             found.append({
                 "opened_at": turn.opened_at,
