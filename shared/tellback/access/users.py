@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from tellback.broker import KEY_PREFIX
 from tellback.names import SWEEPS_QUEUE, check_team
-from tellback.state.keys import FLEET, NOTIFICATIONS
+from tellback.state.keys import FLEET, NOTIFICATIONS, pattern_of
 
 
 class Rights(NamedTuple):
@@ -156,7 +156,7 @@ def agent(team: str) -> RedisUser:
     return RedisUser(
         agent_name(check_team(team)),
         "an agent host: publishes, decides and reads for one team",
-        Rights((*AGENT_COMMANDS, *_RECALL_HERE), (f"~tb:{{{team}.*", *_OF_THE_FLEET)),
+        Rights((*AGENT_COMMANDS, *_RECALL_HERE), (f"~{pattern_of(team)}", *_OF_THE_FLEET)),
         None,
     )
 

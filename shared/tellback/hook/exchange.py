@@ -30,7 +30,7 @@ from tellback.messaging.append_call import (
 )
 from tellback.messaging.team_cache import SUFFIX, SpoolLocation, TeamCache, TeamIdentity, spool_name
 from tellback.names import Family, shard_of, stored_shards, stored_team_id
-from tellback.state.keys import Layout, Shard, stream_of
+from tellback.state.keys import Layout, Shard, split_key, stream_of
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import guidance, intake
 
@@ -246,7 +246,7 @@ class HookExchange:
         take = guidance.take_feedback(
             evaluation=evaluation,
             guidestats=shard.key("guidestats", clock.utc_day(self._day)),
-            member=evaluation.partition("}:eval:")[2],
+            member=split_key(evaluation)[2],
             day=self._day,
         )
         return [take.named(shard.key("op", name)) for name in self._asked.operations]

@@ -33,7 +33,7 @@ from tellback.state.evaluation_codec import (
     state_size,
 )
 from tellback.state.intake_lease import Fenced, IntakeEntry, Lease, committed
-from tellback.state.keys import DAY_MS, FAMILIES, Layout, Shard, guidestats_of
+from tellback.state.keys import DAY_MS, FAMILIES, Layout, Shard, guidestats_of, split_key
 from tellback.state.list_waiter import ListWaiter
 from tellback.state.readable import readable
 from tellback.state.script_calls import Arg, FirstCall, ScriptCall
@@ -69,7 +69,7 @@ def _keys(shard: Shard, id_: EvaluationId) -> _Keys:
 
 def timer_member(shard: Shard, id_: EvaluationId) -> str:
     """Return the member of `timers` for an evaluation: the parts of its key."""
-    return _keys(shard, id_).eval.partition("}:eval:")[2]
+    return split_key(_keys(shard, id_).eval)[2]
 
 
 def timer_id(member: str) -> EvaluationId:

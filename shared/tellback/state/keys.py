@@ -214,6 +214,18 @@ def key_suffix(name: str, *parts: str) -> str:
     return ":".join([family, *quoted])  # a StrEnum is slow to format
 
 
+def split_key(key: str) -> tuple[str, str, str]:
+    """Return a key's TEAM.SHARD, its family, and its parts, still encoded."""
+    shard, _, suffix = key.removeprefix("tb:{").partition("}:")
+    family, _, parts = suffix.partition(":")
+    return shard, family, parts
+
+
+def pattern_of(team: str) -> str:
+    """Return the pattern of a team's keys."""
+    return f"tb:{{{team}.*"
+
+
 class Shard:
     """One shard of one team; it builds every key."""
 

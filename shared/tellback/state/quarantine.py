@@ -20,7 +20,7 @@ from tellback.log import get_logger
 from tellback.names import Family
 from tellback.state.cluster import SILENT_SECONDS
 from tellback.state.database import Command, Database, WrongType
-from tellback.state.keys import FAMILIES, FLEET, Layout, Shard, key_suffix
+from tellback.state.keys import FAMILIES, FLEET, Layout, Shard, key_suffix, split_key
 from tellback.state.readable import read_each
 from tellback.state.scripts import fleet as scripts
 from tellback.state.slots import keys_of_command
@@ -139,11 +139,11 @@ def _absent_reply(command: Command) -> Any:
 
 
 def _shard_of(command: Command) -> str:
-    return str(keys_of_command(command)[0]).partition("}")[0].removeprefix("tb:{")
+    return split_key(str(keys_of_command(command)[0]))[0]
 
 
 def _is_of_team(command: Command) -> bool:
-    return command[0] == "HGET" and str(keys_of_command(command)[0]).endswith("}:team")
+    return command[0] == "HGET" and split_key(str(keys_of_command(command)[0]))[1] == "team"
 
 
 def advice_of(keys: Sequence[str]) -> str:
@@ -155,7 +155,7 @@ def advice_of(keys: Sequence[str]) -> str:
 
 def kind_of(key: str) -> str:
     """Return the type that Tellback gives a key, "" if it is none of its keys."""
-    family = FAMILIES.get(key.partition("}:")[2].partition(":")[0])
+    family = FAMILIES.get(split_key(key)[1])
     return family.type if family else ""
 
 

@@ -20,7 +20,7 @@ from tellback.names import Family, check_team
 from tellback.state.database import Command, Database
 from tellback.state.fleet import TeamVisits, place_of
 from tellback.state.intake import Notifications
-from tellback.state.keys import Layout, Shard, stream_of
+from tellback.state.keys import Layout, Shard, pattern_of, stream_of
 from tellback.state.limits import LimitStore, TeamLimits
 from tellback.state.team import existing_layouts, layouts_within_reach, no_team, open_layout
 
@@ -113,7 +113,7 @@ class Teams:
         kept = {layout.shard(0).key("team"), *(shard.key("limits") for shard in layout.all)}
         deleted = 0
         for settling in (SETTLING, 0):
-            for keys in self._db.scan(f"tb:{{{team}.*", SCAN_COUNT):
+            for keys in self._db.scan(pattern_of(team), SCAN_COUNT):
                 names = [key for key in keys if key.decode(errors="replace") not in kept]
                 # race: the team is to have no keys; what is written meanwhile is removed too, or by a second removal
                 deleted += sum(self._db.pipeline([("UNLINK", name) for name in names]))
