@@ -21,7 +21,7 @@ if not held or redis.call('GET', key_wakeup) ~= 'lingering' then
 end
 if held then
   -- After the server's clock stepped back, a lease would live that much longer. No lease is longer than its own length,
-  -- so cut it down to that.
+  -- so shorten it to that.
   redis.call('PEXPIRE', key_lease, arg_lease_ms, 'LT')
   return nil
 end

@@ -16,8 +16,8 @@ local function note(keys, delivery, channel, conversation, event, now, fields)
   for name, value in pairs(fields) do
     entry[name] = value
   end
-  append_history(keys.history, cjson.encode(entry))
-  count_delivery(keys.stats, event, channel)
+  append_history(keys.hist, cjson.encode(entry))
+  count_delivery(keys.turnstats, event, channel)
   if event ~= 'retry' then
     mark(keys, delivery, 'delivery', event)
   end

@@ -43,7 +43,7 @@ local function restore(keys, now)
     return
   end
   local turn = {id = arg_lost_id, channel = arg_lost_channel, conversation = arg_lost_conversation, opened_at = opened}
-  local found = reported_of(keys.history, turn.id)
+  local found = reported_of(keys.hist, turn.id)
   if not found.state then
     found = queued_of(keys.queue, turn.id)
   end

@@ -12,8 +12,8 @@ redis.call('ZCARD', key_out)
 
 local function turn_keys()
   return {
-    turn = key_turn, due = key_due, out = key_out, queue = key_queue, channels = key_channels, history = key_hist,
-    stats = key_turnstats,
+    turn = key_turn, due = key_due, out = key_out, queue = key_queue, channels = key_channels, hist = key_hist,
+    turnstats = key_turnstats,
   }
 end
 
@@ -122,8 +122,8 @@ local function report(keys, turn, event, now, fields)
   for name, value in pairs(fields) do
     entry[name] = value
   end
-  append_history(keys.history, cjson.encode(entry))
-  count(keys.stats, 'turn:' .. event)
+  append_history(keys.hist, cjson.encode(entry))
+  count(keys.turnstats, 'turn:' .. event)
 end
 
 -- Adds one response to the outbox: a turn's first one (answer, fallback) or a late one, which refers to the user's
@@ -136,7 +136,7 @@ local function post(keys, turn, kind, response, now)
   }, due_now(now))
   use_channel(keys.channels, turn.channel, now)
   if kind ~= 'late' and turn.state ~= 'auto' and turn.state ~= 'fallback' then
-    observe(keys.stats, kind, now - tonumber(turn.opened_at))
+    observe(keys.turnstats, kind, now - tonumber(turn.opened_at))
   end
 end
 

@@ -18,8 +18,8 @@
 -- @include delivery
 local now = now_ms()
 local clock, last = steady(now)
-local keys = {out = key_out, queue = key_queue, turn = key_turn, history = key_hist, ambiguous = key_ambiguous,
-  stats = key_turnstats}
+local keys = {out = key_out, queue = key_queue, turn = key_turn, hist = key_hist, ambiguous = key_ambiguous,
+  turnstats = key_turnstats}
 local head = redis.call('LINDEX', keys.queue, 0)
 if not head then
   redis.call('ZREM', keys.out, arg_conversation)

@@ -14,7 +14,7 @@
 -- @include delivery
 local found, raw = surplus(key_queue)
 if found and found.key == arg_expected then
-  local keys = {turn = key_turn, history = key_hist, stats = key_turnstats}
+  local keys = {turn = key_turn, hist = key_hist, turnstats = key_turnstats}
   local delivery, error = cjson.decode(raw), 'the outbox of the conversation was full'
   redis.call('LREM', key_queue, 1, raw)
   mark(keys, delivery, 'outcome', cjson.encode({attempted = false, permanent = true, error = error}))

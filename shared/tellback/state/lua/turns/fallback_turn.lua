@@ -24,6 +24,6 @@ end
 close_turn(keys, turn.id, 'fallback', now, 'delivery', 'waiting')
 post(keys, turn, 'fallback', arg_response, now)
 report(keys, turn, 'fallback', now, {text = cjson.decode(arg_response).text, overdue = overdue})
-observe(keys.stats, 'overdue', overdue)
+observe(keys.turnstats, 'overdue', overdue)
 local found = surplus(keys.queue)
 return found and cjson.encode(found) or 'fallback'

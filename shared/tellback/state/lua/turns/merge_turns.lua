@@ -31,8 +31,8 @@ local function note_nearest(turn)
 end
 note_nearest(into)
 for index, covered_id in ipairs(args_covered_ids) do
-  local own = {turn = keys_covered_turns[index], due = keys.due, history = keys_covered_hists[index],
-    stats = keys.stats}
+  local own = {turn = keys_covered_turns[index], due = keys.due, hist = keys_covered_hists[index],
+    turnstats = keys.turnstats}
   local turn = load_turn(own)
   if not turn then
     return answer({result = 'not_found', turn = covered_id})

@@ -24,8 +24,8 @@ local replayed = replay()
 if replayed then
   return replayed
 end
-local keys = {out = key_out, queue = key_queue, turn = key_turn, history = key_hist, ambiguous = key_ambiguous,
-  stats = key_turnstats}
+local keys = {out = key_out, queue = key_queue, turn = key_turn, hist = key_hist, ambiguous = key_ambiguous,
+  turnstats = key_turnstats}
 local conversation, settlement, delay = arg_conversation, arg_settlement, tonumber(arg_delay_ms)
 local head = redis.call('LINDEX', keys.queue, 0)
 local delivery = head and cjson.decode(head)
@@ -68,7 +68,7 @@ else
   if settlement == 'retry' or reported.reconciled then
     note(keys, delivery, arg_channel, conversation, 'retry', now, reported)
   else
-    count_delivery(keys.stats, 'wait', arg_channel)
+    count_delivery(keys.turnstats, 'wait', arg_channel)
   end
 end
 redis.call('LSET', keys.queue, 0, cjson.encode(delivery))
