@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tellback import FeedbackProviderConfig, FeedbackTrigger, Prompt, StaticFeedback, Tellback, clock, connect
+from tellback.hook.connection import open_redis
 from tellback.hook.event import HookEvent
 from tellback.hook.exchange import HookExchange, HookRequest
-from tellback.hook.opening import open_redis
 from tellback.hook.options import read_options
 from tellback.messaging.team_cache import TeamCache
 from tellback.names import Family

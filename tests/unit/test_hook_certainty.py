@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tellback.errors import ConfigurationError
-from tellback.hook import outside
+from tellback.hook import outside_changes
 from tellback.hook.certainty import certain_failures, may_change
 from tellback.hook.denial import AskedCall, DenialPolicy, denial, read_denial_policy
-from tellback.hook.outside import may_differ
+from tellback.hook.outside_changes import may_differ
 from tellback.hook.reading import AgentView
 from tests.support.waiting import wait_until
 
@@ -191,9 +191,9 @@ def test_in_a_folder_with_very_many_files_anything_may_have_changed(
         (tmp_path / name).touch()
     assert not may_differ(str(tmp_path), -1.0)
     with monkeypatch.context() as patch:
-        patch.setattr(outside, "_MOST_SECONDS", -1.0)
+        patch.setattr(outside_changes, "_MOST_SECONDS", -1.0)
         assert may_differ(str(tmp_path), -1.0), "on a disk that is too slow, too"
-    monkeypatch.setattr(outside, "_MOST_ENTRIES", 2)
+    monkeypatch.setattr(outside_changes, "_MOST_ENTRIES", 2)
     assert may_differ(str(tmp_path), -1.0)
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, cast
 from tellback.errors import ConfigurationError
 from tellback.hook.event import HookEvent, published_arguments
 from tellback.hook.options import HookOptions, read_toml
-from tellback.hook.outside import may_differ, seconds_since_turn
+from tellback.hook.outside_changes import may_differ, seconds_since_turn
 from tellback.hook.reading import AgentView, view_of_agent
 from tellback.quoting import QUOTE
 from tellback.sanitize import inert_line

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from tellback import clock
 from tellback.backoff import Backoff
 from tellback.errors import Unavailable
+from tellback.hook.connection import open_redis
 from tellback.hook.event import HookEvent
 from tellback.hook.failure_log import log_failure
-from tellback.hook.opening import open_redis
 from tellback.hook.options import HookOptions
 from tellback.hook.resp import Arg, RedisErrorReply, RespConnection, checked_replies, share_of_time
 from tellback.messaging.append_call import (

@@ -95,7 +95,7 @@ def _decide(options: HookOptions, policy: str, event: HookEvent, prompt: str) ->
 
 def _note_turn(options: HookOptions, event: HookEvent, *, kept: bool = False) -> None:
     """Keep for later decisions that somebody may have changed something before this event, or that it comes late."""
-    from tellback.hook.outside import TURN_EVENTS, note_turn
+    from tellback.hook.outside_changes import TURN_EVENTS, note_turn
 
     if kept or event.name in TURN_EVENTS:
         try:

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple, cast
 
 from tellback import clock
 from tellback.errors import TellbackError
+from tellback.hook.connection import open_redis
 from tellback.hook.event import HookEvent
-from tellback.hook.opening import open_redis
 from tellback.hook.options import HookOptions
 from tellback.hook.resp import checked_replies
 from tellback.messaging.team_cache import TeamCache

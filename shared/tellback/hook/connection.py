@@ -15,6 +15,6 @@ def open_redis(url: str, deadline: float) -> RespConnection:
     """
     if not names_several(url):
         return RespConnection(url, deadline)
-    from tellback.hook.several import open_several
+    from tellback.hook.several_servers import open_several
 
     return open_several(url, deadline)
