@@ -90,7 +90,7 @@ class DueTimers:
 
     def _fire_one(self, id_: EvaluationId, found: LoadedEvaluation, now: int, *, crashed: bool) -> None:
         """Fire one evaluation's timers and commit them alone: a provider's crash must cost no other feedback."""
-        assert found.state is not None, "look"
+        assert found.state is not None, "`fire` passes over those without a state"
         about = f"timer {found.version.decode()}"  # a crash before the commit leaves the version as it was
         invoker = self._loop.invoker(
             ProviderCallMarker(self._process.database, self._shard.key("provider-call", "timer", *id_)),

@@ -278,7 +278,7 @@ class JobWorker:
         execution = replace(execution, start_until=start_until, alive_until=alive_until, exclusive=times.exclusive)
         if times.exclusive:
             try:
-                execution = self._alone(lease, execution)
+                execution = self._ensure_alone(lease, execution)
             except TimeoutError as error:
                 return record_without_run(submitted, str(error), attempt)
         heartbeat.cwd = execution.cwd
@@ -286,7 +286,7 @@ class JobWorker:
             outcome = run(execution, redactor=redactor, control=heartbeat.control, now=server_now, tap=tap)
         return build_record(submitted, outcome, redactor=redactor, cwd=execution.cwd, attempt=attempt)
 
-    def _alone(self, lease: JobLease, execution: ExecutionSpec) -> ExecutionSpec:
+    def _ensure_alone(self, lease: JobLease, execution: ExecutionSpec) -> ExecutionSpec:
         """Kill what the previous attempt left running, and mark this one so that the next attempt can do the same.
 
         Raises:

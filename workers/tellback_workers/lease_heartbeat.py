@@ -2,15 +2,14 @@
 
 The command must stop if it was cancelled, if its worker shuts down, or if its lease could not be renewed in time.
 
-
 Redis cannot tell a dead worker from one that is cut off, and a worker cannot tell a dead Redis from a cut link. So each
 side counts for itself from the last renewal, and these inequalities keep two attempts apart:
 
     on_lost="retry":   stop < kill < lease    the command is dead before Redis lets the next attempt begin
     on_lost="record":  lease <= stop < kill   no other attempt begins, so the loss is recorded early
 
-    stop = TELLBACK_JOB_LEASE + TELLBACK_COMMAND_REDIS_WAIT       TERM, by the worker
-    kill = stop + TELLBACK_COMMAND_GRACE + spare                KILL, by the supervisor, whatever the worker does
+    stop = TELLBACK_JOB_LEASE + TELLBACK_COMMAND_REDIS_WAIT    TERM, by the worker
+    kill = stop + TELLBACK_COMMAND_GRACE + spare               KILL, by the supervisor, whatever the worker does
 
 The price is that the retry of a killed worker's command waits for as long as a cut-off worker could run it. The
 alternative kills every healthy command whenever Redis is unavailable for longer than a short lease: 0.1.0 did so after

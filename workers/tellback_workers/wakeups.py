@@ -1,4 +1,4 @@
-"""The publisher of wake-ups: Celery messages that say «this stream has entries» or «this pool may have a job».
+"""The publisher of wake-ups: Celery messages that say "this stream has entries" or "this pool may have a job".
 
 They carry no payload, so a lost one costs time only: sweeps repeat it. At most one is pending for each stream.
 """

@@ -166,9 +166,9 @@ class LocalRecall:
 
     def _load_answerer(self) -> RecallAnswerer:
         try:
-            from tellback.embedding.clusters import ClusterCache  # noqa: PLC0415 - as above
+            from tellback.embedding.clusters import ClusterCache  # noqa: PLC0415 - numpy is not of the base install
             from tellback.embedding.encoder import encoder_for  # noqa: PLC0415 - as above
-            from tellback.embedding.recall import RecallAnswerer  # noqa: PLC0415 - numpy is not of the base install
+            from tellback.embedding.recall import RecallAnswerer  # noqa: PLC0415 - as above
         except ImportError as error:
             raise ConfigurationError(
                 f"TELLBACK_RECALL_IN_PROCESS is set, and this host lacks {error.name}: install tellback[workers], or "

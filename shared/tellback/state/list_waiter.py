@@ -17,9 +17,7 @@ from tellback.state.database import Database
 from tellback.state.script_calls import FirstCall, ScriptCall
 
 MAX_WAITERS: Final = 32  # waiting connections of one process; further callers have to poll
-WAIT_SLICE: Final = (
-    1.0  # seconds of one wait: a change without a notification (a database emptied and filled) is seen by then
-)
+WAIT_SLICE: Final = 1.0  # seconds of one wait, which then sees changes without a notification: a database refilled
 REFUSED_BACKOFF: Final = 5.0  # seconds without waits after the server refused one: an access list, or full memory
 
 
