@@ -104,6 +104,8 @@ def test_a_value_behind_the_end_of_its_line_is_hidden() -> None:
         "Return the code object for the module identified by 'fullname'.",
         "PASSWORD_RESET_TIMEOUT = 259200",
         "const label = options.label ?? 'the password of the user';",
+        "const token = process.env['API_KEY'] ?? 'none';",
+        "The password is what loadB64Data3x reads there.",
         f"id: {UUID} rev={DIGEST} sha256:{DIGEST}{DIGEST[:24]}",
     ],
 )
