@@ -194,3 +194,16 @@ def test_a_load_that_panics_ends_the_wait(settings: Settings, layout: Layout) ->
         task.start()
         task.join(5)
     assert [str(error) for error in ended] == ["panic"]
+
+
+def test_a_load_without_a_thread_leaves_entries_in_their_stream(
+    settings: Settings, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with closing(Bench(settings, layout, Unloaded())) as bench:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(Unavailable, match="no thread to load in: can't start new thread"):
+            loop_clusters.await_model(bench.clusters)
+        monkeypatch.undo()
