@@ -13,6 +13,7 @@ from matplotlib.colors import is_color_like
 
 from docs.hooks import tables
 from tellback import aio
+from tellback.cli.metrics_collector import BOUNDS
 from tellback.client.signal_session import SignalSession
 from tellback.contracts.signal_types import KINDS, SIGNAL_TYPES, SignalType, SignalTypeInfo
 from tellback.state.bank_stats import by_signal_type, unpack_day
@@ -98,6 +99,12 @@ def test_lifetimes_in_lua_are_those_of_the_key_families() -> None:
             if expiry or any(number >= 60_000 and number % 60_000 == 0 for number in numbers):
                 bare.append(f"{name}: {line.strip()}")
     assert not bare, "\n".join(bare)
+
+
+def test_metrics_read_the_buckets_that_scripts_count() -> None:
+    [(name, beginning)] = BARE_BOUNDS.items()
+    [line] = [line for line in code_of(LUA / name) if line.startswith(beginning)]
+    assert [int(bound) for bound in re.findall(r"\d+", line)] == [round(bound * 1_000) for bound in BOUNDS]
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.relative_to(LUA).as_posix())
