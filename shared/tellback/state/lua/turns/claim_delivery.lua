@@ -18,11 +18,9 @@
 -- @include delivery
 local now = now_ms()
 local clock, last = steady(now)
-local keys = {out = key_out, queue = key_queue, turn = key_turn, hist = key_hist, ambiguous = key_ambiguous,
-  turnstats = key_turnstats}
-local head = redis.call('LINDEX', keys.queue, 0)
+local head = redis.call('LINDEX', key_queue, 0)
 if not head then
-  redis.call('ZREM', keys.out, arg_conversation)
+  redis.call('ZREM', key_out, arg_conversation)
   return cjson.encode({status = 'changed'})
 end
 local delivery = cjson.decode(head)
@@ -33,25 +31,25 @@ if delivery.token ~= arg_token then
   if unobserved(clock, last) then
     return cjson.encode({status = 'unobserved'})
   end
-  local ready = redis.call('ZSCORE', keys.out, arg_conversation)
+  local ready = redis.call('ZSCORE', key_out, arg_conversation)
   if not ready or tonumber(ready) > clock then
     return cjson.encode({status = 'changed'})
   end
   if delivery.given_up then
-    pop(keys, arg_conversation, due_now(now))
+    pop(key_out, key_ambiguous, arg_conversation, due_now(now))
     return cjson.encode({status = 'changed'})
   end
   delivery.ambiguous = delivery.ambiguous or delivery.token ~= nil
   if delivery.attempt >= tonumber(arg_attempts) then
-    note(keys, delivery, arg_channel, arg_conversation, 'dead', now,
+    note(delivery, arg_channel, arg_conversation, 'dead', now,
       {error = 'taken ' .. delivery.attempt .. ' times, never settled'})
-    pop(keys, arg_conversation, due_now(now))
+    pop(key_out, key_ambiguous, arg_conversation, due_now(now))
     return cjson.encode({status = 'changed'})
   end
   delivery.attempt = delivery.attempt + 1
   delivery.token = arg_token
-  redis.call('LSET', keys.queue, 0, cjson.encode(delivery))
-  schedule(keys.out, keys.queue, arg_conversation, clock + tonumber(arg_lease_ms))
-  mark(keys, delivery, 'delivery', 'sending')
+  redis.call('LSET', key_queue, 0, cjson.encode(delivery))
+  schedule(key_out, key_queue, arg_conversation, clock + tonumber(arg_lease_ms))
+  mark(delivery, 'delivery', 'sending')
 end
 return cjson.encode({status = 'taken', delivery = delivery})

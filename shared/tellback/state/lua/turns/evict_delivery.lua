@@ -14,11 +14,10 @@
 -- @include delivery
 local found, raw = surplus(key_queue)
 if found and found.key == arg_expected then
-  local keys = {turn = key_turn, hist = key_hist, turnstats = key_turnstats}
   local delivery, error = cjson.decode(raw), 'the outbox of the conversation was full'
   redis.call('LREM', key_queue, 1, raw)
-  mark(keys, delivery, 'outcome', cjson.encode({attempted = false, permanent = true, error = error}))
-  note(keys, delivery, arg_channel, arg_conversation, 'dropped', now_ms(), {error = error})
+  mark(delivery, 'outcome', cjson.encode({attempted = false, permanent = true, error = error}))
+  note(delivery, arg_channel, arg_conversation, 'dropped', now_ms(), {error = error})
   found = surplus(key_queue)
 end
 return found and cjson.encode(found)

@@ -24,10 +24,8 @@ local replayed = replay()
 if replayed then
   return replayed
 end
-local keys = {out = key_out, queue = key_queue, turn = key_turn, hist = key_hist, ambiguous = key_ambiguous,
-  turnstats = key_turnstats}
 local conversation, settlement, delay = arg_conversation, arg_settlement, tonumber(arg_delay_ms)
-local head = redis.call('LINDEX', keys.queue, 0)
+local head = redis.call('LINDEX', key_queue, 0)
 local delivery = head and cjson.decode(head)
 if not delivery or delivery.key ~= arg_expected or (delivery.token ~= arg_token and settlement ~= 'delivered') then
   return answer({result = 'lost'})
@@ -43,18 +41,18 @@ local reported = {attempt = delivery.attempt, error = outcome.error ~= cjson.nul
 if settlement == 'retry' and delivery.attempt >= tonumber(arg_attempts) then
   settlement = 'dead'
 end
-mark(keys, delivery, 'outcome', arg_outcome)
+mark(delivery, 'outcome', arg_outcome)
 if settlement == 'delivered' or settlement == 'dead' then
-  note(keys, delivery, arg_channel, conversation, settlement, now, reported)
-  pop(keys, conversation, due_now(now))
+  note(delivery, arg_channel, conversation, settlement, now, reported)
+  pop(key_out, key_ambiguous, conversation, due_now(now))
   return answer({result = settlement})
 end
 delivery.token = nil
 if settlement == 'ambiguous' then
   delivery.given_up = true
-  redis.pcall('ZADD', keys.ambiguous, clock + tonumber(arg_reconcile_ms), conversation) -- as in `pop`
-  redis.call('PEXPIRE', keys.ambiguous, AMBIGUOUS_LIFETIME)
-  note(keys, delivery, arg_channel, conversation, 'ambiguous', now, reported)
+  redis.pcall('ZADD', key_ambiguous, clock + tonumber(arg_reconcile_ms), conversation) -- as in `pop`
+  redis.call('PEXPIRE', key_ambiguous, AMBIGUOUS_LIFETIME)
+  note(delivery, arg_channel, conversation, 'ambiguous', now, reported)
 else
   if settlement == 'wait' then
     delivery.attempt = delivery.attempt - 1
@@ -62,15 +60,15 @@ else
   end
   if delivery.given_up then -- the platform says that it was not sent: send it again
     delivery.given_up, delivery.ambiguous, delivery.reconciles = nil, nil, nil
-    redis.pcall('ZREM', keys.ambiguous, conversation)
+    redis.pcall('ZREM', key_ambiguous, conversation)
   end
-  mark(keys, delivery, 'delivery', delivery.ambiguous and 'sending' or 'waiting')
+  mark(delivery, 'delivery', delivery.ambiguous and 'sending' or 'waiting')
   if settlement == 'retry' or reported.reconciled then
-    note(keys, delivery, arg_channel, conversation, 'retry', now, reported)
+    note(delivery, arg_channel, conversation, 'retry', now, reported)
   else
-    count_delivery(keys.turnstats, 'wait', arg_channel)
+    count_delivery(key_turnstats, 'wait', arg_channel)
   end
 end
-redis.call('LSET', keys.queue, 0, cjson.encode(delivery))
-schedule(keys.out, keys.queue, conversation, clock + delay)
+redis.call('LSET', key_queue, 0, cjson.encode(delivery))
+schedule(key_out, key_queue, conversation, clock + delay)
 return answer({result = settlement == 'wait' and 'retry' or settlement})
