@@ -101,7 +101,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,  # locals hold URLs with passwords and users' texts
     rich_markup_mode="rich",
 )
-_COMMANDS = (
+_COMMANDS: Final = (
     demo.register,
     system.register,
     commands.register,

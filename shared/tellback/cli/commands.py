@@ -103,7 +103,7 @@ class _PiecePrinter:
 
 
 # Options after the program's name belong to the command, so `tellback run pytest -q` needs no `--`.
-_TAKES_ARGV = {"allow_interspersed_args": False}
+_TAKES_ARGV: Final = {"allow_interspersed_args": False}
 
 ArgvArgument = Annotated[list[str], typer.Argument(help="Program and its arguments. No shell is involved.")]
 

@@ -17,7 +17,7 @@ SHORT: Final = 80
 """Characters of arguments and of a subject, so that a cell of a listing still has room for what came of them."""
 LONG: Final = 200  # characters of a result, an error or a reason
 FIRST: Final = ("sent", "error", "reason", "code", "attempt", "text")
-"""Fields of a turn's entry to show first: Lua tables have no order, and a long cell is cut at its end."""
+"""Fields of a turn's entry to show first: Lua tables have no order, and a long cell is truncated at its end."""
 
 
 def entry_text(entry: HistoryEntry) -> str:

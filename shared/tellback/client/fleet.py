@@ -5,6 +5,8 @@ Every figure comes from an index, at a bounded cost, so that an operator may ask
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from tellback.client.client_context import ClientContext
@@ -20,8 +22,8 @@ from tellback.state.turn_view import TurnView
 from tellback.state.turns import Turns
 from tellback.state.unavailable import NotPermitted
 
-MAX_OPEN_TURNS = 1_000  # in a listing of sessions: those with the nearest deadlines
-ACTIVE_SECONDS = 900.0
+MAX_OPEN_TURNS: Final = 1_000  # in a listing of sessions: those with the nearest deadlines
+ACTIVE_SECONDS: Final = 900.0
 
 
 class ActiveSession(msgspec.Struct, frozen=True, kw_only=True):

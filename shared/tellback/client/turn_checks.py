@@ -270,7 +270,7 @@ def _fits_key(name: object) -> bool:
 
 
 # Answers that the outbox has, or will have once Redis is back.
-QUEUED_ANSWERS = frozenset({"accepted", "replaced", "late", "spooled"})
+QUEUED_ANSWERS: Final = frozenset({"accepted", "replaced", "late", "spooled"})
 
 
 def default_pipeline(settings: Settings, systems: Iterable[AgentSystem] = ()) -> TurnPipeline:

@@ -32,18 +32,18 @@ from tellback.urls import servers_of
 
 Command = redis_py.Command
 
-NOT_A_URL = (
+NOT_A_URL: Final = (
     "not the URL of a Redis: use redis://[user:password@]host:port/number, rediss://..., unix://path, "
     "redis+cluster://host:port,host:port or sentinel://host:port;sentinel://host:port/number?master_name=NAME, "
     "with special characters of a password percent-encoded"
 )
 
-FULL_BACKOFF = 0.1  # seconds between two reads of a full Redis that refuses a blocking read
+FULL_BACKOFF: Final = 0.1  # seconds between two reads of a full Redis that refuses a blocking read
 
 # Errors of a server that is no longer the primary, or is cut off from it. The address may resolve to another server by
 # now, but an open connection does not move: behind a virtual IP, calls failed for 46 s until it was cut from outside.
 # A server that is loading raises ConnectionError, which drops the connection by itself.
-DEMOTED = (exceptions.ReadOnlyError, exceptions.ClusterDownError)  # MasterDownError is one of the latter
+DEMOTED: Final = (exceptions.ReadOnlyError, exceptions.ClusterDownError)  # MasterDownError is one of the latter
 
 Connections = redis_py.RedisConnections | ClusterConnections
 

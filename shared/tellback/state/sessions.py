@@ -7,6 +7,7 @@ applied. Readers take the newest from an index; nothing is searched for.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -14,7 +15,7 @@ from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
 from tellback.state.readable import read_each, readable, reply_of, scored_names, whole
 
-_FIELDS = ("host", "tool", "status", "prompt", "calls", "nudges")
+_FIELDS: Final = ("host", "tool", "status", "prompt", "calls", "nudges")
 
 
 class SessionActivity(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ as ten.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from rich.cells import set_cell_size
 from rich.segment import Segment
@@ -32,9 +32,9 @@ from tellback.tui.record_text import (
 )
 from tellback.tui.review import RecordReview, RecordRow
 
-WITH_TIME = 60  # columns; a narrower list leaves out the time, which gives the command more room
+WITH_TIME: Final = 60  # columns; a narrower list leaves out the time, which gives the command more room
 
-WITH_EXPECTED = 64  # columns; a narrower list leaves out the expectation as well
+WITH_EXPECTED: Final = 64  # columns; a narrower list leaves out the expectation as well
 
 
 @dataclass(frozen=True, slots=True)
