@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TextIO
 
 import typer
 
+from tellback.cli import INTERRUPTED
 from tellback.cli.common import (
     COMMANDS,
     JsonOption,
@@ -24,7 +25,6 @@ from tellback.cli.common import (
     report_errors,
     team_option,
 )
-from tellback.cli.entry import INTERRUPTED
 from tellback.errors import InvalidInput, Unavailable
 from tellback.names import RECORD_FILE, Family
 from tellback.sanitize import terminal_line, terminal_output

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from tellback.cli import INTERRUPTED
 from tellback.cli.common import BEGIN, report_errors
-from tellback.cli.entry import INTERRUPTED
 
 if TYPE_CHECKING:
     from tellback.demo.stage import DemoScreen

@@ -9,8 +9,9 @@ import os
 import sys
 from typing import Final
 
+from tellback.cli import INTERRUPTED
+
 BLOCKING_EXIT: Final = 2  # Claude Code takes this exit code of a hook as a veto of what the agent was about to do
-INTERRUPTED: Final = 130  # as a shell reports SIGINT
 HOOK_EVENTS: Final = (["install"], ["uninstall"], ["status"])
 
 

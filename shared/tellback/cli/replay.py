@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
 
+from tellback.cli import INTERRUPTED
 from tellback.cli.common import (
     GUIDANCE,
     UrlOption,
@@ -26,7 +27,6 @@ from tellback.cli.common import (
     print_json,
     report_errors,
 )
-from tellback.cli.entry import INTERRUPTED
 from tellback.cli.replay_report import ReplayBars
 from tellback.errors import InvalidInput
 from tellback.names import REPLAY_TEAM

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 import typer
 
+from tellback.cli import INTERRUPTED
 from tellback.cli.common import echo, input_name, open_input, plain_text, print_json, report_errors
-from tellback.cli.entry import INTERRUPTED
 from tellback.errors import InvalidInput
 from tellback.wording import count_phrase
 

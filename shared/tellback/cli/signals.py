@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from tellback.cli import INTERRUPTED
 from tellback.cli.common import SIGNALS, JsonOption, TeamOption, UrlOption, client, echo, print_json, show_rows
-from tellback.cli.entry import INTERRUPTED
 from tellback.errors import InvalidInput
 from tellback.sanitize import one_line
 from tellback.truncation import truncate_chars
