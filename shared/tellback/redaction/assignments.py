@@ -242,7 +242,7 @@ _KEY_WITH_SIGNS: Final = preceded_by(
 )
 _BEFORE_TOKEN: Final = "".join(sorted({name.removesuffix("token")[-1] for name in _TOKENS}))
 _HEADER: Final = r"""[\\"']{0,2}+[ \t]{0,8}+[:=,][ \t]{0,8}+[\\"']{0,2}+"""
-_FLAG: Final = r"[a-z0-9-]{3,40}+"
+_FLAG: Final = r"[a-z0-9-]{2,39}+"  # after its first character
 _ENDS_OF_FLAGS: Final = (
     "token",
     "secret",
@@ -254,7 +254,7 @@ _ENDS_OF_FLAGS: Final = (
     "key-base",
     "-auth",
 )
-_AHEAD_FLAG: Final = rf"(?={_FLAG}[ =][\"']?[^\s\"'<>$-][^\s\"'<>]{{3}})"
+_AHEAD_FLAG: Final = rf"(?=[a-z0-9]{_FLAG}[ =][\"']?[^\s\"'<>$-][^\s\"'<>]{{3}})"
 _VARIABLE: Final = (
     r"(?:(?:ure)?[ ]set)?[ \t]{1,8}+[a-z0-9_.-]{0,30}(?:passw|passphrase|_pass(?![a-z])|token|secret|key|_pat(?![a-z]))"
     r"[a-z0-9_.-]{0,40}+[ \t]{1,8}"
@@ -267,8 +267,8 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "pass",
-        f"(?:{AHEAD_PASSWORD}(?<!/etc/pass){_NO_BRANCH}(?>word|wd|w|phrase|code){_PASSWORD}|{NEXT_IN_BLOCK}(?>w|phrase|code|(?<=[_-]pass)(?![a-z])){_ALONE_IN_BLOCK}"
-        f"|{AHEAD_PASSWORD}(?!w|phrase|code){_PASS_ALONE}{_PASSWORD})",
+        f"(?:(?<!/etc/pass){_NO_BRANCH}(?>word|wd|w|phrase|code){_PASSWORD}|{NEXT_IN_BLOCK}(?>w|phrase|code|(?<=[_-]pass)(?![a-z])){_ALONE_IN_BLOCK}"
+        f"|(?!w|phrase|code){_PASS_ALONE}{_PASSWORD})",
         AFTER_PASSWORD,
     ),
     AnchoredRule("password", "pwd", f"{_NO_FOLDER}{_PASSWORD}", AHEAD_PASSWORD),
@@ -328,14 +328,14 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "--",
-        f"{_FLAG}{preceded_by(('password', 'passwd', 'passphrase', '-pass', '-pwd', '-pw'))}"
+        f"[a-z0-9]{_FLAG}{preceded_by(('password', 'passwd', 'passphrase', '-pass', '-pwd', '-pw'))}"
         rf"[ =][\"']?{NO_VALUE}(?:(?=\S{{0,60}}?[0-9!@#%^&*+?~_\"'])\S|{PHRASE}|{DOUBT}{LETTERS})",
         _AHEAD_FLAG,
     ),
     AnchoredRule(
         "secret-flag",
         "--",
-        f"{_FLAG}{preceded_by(_ENDS_OF_FLAGS)}{_NO_MARK}"
+        f"[a-z0-9]{_FLAG}{preceded_by(_ENDS_OF_FLAGS)}{_NO_MARK}"
         rf"[ =][\"']?{NO_VALUE}{PATH}"
         rf"(?:{MIXED}{long_value(8)}|(?=[a-z]{{16}}){DOUBT}{long_value(16)}|{SIGNS}[^\s\"'`|;<>()]{{12}})",
         _AHEAD_FLAG,

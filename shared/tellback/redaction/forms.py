@@ -71,10 +71,6 @@ NO_INDEX: Final = preceded_by(
 _A_DIGIT: Final = r"(?=[a-z+/.~=%:_-]{0,60}+[0-9])"
 
 
-def _alone(word: str) -> str:
-    return rf"(?<![a-z.]{word}){NO_INDEX if word == 'key' else ''}"
-
-
 # The same in camel case: `cosmosKey`. It runs over the original text, since in lower case it looks like `monkey`.
 CAMEL: Final = tuple(
     AnchoredRule(
@@ -140,7 +136,7 @@ _ALONE_AFTER: Final = (
     rf"{NO_VALUE}{PATH}{MIXED_OR_LETTERS}"
     rf"{DOUBT}[\w+/.~=%!@#^*&$-]{{8,200}}+[ \t\r]{{0,4}}+${AT_END}"
 )
-_ALONE_GUARD: Final = r"(?=[^:]{0,60}+:[ \t\r]{0,5}+\n)"
+_ALONE_GUARD: Final = r"(?=[^:=\n]{0,60}+:[ \t\r]{0,5}+\n)"
 # One word on before all of it: a group that repeats costs more than the other checks together.
 _SENTENCE_AHEAD: Final = (
     rf"(?=[a-z]{{2,6}}+[ \t:=\[(]{{1,6}}+[\"'`]{{0,2}}+(?:[^\s\"'`0-9]{{0,60}}+[0-9@]|{trie(_FILLERS)}\b))"
@@ -171,10 +167,10 @@ RANDOM: Final = (
         AnchoredRule(
             "secret-assignment",
             word,
-            rf"{_alone(word)}[\\\"']{{0,2}}+[ \t]?[=:][ \t]?[\\\"']{{0,2}}+{PATH}{HASH}{DOUBT}{long_value(20)}",
-            rf"(?=[\\\"']{{0,2}}+[ \t]?[=:][ \t]?[\\\"']{{0,2}}+{_A_DIGIT}[\w+/.~=%:-]{{20}})",
+            rf"{unless}[\\\"']{{0,2}}+[ \t]?[=:][ \t]?[\\\"']{{0,2}}+{PATH}{HASH}{DOUBT}{long_value(20)}",
+            rf"(?<![a-z.]{word})(?=[\\\"']{{0,2}}+[ \t]?[=:][ \t]?[\\\"']{{0,2}}+{_A_DIGIT}[\w+/.~=%:-]{{20}})",
         )
-        for word in ("key", "pat")
+        for word, unless in (("key", NO_INDEX), ("pat", ""))
     ),
     *(
         AnchoredRule("secret-assignment", word, f"{unless}(?:[ _]id)?{_LONG_IN_SENTENCE}")
@@ -182,12 +178,12 @@ RANDOM: Final = (
     ),
     *(AnchoredRule("secret-assignment", word, rf"[ _-]id{_LONG_IN_SENTENCE}") for word in ("client", "access")),
     *(
-        AnchoredRule("secret-assignment", word, f"{named}{rest}", guard)
+        AnchoredRule("secret-assignment", word, f"{named}{rest}", f"{before}{guard}")
         for rest, guard in ((_STATED_SECRET, _STATED_GUARD), (_ALONE_AFTER, _ALONE_GUARD))
-        for word, named in (
-            ("token", UNLESS["token"]),
-            ("secret", UNLESS["secret"]),
-            ("key", f"(?<=[a-z][_ -]key){NO_INDEX}{_NO_FINGERPRINT}"),
+        for word, before, named in (
+            ("token", "", UNLESS["token"]),
+            ("secret", "", UNLESS["secret"]),
+            ("key", "(?<=[a-z][_ -]key)", f"{NO_INDEX}{_NO_FINGERPRINT}"),
         )
     ),
     AnchoredRule("password", "passw", f"(?:or)?d{_ALONE_AFTER}", _ALONE_GUARD),
@@ -255,7 +251,9 @@ NEAR_DIGITS: Final = (
     ),
 )
 RULES: Final = (
-    AnchoredRule("secret-assignment", "key", _PAIR, r"(?=[\\\"']{0,2}+[ \t]?[:=])" + _PAIR_AHEAD),
+    AnchoredRule(
+        "secret-assignment", "key", _PAIR, rf"(?=[\\\"']{{0,2}}+[ \t]?[:=][ \t]{{0,3}}+[\\\"']{{0,2}}+{_PAIR_REST})"
+    ),
     *(AnchoredRule("secret-assignment", word, _PAIR, _PAIR_AHEAD) for word in ("name", "variable", "secret set")),
     AnchoredRule("secret-assignment", "key", r"=(?=[0-9a-f]{32}(?![0-9a-f]))(?:(?<=[?&]key=)|(?<![\w-]key=))"),
     AnchoredRule("secret-assignment", "pat", r"=[0-9a-f]{32}(?![0-9a-f])"),
@@ -273,7 +271,7 @@ RULES: Final = (
     AnchoredRule(
         "secret-assignment",
         "key",
-        r"(?:(?<=setup.key)|(?<=secret.key))[^\n:]{0,40}+:?[ \n]{1,4}(?:[a-z2-7]{4}[ ]?){4,16}$" + AT_END,
+        r"(?<=[pt].key)(?:(?<=setup....)|(?<=secret....))[^\n:]{0,40}+:?[ \n]{1,4}(?:[a-z2-7]{4}[ ]?){4,16}$" + AT_END,
     ),
     *(
         AnchoredRule(
@@ -343,7 +341,7 @@ RULES: Final = (
     AnchoredRule(
         "basic-auth",
         "auth",
-        r"(?<=[\"']auth)[\\\"']{1,2}:[ \t]{0,4}[\\\"']{1,2}(?=[a-z+/=]{0,60}[0-9])"
+        r"(?<=[\"']auth)[\\\"']{1,2}:[ \t]{0,4}[\\\"']{1,2}(?=[a-z+/=]{0,60}+[0-9])"
         r"(?:[0-9a-z+/]{400}|[0-9a-z+/]{20,400}+={0,2}[\\\"'])",
     ),
     AnchoredRule("secret-assignment", "auth", r"=(?<=[?&]auth=)(?=[a-z_.-]{0,60}+[0-9])[\w.~%+/-]{20}"),

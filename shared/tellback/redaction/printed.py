@@ -42,8 +42,7 @@ RULES: Final = (
     AnchoredRule(
         "azure-key",
         "key",
-        r"(?:(?<=primarykey)|(?<=secondarykey))\\?\"[ ]?:[ ]?\\?\"[0-9a-z+/]{43,86}={1,2}",
-        r"(?=\\?\"[ ]?:[ ]?\\?\"[0-9a-z+/]{43})",
+        r"[\\\"](?:(?<=primarykey.)|(?<=secondarykey.))(?:(?<=\")|\")[ ]?:[ ]?\\?\"[0-9a-z+/]{43,86}={1,2}",
     ),
     AnchoredRule("secret-assignment", "sess", r"ion=(?<=bw_session=)[\"']?[\w+/=-]{40}"),
     AnchoredRule(
@@ -83,7 +82,9 @@ RULES: Final = (
     ),
     AnchoredRule("password", "login", r"[ ]\"(?<=[ ]login[ ]\")[^\"\n]{1,64}\"[ ]\"[^\"\n]{4}"),
     AnchoredRule(
-        "secret-assignment", "key", r"(?<=recovery key)[\"'`*: \n]{1,6}(?:[a-z0-9]{4,6}-){3,8}[a-z0-9]{4,6}(?![\w-])"
+        "secret-assignment",
+        "key",
+        r"[\"'`*: \n](?<=recovery key.)[\"'`*: \n]{0,5}(?:[a-z0-9]{4,6}-){3,8}[a-z0-9]{4,6}(?![\w-])",
     ),
     AnchoredRule("password", "login", rf"=(?<=[ ?]login=)[^\s:/&\"'`]{{1,64}}:{_NOT_HERE}[^\s&]{{4}}"),
     AnchoredRule(
@@ -106,7 +107,7 @@ RULES: Final = (
         AnchoredRule(
             "password",
             word,
-            rf"{rest}[\"']?[ ]{{0,4}}[:=,][ ]?[\"'][\w.@+-]{{1,64}}:{NO_VALUE}{_DOUBTED}[^\s\"'/:]{{8,100}}+[\"']",
+            rf"{rest}[\"']?[ ]{{0,4}}[:=,][ ]?[\"'][\w.@+-]{{1,64}}+:{NO_VALUE}{_DOUBTED}[^\s\"'/:]{{8,100}}+[\"']",
         )
         for word, rest in (("auth", ""), ("pwd", ""), ("cred", "entials"))
     ),
@@ -121,7 +122,7 @@ RULES: Final = (
     ),
     # Mail, networks.
     AnchoredRule("password", "login", rf"[ ](?<=[ ]login[ ])[^\s@]{{1,64}}@[^\s@]{{1,80}}[ ]{GIVEN}(?=$|[,}}])"),
-    AnchoredRule("password", "key", r"[ ]content[ ]{1,20}:[ ]\S{6}", "(?=[ ]content[ ])"),
+    AnchoredRule("password", "key", r"[ ]content[ ]{1,20}:[ ]\S{6}"),
     AnchoredRule(
         "password",
         "pass",
@@ -129,11 +130,6 @@ RULES: Final = (
         r"(?=word[\"']?[ ]?[:=][ ]?[\"']?[a-z]{4}[ ])",  # to enter a group that repeats costs three times as much
     ),
     AnchoredRule("password", "key", r"material>[^<\s$]{8,63}<"),
-    AnchoredRule(  # of tools for browsers: `"element": "Password textbox", "text": "…"`
-        "password",
-        "pass",
-        rf"word[^\"\n\\]{{0,40}}\",[ ]?\"(?:text|value)\"[ ]?:[ ]?\"{_NOT_HERE}{MIXED_WORD}[^\s\"]{{6,100}}+\"",
-    ),
     AnchoredRule("password", "psk", r"(?<![a-z]psk)[ ]\"[^\"\n<$]{6}"),
     # Keys of Solana, as its tools store them: an array of 64 bytes.
     AnchoredRule(  # not the bytes of a text, which are below 128
@@ -187,6 +183,11 @@ _OF_NO_ROUTER: Final = preceded_by(
     unless=True,
 )
 NEAR_DIGITS: Final = (
+    AnchoredRule(  # of tools for browsers: `"element": "Password textbox", "text": "…"`
+        "password",
+        "pass",
+        rf"word[^\"\n\\]{{0,40}}+\",[ ]?\"(?:text|value)\"[ ]?:[ ]?\"{_NOT_HERE}{MIXED_WORD}[^\s\"]{{6,100}}+\"",
+    ),
     # Configurations of routers and of servers for RADIUS.
     *(
         AnchoredRule(

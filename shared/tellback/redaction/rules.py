@@ -267,9 +267,9 @@ class ScanSet(NamedTuple):
                 places = findable_if_rare(scan.anchor, within, len(text))
                 yield from scan.find_all(folded, text, windows, places)
         yield from ((place, "secret-assignment") for place in lone_tokens.places(text, folded, within))
-        if self.issued and (len(folded) < _SHORT or any(issuer in within for issuer in assignments.ISSUERS)):
+        if self.issued and _may_be_issued(folded, within):
             windows = _issued_windows(folded)
-            for scan in self.issued:
+            for scan in self.issued if windows else ():
                 yield from scan.find_all(folded, text, windows)
 
 
@@ -279,6 +279,13 @@ def _present(scans: Anchored, within: Searchable) -> list[Scan]:
 
 
 _ISSUED_VALUE: Final = lazy_pattern(assignments.ISSUED_VALUE)
+
+
+def _may_be_issued(folded: str, within: Located) -> bool:
+    """Return whether to look for values of issuers: their names take longer than all values, where these are rare."""
+    if len(folded) < _SHORT or not _issued_windows(folded[:_SHORT]):
+        return True
+    return any(issuer in within for issuer in assignments.ISSUERS)
 
 
 def _issued_windows(folded: str) -> list[Window]:
