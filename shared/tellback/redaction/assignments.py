@@ -80,6 +80,7 @@ SECRETS: Final = {
     "_pw": ("_pw",),
     "x-amz-cred": ("x-amz-credential",),
     "contribsys": ("contribsys__com",),
+    "hash": tuple(f"api{sign}hash" for sign in ("", "_", "-", " ", ".")),  # of Telegram
 }
 # Issuers whose keys have no format of their own. Their name, a separator and a long mixed value count as a key.
 ISSUERS: Final = (
@@ -214,9 +215,9 @@ _SECRET_BELOW: Final = f"{BELOW}{NO_VALUE}{PATH}{_LONG}{AT_END}"
 def _secrets() -> tuple[AnchoredRule, ...]:
     """Return the rules of SECRETS: the name, which may be part of a longer one, a separator and a long value."""
     value = f"(?:{AHEAD_LONG}(?:{_SECRET}|{_ARGUMENT})|{NEXT_LINE}{_SECRET_BELOW})"
+    guards = {"key": AFTER_KEY, "hash": f"(?:(?<=apihash)|(?<=api.hash)){AFTER_NAME}"}
     return tuple(
-        AnchoredRule("secret-assignment", anchor, NAMES + value, AFTER_KEY if anchor == "key" else AFTER_NAME)
-        for anchor in SECRETS
+        AnchoredRule("secret-assignment", anchor, NAMES + value, guards.get(anchor, AFTER_NAME)) for anchor in SECRETS
     )
 
 
@@ -256,9 +257,10 @@ _ENDS_OF_FLAGS: Final = (
 )
 _AHEAD_FLAG: Final = rf"(?=[a-z0-9]{_FLAG}[ =][\"']?[^\s\"'<>$-][^\s\"'<>]{{3}})"
 _VARIABLE: Final = (
-    r"(?:(?:ure)?[ ]set)?[ \t]{1,8}+[a-z0-9_.-]{0,30}(?:passw|passphrase|_pass(?![a-z])|token|secret|key|_pat(?![a-z]))"
+    r"(?:(?:ure)?[ ]set)?[ \t]{1,8}+"
+    r"[a-z0-9_.-]{0,30}(?:passw|passphrase|_(?:pass|psk|pat)(?![a-z])|token|secret|key|api_hash)"
     r"[a-z0-9_.-]{0,40}+[ \t]{1,8}"
-    rf"[\"']?{NO_VALUE}{PATH}(?:{PHRASE}|{_LONG})"
+    rf"[\"']?{NO_VALUE}{PATH}(?:{PHRASE}|{_LONG}|{SIGNS}[^\s\"'`|;<>()]{{12}})"
 )
 _DSN: Final = r"[^\s:@/\"'<>{}$*]"
 RULES: Final = (
@@ -328,7 +330,7 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "--",
-        f"[a-z0-9]{_FLAG}{preceded_by(('password', 'passwd', 'passphrase', '-pass', '-pwd', '-pw'))}"
+        f"[a-z0-9]{_FLAG}{preceded_by(('password', 'passwd', 'passphrase', '-pass', '-pwd', '-psk', '-pw'))}"
         rf"[ =][\"']?{NO_VALUE}(?:(?=\S{{0,60}}?[0-9!@#%^&*+?~_\"'])\S|{PHRASE}|{DOUBT}{LETTERS})",
         _AHEAD_FLAG,
     ),

@@ -25,7 +25,21 @@ _SHORTEST: Final = 8  # characters of a value
 _LETTERS_ALONE: Final = 16  # the same of small letters alone
 _MOST_SPACES: Final = 4  # in a name; with more, it is a sentence
 # What names of secrets contain, and heads of tables with a setting in each row; the rules decide what a name says.
-WORDS: Final = ("pass", "secret", "token", "cred", "key", "pwd", "psk", "pw", "auth", "seed", "cookie", "name")
+WORDS: Final = (
+    "pass",
+    "secret",
+    "token",
+    "cred",
+    "key",
+    "pwd",
+    "psk",
+    "pw",
+    "auth",
+    "seed",
+    "cookie",
+    "api_hash",
+    "name",
+)
 # The rest of the cell, then what ends it. A comma of a sentence has a space after it, a comma of CSV has none.
 _CELL_ENDS: Final = (
     r"[\wa-z0-9_.-]{0,40}+(?:[ ][\wa-z0-9_-]{1,20}+){0,3}+[\"'`*]{0,3}+"

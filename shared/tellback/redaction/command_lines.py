@@ -35,7 +35,10 @@ _BEFORE_PASSWORD: Final = (
     (" -u", rf"[ ]\S{{1,64}}[ ]-p[ ]?[\"']?{DOUBT}"),
     ("pw", r"[ ](?<=[ ]-pw[ ])"),
     ("key", r"chain[ ]-p[ ](?<=keychain -p )"),
-    ("auth", r"[ ](?:init -t[ ]|(?<=snyk auth )|(?<=[ ]-auth )[\w.-]{1,64}:|(?<=stats auth )[\w.-]{1,64}:)"),
+    (
+        "auth",
+        r"[ ](?:init -t[ ]|(?<=snyk auth )|(?:(?<=[ ]-auth )|(?<=http --auth )|(?<=stats auth ))[\w.-]{1,64}:)",
+    ),
     ("pass", r"[ ](?<=authinfo pass )"),
     ("user ", rf"[\w.-]{{1,64}}[ ]using[ ]{MIXED_WORD}{DOUBT}"),
     ("pass", r"wd[ ](?<=openssl passwd )-[0-9a-z]{1,6}[ ]"),

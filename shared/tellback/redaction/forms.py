@@ -29,7 +29,7 @@ from tellback.redaction.values import (
 _MIXED: Final = MIXED_WORD
 _MIXED_WELL: Final = r"(?=\S{0,60}?[0-9]\S{0,60}?[0-9])"
 _NAMES: Final = (
-    r"(?:passw|passphrase|[_-]pass\b|pwd|secret|token|cred|api[_-]?key"
+    r"(?:passw|passphrase|[_-]pass\b|pwd|secret|token|cred|api[_-]?(?:key|hash)"
     r"|(?:access|private|account|auth|write|signing|encryption|master|shared|unseal|app|subscription)[_-]?key|[_-]key"
     r"|[_-]dsn|[_-]pat\b|pw\b|psk\b|(?:client|access)[ _-]?id\b)"
 )
@@ -113,7 +113,7 @@ STATED: Final = (
     rf"(?::(?<!key:){_NO_ID}|=|{_STATES}|[ \t](?:[:=]|{_STATES}|[ \t](?:[:=]|{_STATES})))"
     rf"[ \t]{{1,8}}+[\"'`]?{NO_VALUE}{PATH}(?![0-9.:]{{1,30}}+\b)"
 )
-_STATED_END: Final = r"[\"'`]?[.;]?[ \t\r]{0,4}$"
+_STATED_END: Final = r"[\"'`]?[.;]?(?:[\"'}\])]{1,6}+|</[\w-]{1,30}>)?[ \t\r]{0,4}$"  # perhaps of a text in JSON or XML
 _STATED_PASSWORD: Final = (
     r"(?:word|wd|phrase|code)"
     rf"{STATED}(?=[^\s\"'`0-9]{{0,60}}+[0-9!@#$%^&*])(?=[^\s\"'`a-z]{{0,60}}+[a-z])[^\s\"'`()<>{{}}=/]{{8,100}}+{_STATED_END}"
@@ -197,8 +197,8 @@ RANDOM: Final = (
     AnchoredRule(
         "secret-assignment",
         "use ",
-        rf"[\"'`]?{_MIXED}{_MIXED_WELL}{DOUBT}[\w!@#%^&*+~?$/=.:-]{{12,200}}+[\"'`]?[ ](?:as|for)"
-        r"[ ](?:the|your|our|my|its)[ ][\w .-]{0,40}?(?:token|secret|key|passw|passphrase)",
+        rf"[\"'`]?{MIXED_OR_LETTERS}{DOUBT}[\w!@#%^&*+~?$/=.:-]{{12,200}}+[\"'`]?[ ](?:as|for)"
+        r"[ ](?:the|your|our|my|its)[ ][\w .-]{0,40}?(?:token|secret|key|passw|passphrase|api.hash)",
     ),
 )
 SENTENCES: Final = (
@@ -358,7 +358,7 @@ RULES: Final = (
         AnchoredRule(
             "password",
             port,
-            rf"(?![0-9]{{1,20}}:)[\w*-]{{1,63}}+:(?![0-9]{{1,20}}:)[\w*-]{{1,63}}+:{_MIXED}[^\s:\"'/]{{6,100}}+$",
+            rf"(?![0-9]{{1,20}}:)[\w*-]{{1,63}}+:(?![0-9]{{1,20}}:)[\w*-]{{1,63}}+:{_MIXED}[^\s:\"'/<]{{6,100}}+(?=[\"'}}\],)<]|$)",
         )
         for port in (":5432:", ":5433:", ":6432:", ":*:")
     ),

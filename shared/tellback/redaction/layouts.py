@@ -273,7 +273,7 @@ def _value_before(sign: str, said: str) -> AnchoredRule:
 _VALUE_FIRST: Final = (
     *(
         _value_before(sign, rf"(?:[\w-]{{1,20}}[ ]){{0,5}}?{_SECRETS_NAME}(?![\w-])")
-        for sign in (" is the ", " are the ", " is my ", " is our ", " is your ")
+        for sign in (" is the ", " are the ", " is my ", " is our ", " is your ", " - that's the ")
     ),
     _value_before(r" \(", rf"(?:env\.)?{_DETERMINED}{_SECRETS_NAME}\)"),
     _value_before(r"\)\] ", rf"(?:pub )?{_SECRETS_NAME}:"),  # a default of Rust's clap
@@ -298,7 +298,7 @@ NEAR_DIGITS: Final = (
 RANDOM: Final = (
     *(
         AnchoredRule("secret-assignment", anchor, f"{NAMES}{_SECRET}")
-        for anchor in ("secret", "token", "cred", "key", "auth", "seed", "salt", "_dsn", "_pat")
+        for anchor in ("secret", "token", "cred", "key", "auth", "seed", "salt", "hash", "_dsn", "_pat")
     ),
     # Any other key, if a sign joins it to a value that is no digest.
     AnchoredRule(
@@ -381,12 +381,6 @@ RULES: Final = (
         "echo ",
         rf"[^\n$]{{0,80}}+\$\{{?\w{{0,40}}?{_NAMES}[^\n]{{0,60}}+\n(?:[^\s]{{1,30}}[ ]){{0,6}}?[\"'`]?{_CHECKED}"
         r"[^\s\"'`<>{}$]{8,400}+[\"'`.!]{0,3}[ \t\r]{0,4}$" + AT_END,
-    ),
-    AnchoredRule(
-        "secret-assignment",
-        "echo ",
-        r"(?:-n[ ])?[\"']?(?!\$|<)[^\s\"'$]{8,300}+[\"']?[ ]{1,3}\|[^\n|]{1,60}?"
-        r"(?:secrets?[ ](?:put|set|create|add|versions[ ]add)|config[ ]set[ ]--secret|env[ ]add)[ ]",
     ),
     # A value alone in its line, of a length that digests of files in base64 do not have there.
     AnchoredRule(

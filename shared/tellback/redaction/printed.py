@@ -36,6 +36,9 @@ _OF_USER: Final = (
     rf"[\"'](?![^\"'@\n]{{1,64}}@[\w-]{{1,40}}\.){NO_VALUE}{PATH}{_WORDS}{_QUOTED}"
     rf"|[\w.@-]{{1,64}},[ ]{MIXED_WORD}{DOUBT}[^\s()\"',]{{8,100}}+\))"
 )
+# The value alone in the next line; a text that holds it may end there.
+_BELOW: Final = r"[^\n]{0,120}\n[ \t]{0,40}"
+_LINE_ENDS: Final = r"(?=[\"'`,;)\]}]{0,6}+(?:</[\w-]{1,30}>)?+[ \t\r]{0,4}$)"
 RULES: Final = (
     # Stores of secrets, clouds, clusters.
     AnchoredRule("secret-assignment", "securestring", rf"\",[ \t\r\n]{{0,40}}+\"value\":[ ]?\"[^\"\n]{{4}}{AT_END}"),
@@ -138,6 +141,42 @@ RULES: Final = (
         r"(?=[^\]]{0,300}?[\[, ](?:1[3-9][0-9]|2[0-9]{2}))(?:[0-9]{1,3},[ ]?){63}[0-9]{1,3}\]",
         "(?=[0-9]{1,3},[ ]?[0-9]{1,3},)",
     ),
+    AnchoredRule(  # a phrase in a sentence
+        "password",
+        "use ",
+        rf"[\"'`]?{PHRASE}[a-z-]{{14,60}}+[\"'`]?[ ](?:as|for|when)[ ][\w .-]{{1,40}}?pass(?:w|[ ]?phrase)",
+    ),
+    # Stores of secrets, by their commands.
+    AnchoredRule(
+        "secret-assignment",
+        "echo ",
+        r"(?:-n[ ])?[\"']?(?!\$|<)[^\s\"'$]{8,300}+[\"']?[ ]{1,3}\|[^\n|]{1,60}?"
+        r"(?:secrets?[ ](?:put|set|create|add|versions[ ]add)|config[ ]set[ ]--secret|env[ ]add)[ ]",
+    ),
+    *(  # stores of secrets of clouds, as `az keyvault secret set --name db --value …`
+        AnchoredRule(
+            "secret-assignment", anchor, rf"[^\n]{{0,160}}?[ ]{flag}[ =][\"']?{_NOT_HERE}[^\s\"'<>|-][^\s\"'<>|]{{5}}"
+        )
+        for anchor, flag in (
+            ("secret set ", "--value"),
+            ("add-generic-password", "-w"),
+            ("add-internet-password", "-w"),
+            ("securestring", "--value"),
+            ("setairportnetwork ", r"[\w.-]{1,40}"),
+        )
+    ),
+    AnchoredRule(
+        "secret-assignment",
+        "secrets versions access",
+        rf"{_BELOW}{_NOT_HERE}{NO_VALUE}[^\s\"'`<>{{}}()]{{8,200}}{_LINE_ENDS}{AT_END}",
+    ),
+    AnchoredRule(
+        "secret-assignment",
+        "secrets:",
+        rf"[ ]?\n[ ]{{0,20}}-[ ]name:[ ][\w.-]{{1,60}}\n[ ]{{1,24}}value:[ ][\"']?{_NOT_HERE}{NO_VALUE}[^\s\"']{{6}}"
+        + AT_END,
+    ),
+    AnchoredRule("password", "neo4j/", rf"{MIXED_WORD}{DOUBT}[^\s\"'`/<>(){{}}]{{8,100}}+(?=[\"'`<,;)}}\]]|\s|$)"),
     # Of single programs.
     AnchoredRule("password", "<(echo ", rf"(?:-n[ ])?[\"']?{_NOT_HERE}[^\s\"')]{{6}}"),
     AnchoredRule("password", "useradd ", rf"[^\n]{{0,80}}?-p[ ]{GIVEN}"),
@@ -154,7 +193,9 @@ RULES: Final = (
     # Applications and what tests type into them.
     AnchoredRule("password", "cred", rf"entials(?:[ ]are)?:?[ ][^\s/]{{1,64}}[ ]/[ ][\"']?{_NOT_HERE}[^\s\"']{{6}}"),
     AnchoredRule(
-        "password", "cred", rf"entials(?:[ ]are)?:?[ ][\w.-]{{1,64}}:{MIXED_WORD}{DOUBT}[^\s\"'/:@]{{8,60}}+(?=\s|$)"
+        "password",
+        "cred",
+        rf"entials(?:[ ]are)?:?[ ][\w.-]{{1,64}}:{MIXED_WORD}{DOUBT}[^\s\"'/:@<}}]{{8,60}}+(?=[\s\"'`,;<]|$)",
     ),
     AnchoredRule(
         "password",
@@ -200,8 +241,41 @@ NEAR_DIGITS: Final = (
         for word in ("key", "secret")
     ),
 )
+# A sentence that goes on: "the api token for staging is …, please rotate it". Each value seems random.
+_FOR: Final = r"[ ](?:for|of|in|on|at|to)[ ]"
+RANDOM: Final = tuple(
+    AnchoredRule(
+        "password" if anchor in {"pass", "psk"} else "secret-assignment",
+        anchor,
+        rf"{of}{_FOR}(?:[\w.'-]{{1,30}}+[ ]){{1,3}}?(?:is|was)[ :]{{1,3}}[\"'`]?"
+        rf"(?=[\w+/.~=%:!@#^*&$-]{{12}}){MIXED_OR_LETTERS}{NO_VALUE}{PATH}{DOUBT}[\w+/.~=%:!@#^*&$-]{{12,200}}",
+        rf"(?={of}{_FOR})",
+    )
+    for anchor, of in (
+        *((name, "") for name in ("token", "secret", "salt", "psk")),
+        ("pass", "(?:word|phrase)"),
+        ("key", "(?<=[a-z][_ -]key)"),
+        ("hash", "(?<=api.hash)"),
+    )
+)
 # Searched only near a long value with a digit, which all of these have.
 NEAR_VALUES: Final = (
+    *(  # what generates or shows one, without the prompt that `layouts` looks for
+        AnchoredRule(
+            "secret-assignment",
+            command,
+            rf"{_BELOW}{_NOT_HERE}{MIXED_WORD}[^\s\"'`<>{{}}()]{{10,200}}{_LINE_ENDS}{AT_END}",
+        )
+        for command in ("openssl rand", "consul keygen")
+    ),
+    *(  # of MercadoPago
+        AnchoredRule("payment-key", of, r"[0-9]{16}-[0-9]{6}-[0-9a-f]{32}") for of in ("app_usr-", "test-")
+    ),
+    AnchoredRule(
+        "secret-assignment",
+        "dagster",
+        rf"[^\n]{{0,160}}?(?:\n[^\n]{{0,80}}?){{0,2}}(?:user|agent):(?:[a-z0-9-]{{1,60}}+:)?[0-9a-f]{{32}}(?![0-9a-f]){AT_END}",
+    ),
     AnchoredRule("secret-assignment", "microk8s join ", r"[\w.:\[\]-]{1,60}/[0-9a-f]{32}"),
     AnchoredRule(
         "secret-assignment", "mc alias set ", r"[\w.-]{1,40}[ ]https?://\S{1,100}[ ](?!\$)\S{3,64}[ ](?!\$)\S{4}"

@@ -239,8 +239,7 @@ class ScanSet(NamedTuple):
             yield from self._find_near(folded, text, runs.named, within)
         # Without a row and such a value, only a table that goes on in the next piece of a stream matters.
         start = 0 if runs.named and "\n" in folded else max(0, len(folded) - _LONGEST_HEAD)
-        for place in columns.head_places(folded, within, start):
-            yield place, columns.HEAD
+        yield from ((place, columns.HEAD) for place in columns.head_places(folded, within, start))
 
     def _find_phrases(self, text: str) -> Generator[tuple[int, str]]:
         """Yield the matches of rules of passwords with a phrase for a value."""
@@ -264,12 +263,11 @@ class ScanSet(NamedTuple):
         # Random ones last: these look at lines above too, and a stream that has not got them is to name the same rule.
         for scans, windows in (_present(self.sentences, near), values), (random, judged):
             for scan in scans:
-                places = findable_if_rare(scan.anchor, within, len(text))
-                yield from scan.find_all(folded, text, windows, places)
+                yield from scan.find_all(folded, text, windows, findable_if_rare(scan.anchor, within, len(text)))
         yield from ((place, "secret-assignment") for place in lone_tokens.places(text, folded, within))
         if self.issued and _may_be_issued(folded, within):
             windows = _issued_windows(folded)
-            for scan in self.issued if windows else ():
+            for scan in self.issued:
                 yield from scan.find_all(folded, text, windows)
 
 
@@ -283,9 +281,8 @@ _ISSUED_VALUE: Final = lazy_pattern(assignments.ISSUED_VALUE)
 
 def _may_be_issued(folded: str, within: Located) -> bool:
     """Return whether to look for values of issuers: their names take longer than all values, where these are rare."""
-    if len(folded) < _SHORT or not _issued_windows(folded[:_SHORT]):
-        return True
-    return any(issuer in within for issuer in assignments.ISSUERS)
+    rare = len(folded) < _SHORT or not _issued_windows(folded[:_SHORT])
+    return rare or any(issuer in within for issuer in assignments.ISSUERS)
 
 
 def _issued_windows(folded: str) -> list[Window]:
@@ -320,7 +317,7 @@ _FOLDED: Final = (
 )
 # In a long text that is mostly without digits, these are tried only near one.
 NEAR_DIGITS: Final = (*forms.NEAR_DIGITS, *printed.NEAR_DIGITS, *codes.NEAR_DIGITS, *layouts.NEAR_DIGITS)
-_RANDOM: Final = (*forms.RANDOM, *layouts.RANDOM)
+_RANDOM: Final = (*forms.RANDOM, *layouts.RANDOM, *printed.RANDOM)
 _NEAR: Final = (*forms.SENTENCES, *layouts.RULES, *printed.NEAR_VALUES)
 _OF_ANY_WORDS: Final = frozenset({" -p", "use ", "with "})  # after these, words with hyphens name packages and files
 

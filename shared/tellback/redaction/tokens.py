@@ -275,9 +275,9 @@ ANYWHERE: Final = (
         r"[0-9a-f]{4}(?:(?<=\d/\d{15}:.{4})|(?<=\d/\d{16}:.{4}))[0-9a-f]{28}(?![0-9a-f])",
         ":",
     ),
-    ("password-hash", r"(?:rounds=\d{1,9}\$)?[\w./]{1,22}\$[\w./]{20}", "$apr1$ $1$ $5$ $6$ $y$ $7$"),
+    ("password-hash", r"\$?(?:rounds=\d{1,9}\$)?[\w./]{1,22}\$\$?[\w./]{20}", "$apr1$ $1$ $5$ $6$ $y$ $7$"),
     ("password-hash", r"[_-]?:?sha\d{1,3}[$:]\d{1,8}\$[\w./+-]{1,64}\$[\w./+=]{20}", "pbkdf2"),
-    ("password-hash", r"\d\d\$[\w./]{50}", "$2a$ $2b$ $2x$ $2y$"),
+    ("password-hash", r"\$?\d\d\$\$?[\w./]{50}", "$2a$ $2b$ $2x$ $2y$"),  # compose doubles a `$`
     ("firebase-key", r"[\w-]{60}", ":APA91b"),
     ("facebook-token", r"(?<=\d{15}\|)[\w-]{27}", "|"),
     ("facebook-token", r"(?<=\d{15}%)(?:7C)?[\w-]{27}", "%"),
