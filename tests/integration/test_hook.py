@@ -220,13 +220,13 @@ def test_what_was_spooled_by_hooks_is_sent_by_the_next_one(
     assert sorted(call.call_id or "" for call in calls) == [f"toolu_{n}" for n in range(5)]
 
 
-def test_a_redis_that_refuses_a_new_team_is_the_reason_in_the_log(own_redis: RedisServer, tmp_path: Path) -> None:
-    """No number of shards was stored, and a hook's log named an `AttributeError`."""
+def test_a_full_redis_is_the_reason_in_the_log_also_of_a_new_team(own_redis: RedisServer, tmp_path: Path) -> None:
+    """No number of shards was stored, and a hook's log named an `AttributeError`, then the first word of the reply."""
     with closing(Database(own_redis.url)) as database:
         database.command("CONFIG", "SET", "maxmemory", 1)
     settings = Settings(redis_url=own_redis.url, data_dir=str(tmp_path / "data"))
     assert run_hook(settings, tool_event()) == b""
-    assert "kept on disk: RedisErrorReply: OOM" in troubles(settings)
+    assert "kept on disk: Redis is full (at its maxmemory)" in troubles(settings)
 
 
 def test_a_client_sends_what_hooks_have_spooled(settings: Settings, database: Database, config: str) -> None:

@@ -131,7 +131,7 @@ def test_a_team_has_as_many_open_turns_as_it_is_allowed(one_shard: Settings) -> 
     with connect(settings=one_shard) as tb:
         LimitStore(tb.context.database, tb.context.layout).change(open_turns=2)
         turns = [tb.open_turn(channel="chat", conversation=f"c{n}", message_id="m", text="hi") for n in range(2)]
-        with pytest.raises(Unavailable, match="2 turns are open"):
+        with pytest.raises(Unavailable, match=r"limit of open turns is reached \(2 in this shard\)"):
             open_one(tb, 2)
         again = tb.open_turn(channel="chat", conversation="c0", message_id="m", text="hi")
         assert again.duplicate, "a turn that is open is found, whatever the limit"

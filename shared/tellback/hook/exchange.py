@@ -49,6 +49,8 @@ SCRIPTS_MISSING: Final = (
     "Redis lacks a script of this release, and this user may not load it: start a worker of this release, which does"
 )
 
+FULL: Final = "Redis is full (at its maxmemory) and refuses what is new: try again later, or raise maxmemory"
+
 
 class HookRequest(NamedTuple):
     """The events to publish and the feedback to request.
@@ -104,7 +106,7 @@ class HookExchange:
             self._exchange()
             self.trouble = "" if self.published else self.trouble
         except Exception as error:  # noqa: BLE001 - the main thread reports it from `trouble`
-            self.trouble = f"{type(error).__name__}: {error}"
+            self.trouble = FULL if _says(error, "OOM") else f"{type(error).__name__}: {error}"
             self.refused = _is_too_many(error)
         finally:
             self.done.release()

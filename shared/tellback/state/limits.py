@@ -21,7 +21,7 @@ from tellback.state.scripts import common as scripts
 
 SUSPENDED: Final = "the team is suspended: an operator resumes it by `tellback teams resume`"
 TOO_MANY_OPEN: Final = (
-    "{most} turns are open in this shard, as many as an operator allows the team: answer some, or raise the limit by "
+    "the limit of open turns is reached ({most} in this shard): answer some, or raise the limit by "
     "`tellback teams limit`"
 )
 BURST_SECONDS: Final = 10
