@@ -75,6 +75,8 @@ def _celery_url(url: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
     broker.
     """
     from redis import connection  # noqa: PLC0415 - as above
+    from redis.backoff import NoBackoff  # noqa: PLC0415 - as above
+    from redis.retry import Retry  # noqa: PLC0415 - as above
 
     servers = servers_of(url)
     parse: Any = cast("Any", connection).parse_url
@@ -86,9 +88,12 @@ def _celery_url(url: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
     login = {name: sentinel[name] for name in ("username", "password") if name in sentinel}
     secure = {"ssl": True, **tls} if servers.scheme == "rediss" else {}
     places = (f"{SENTINEL}://{servers.login}{host}:{port}" for host, port in servers.addresses)
+    # By default redis-py asks a Sentinel that is away four times, with delays, before the next one: each new connection
+    # of a worker took four seconds after the host of the primary and of the first Sentinel in the URL had died.
+    once = {"socket_timeout": 1.0, "socket_connect_timeout": 1.0, "retry": Retry(NoBackoff(), 0)}
     options = {
         "master_name": servers.master_name,
-        "sentinel_kwargs": {**login, **secure, "socket_timeout": 1.0, "socket_connect_timeout": 1.0},
+        "sentinel_kwargs": {**login, **secure, **once},
     }
     celery_url = ";".join(f"{place}/{primary.get('db', 0)}" for place in places)
     return celery_url, options, tls if secure else {}
