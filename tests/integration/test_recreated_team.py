@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 from cachetools import LRUCache
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from tellback import Tellback, connect
 from tellback.cli.app import app as cli
 from tellback.contracts.signals import SignalItem
+from tellback.errors import NotFound
 from tellback.messaging.team_renewal import TeamRenewal
 from tellback.names import Family
 from tellback.settings import Settings
@@ -150,6 +151,28 @@ def test_what_workers_still_do_for_a_removed_team_leaves_no_key(database: Databa
         wait_until(partial(bench.has_checked, bench.checks + 1), "it has looked for streams that are free")
     bench.consumer.consume(layout.shard(0), Family.EVENTS)  # for a wake-up from before
     assert [keys for keys in database.scan("tb:{acme.*", 1000) if keys] == []
+
+
+def test_what_a_connected_host_wrote_after_the_removal_is_removed_by_a_second_one(
+    settings: Settings, database: Database
+) -> None:
+    """It was refused, since there was no such team; hosts store it again within 20 s, and these ended before."""
+    environment = {"TELLBACK_REDIS_URL": settings.redis_url, "TELLBACK_DATA_DIR": settings.data_dir}
+
+    def remove(answer: str) -> Result:
+        return CliRunner().invoke(cli, ["teams", "remove", TEAM], input=answer, env=environment)
+
+    with connect(settings=msgspec.structs.replace(settings, team=TEAM)) as tb:
+        prompt = tb.prompt("s", "p")
+        assert remove("y").exit_code == 0
+        prompt.tool_invoked("search")
+    said = remove("y")
+    assert (said.exit_code, "There is no team acme, but keys of it" in said.output) == (0, True)
+    assert [keys for keys in database.scan("tb:{acme.*", 1000) if keys] == []
+    said = remove("")
+    assert (said.exit_code, "there is no team acme" in said.stderr) == (1, True)
+    with pytest.raises(NotFound):
+        list(Teams(database).remove(TEAM))
 
 
 def test_events_spooled_for_a_removed_team_are_named_and_go_to_the_next_of_its_name(

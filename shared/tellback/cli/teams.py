@@ -189,16 +189,29 @@ def remove(
     from tellback.messaging.team_cache import SPOOL
 
     with _teams(redis_url) as (teams, settings):
-        [row] = list(teams.rows([teams.layout(team).team]))
+        question = _question(teams, team)
         if not yes:
-            waiting, open_turns = count_phrase(row.waiting, "waiting event"), count_phrase(row.open_turns, "open turn")
-            typer.confirm(f"Delete team {team} for good, with {waiting} and {open_turns}?", abort=True)
+            typer.confirm(question, abort=True)
         deleted = _remove_all(teams, team)
     echo(f"{team}: removed, {count_phrase(deleted, 'key')} deleted")
     folder = settings.data_path / SPOOL / team
     if spooled := sum(spool_sizes(str(folder))):
         size = count_phrase(spooled, "byte")
         echo(f"tellback: {size} spooled on this host would go to a new team of this name: delete {folder}", err=True)
+
+
+def _question(teams: Teams, team: str) -> str:
+    """Return what to ask before a team is removed, or what hosts wrote that stayed connected after its removal."""
+    from tellback.errors import NotFound
+
+    try:
+        [row] = list(teams.rows([teams.layout(team).team]))
+    except NotFound:
+        if not teams.has_keys(team):
+            raise
+        return f"There is no team {team}, but keys of it. Delete them for good?"
+    waiting, open_turns = count_phrase(row.waiting, "waiting event"), count_phrase(row.open_turns, "open turn")
+    return f"Delete team {team} for good, with {waiting} and {open_turns}?"
 
 
 def _remove_all(teams: Teams, team: str) -> int:

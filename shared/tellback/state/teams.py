@@ -99,18 +99,26 @@ class Teams:
         """
         return LimitStore(self._db, self.layout(team))
 
+    def has_keys(self, team: str) -> bool:
+        """Check whether there is any key of a team, also of one without the key that makes it known."""
+        return any(self._db.scan(f"tb:{{{team}.*", SCAN_COUNT))
+
     def remove(self, team: str) -> Iterator[int]:
         """Delete every key of a team; yield the number deleted so far, after each step.
 
         The team is suspended first, so that nothing new comes in meanwhile, and its key goes last: a removal that was
-        interrupted can be repeated. A host that connects later makes a new team of the same name.
+        interrupted can be repeated. A host that connects later makes a new team of the same name. One that stays
+        connected stores it again within 20 s; a second removal deletes what is there also before.
 
         Raises:
-            NotFound: there is no such team.
+            NotFound: there is no such team, and no key of it.
         """
-        layout = self.layout(team)
-        LimitStore(self._db, layout).change(suspended=True)
-        kept = {layout.shard(0).key("team"), *(shard.key("limits") for shard in layout.all)}
+        layouts = existing_layouts(self._db, [check_team(team)])
+        kept, places = set[str](), [team]
+        for layout in layouts:
+            LimitStore(self._db, layout).change(suspended=True)
+            kept |= {layout.shard(0).key("team"), *(shard.key("limits") for shard in layout.all)}
+            places += map(place_of, layout.all)
         deleted = 0
         for settling in (SETTLING, 0):
             for keys in self._db.scan(pattern_of(team), SCAN_COUNT):
@@ -118,7 +126,9 @@ class Teams:
                 # race: the team is to have no keys; what is written meanwhile is removed too, or by a second removal
                 deleted += sum(self._db.pipeline([("UNLINK", name) for name in names]))
                 yield deleted
-            self._fleet.forget([team, *map(place_of, layout.all)])
+            if not layouts and not deleted:
+                raise no_team(team)
+            self._fleet.forget(places)
             clock.sleep(settling)
         # race: the team is to have no keys; as above
         deleted += sum(self._db.pipeline([("UNLINK", name) for name in sorted(kept)]))
