@@ -260,6 +260,27 @@ def test_the_doctor_names_a_node_that_hangs(cluster: RedisCluster, settings: Set
     assert "shards acme.2, acme.6, acme.11" in findings["shards"].found
 
 
+def test_the_doctor_examines_each_primary(cluster: RedisCluster, settings: Settings) -> None:
+    """It asked one of them, and called a cluster well whose others kept nothing on disk and had no replica."""
+    asking = replace(settings, wait_replicas=1, wait_timeout=1.0)
+    bad = cluster.primaries[1:]
+    for node in bad:
+        cluster.client(node).command("CONFIG", "SET", "appendonly", "no")
+    cluster.client(bad[0]).command("CONFIG", "SET", "maxmemory", 1 << 30)  # so that what nodes say of it differs
+    try:
+        findings = {finding.check: finding for finding in run_checks(asking, url_given=True)}
+    finally:
+        for node in bad:
+            cluster.client(node).command("CONFIG", "SET", "appendonly", "yes")
+        cluster.client(bad[0]).command("CONFIG", "SET", "maxmemory", 0)
+    persistence, confirmation = findings["persistence"], findings["confirmation"]
+    named = {node.port: f"127.0.0.1:{node.port}" in persistence.found for node in cluster.primaries}
+    assert (persistence.state, named) == ("wrong", {node.port: node in bad for node in cluster.primaries})
+    assert confirmation.state == "wrong"
+    assert all(f"127.0.0.1:{node.port}" in confirmation.found for node in cluster.primaries)
+    assert findings["memory"].found.endswith("; 2 more nodes)")
+
+
 def test_the_doctor_only_notes_an_address_that_is_not_a_primary(cluster: RedisCluster, settings: Settings) -> None:
     url = cluster.url.replace("//", "//127.0.0.1:1,")
     [finding] = [each for each in run_checks(replace(settings, redis_url=url), url_given=True) if each.check == "nodes"]

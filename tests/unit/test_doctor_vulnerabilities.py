@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tellback.doctor import infrastructure
+from tellback.doctor import servers
 from tellback.doctor.vulnerabilities import Server, Version, vulnerabilities_of
 
 OCTOBER = "CVE-2025-49844, CVE-2025-46817, CVE-2025-46818 and CVE-2025-46819"
@@ -61,6 +61,6 @@ def test_each_version_has_the_vulnerabilities_that_its_release_notes_fix_later(
     ],
 )
 def test_the_finding_says_what_to_do(info: dict[str, str], state: str, advice: str) -> None:
-    finding = infrastructure._check_scripts(info)
+    finding = servers._check_scripts(info)
     assert finding.state == state
     assert advice in finding.advice

@@ -14,7 +14,7 @@ from typing import Final
 from redis.exceptions import ResponseError
 
 from tellback.connection_file import NAME, RunningSystem, find_running
-from tellback.doctor import backlog, infrastructure
+from tellback.doctor import backlog, infrastructure, servers
 from tellback.doctor.infrastructure import DoctorFinding, note, ok, wrong
 from tellback.errors import InvalidInput, Unavailable
 from tellback.settings import PREFIX, Settings
@@ -79,7 +79,7 @@ def _checks_with_redis(settings: Settings) -> Iterator[DoctorFinding]:
     database = ReadingDatabase(settings.redis_url, breaker=CircuitBreaker())
     with contextlib.closing(database):
         yield from _check_nodes(database)
-        yield from infrastructure.check_server(database, settings)
+        yield from servers.check_servers(database, settings)
         layout, team = _find_team(database, settings)
         yield team
         if layout is None:  # of a team that does not exist, all would be found missing

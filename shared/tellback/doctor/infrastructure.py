@@ -1,4 +1,4 @@
-"""Findings, and the checks of Redis, of this host, and of the workers, beat and Flower.
+"""Findings, and the checks of this host, and of the workers, beat and Flower.
 
 The model's check hashes the weights and loads neither torch nor the model, which would take seconds.
 """
@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal
@@ -18,7 +16,6 @@ import msgspec
 from redis.exceptions import NoPermissionError
 
 from tellback.connection_file import RunningSystem
-from tellback.doctor.vulnerabilities import Server, vulnerabilities_of
 from tellback.embedding.weights import ModelSource, check_fingerprint, find_source
 from tellback.errors import ConfigurationError
 from tellback.messaging import spool_file
@@ -27,14 +24,10 @@ from tellback.messaging.team_cache import SPOOL, SUFFIX
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.signals.models import PACKAGE, PACKAGED
-from tellback.state.confirmation import Confirmation
-from tellback.state.database import Database
 from tellback.state.embeddings import EncoderState
 from tellback.state.presence import MODEL_ADVICE, MODEL_MB, Presence, Worker
-from tellback.state.unavailable import NotPermitted
 from tellback.unknown_variables import unknown_variables
 from tellback.up.health import check_redis, flower_is_healthy
-from tellback.up.redis_server import parse_version
 from tellback.urls import without_secrets
 from tellback.wording import be, count_phrase
 
@@ -70,114 +63,17 @@ def not_permitted(check: str) -> DoctorFinding:
     return note(check, "not checked: this login may not read it", "connect as the user `operator`")
 
 
-NEARLY_FULL = 0.9  # of Redis' maxmemory
-
-Info = dict[str, str]
-
-
 def check_reachable(url: str, source: str) -> DoctorFinding:
     """Check that Redis answers and is new enough; `source` says where its URL comes from."""
     try:
         release = check_redis(url)
     except ConfigurationError as error:
-        if isinstance(error.__cause__, NoPermissionError):  # as to an agent's login; `check_server` says what it misses
+        if isinstance(error.__cause__, NoPermissionError):  # of an agent's login; `check_servers` says more
             return ok("redis", f"answers at {without_secrets(url)} ({source}), and keeps its version from this user")
         parts = re.fullmatch(r"(.+)\. ([A-Z][a-z].+)", str(error))  # the last sentence is the next step, if it has two
         found, advice = parts.groups() if parts else (error, "start it with `tellback up`, or set TELLBACK_REDIS_URL")
         return wrong("redis", f"{found} ({source})", advice)
     return ok("redis", f"{release} at {without_secrets(url)} ({source})")
-
-
-def check_server(database: Database, settings: Settings) -> list[DoctorFinding]:
-    """Check that Redis has no known vulnerability in Lua, persists data, evicts none, has memory left, and confirms.
-
-    Raises:
-        Unavailable: the connection was lost meanwhile.
-    """
-    checks: dict[str, Callable[[Info], DoctorFinding]] = {
-        "scripts": _check_scripts,
-        "persistence": _check_persistence,
-        "eviction": _check_eviction,
-        "memory": _check_memory,
-        **({"confirmation": partial(_check_confirmation, settings)} if Confirmation.of(settings) else {}),
-    }
-    try:
-        info = _server_info(database)
-    except NotPermitted:
-        return [not_permitted(name) for name in checks]
-    return [check(info) for check in checks.values()]
-
-
-def _server_info(database: Database) -> Info:
-    sections = ("server", "replication", "persistence", "memory")
-    text = b"".join(database.command("INFO", section) for section in sections).decode()
-    pairs = (line.partition(":") for line in text.splitlines() if ":" in line)
-    return {name: value for name, _, value in pairs}
-
-
-def _check_scripts(info: Info) -> DoctorFinding:
-    server: Server = "Valkey" if "valkey_version" in info else "Redis"
-    release = info.get("valkey_version") or info.get("redis_version", "")
-    version = parse_version(release)
-    replicates = info.get("role") == "slave" or info.get("connected_slaves", "0") != "0"
-    vulnerabilities = vulnerabilities_of(server, version, replicates=replicates)
-    if not vulnerabilities.names:
-        return ok("scripts", f"no known vulnerability in the Lua of {server} {release}")
-    found = f"{server} {release} has known vulnerabilities in Lua: {'; '.join(vulnerabilities.names)}"
-    if version[:2] == (7, 0):  # Debian 12 fixes 7.0.15 and keeps that number, which nobody else maintains
-        return note("scripts", found, "upgrade Redis, unless your distribution says that its package is fixed")
-    target = (
-        ".".join(map(str, vulnerabilities.upgrade))
-        if vulnerabilities.upgrade
-        else "a release line that is still maintained"
-    )
-    return wrong("scripts", found, f"whoever may run a script may run code as its user: upgrade to {target} or newer")
-
-
-def _check_persistence(info: Info) -> DoctorFinding:
-    if info.get("aof_enabled") != "1":
-        advice = (
-            "a restart of Redis would lose events: set `appendonly yes` and `appendfsync everysec`, with which a "
-            "server that is killed may still lose a second or two of answered writes"
-        )
-        return wrong("persistence", "the append-only file is off", advice)
-    if info.get("aof_last_write_status") != "ok" or info.get("aof_last_bgrewrite_status") != "ok":
-        return wrong("persistence", "the last write of the append-only file failed", "check Redis' log and disk space")
-    return ok("persistence", "append-only file")
-
-
-def _check_confirmation(settings: Settings, info: Info) -> DoctorFinding:
-    """Check that the server can confirm what the settings ask for, or answers and commands stay on hosts' disks."""
-    check, wanted = "confirmation", settings.wait_replicas
-    replicas = sum(name.startswith("slave") and "state=online" in value for name, value in info.items())
-    if replicas < wanted:
-        found = f"TELLBACK_WAIT_REPLICAS is {wanted}, and Redis has {count_phrase(replicas, 'replica')} in step"
-        return wrong(check, found, "until it has as many, nothing is confirmed: start replicas, or set a lower number")
-    if settings.wait_aof and (info.get("aof_enabled") != "1" or parse_version(info.get("redis_version", "")) < (7, 2)):
-        found = "TELLBACK_WAIT_AOF is set, and this Redis cannot confirm from disk"
-        return wrong(check, found, "turn on its append-only file, use Redis 7.2 or newer, or leave out the setting")
-    return ok(check, f"{count_phrase(replicas, 'replica')} in step{', from disk too' * settings.wait_aof}")
-
-
-def _check_eviction(info: Info) -> DoctorFinding:
-    policy = info.get("maxmemory_policy", "unknown")
-    if policy != "noeviction":
-        return wrong("eviction", policy, "Redis may evict unread events: set `maxmemory-policy noeviction`")
-    return ok("eviction", policy)
-
-
-def _check_memory(info: Info) -> DoctorFinding:
-    used, most = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))
-    if not most:
-        return ok("memory", f"{_format_mib(used)} used, no limit")
-    found = f"{_format_mib(used)} of {_format_mib(most)} used"
-    if used > most * NEARLY_FULL:
-        return wrong("memory", found, "raise `maxmemory`; once it is reached, hosts spool and decisions fail")
-    return ok("memory", found)
-
-
-def _format_mib(size: int) -> str:
-    return f"{size / (1 << 20):.1f} MiB"
 
 
 _NEARLY_FULL: Final = 0.8  # of the spool's cap

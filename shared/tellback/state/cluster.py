@@ -191,24 +191,24 @@ class ClusterConnections:
         """Check whether the primary of a slot answered its last call; one that did not is asked again by a thread."""
         return self._answers(self._primary(slot, clock.monotonic() + (self._seconds or REPEAT_SECONDS)))
 
-    def run_at_primaries(self, command_of: Callable[[int], Command]) -> list[Any]:
-        """Run a command at each primary, made from its number, and return replies or errors in that order.
+    def run_at_primaries(self, command_of: Callable[[int], Command]) -> dict[NodeAddress, Any]:
+        """Run a command at each primary, made from its number; return replies or errors by address, in that order.
 
         One that did not answer its last call is not asked, as in `answers`.
         """
         self._primary(0, clock.monotonic() + (self._seconds or REPEAT_SECONDS))
-        replies: list[Any] = []
+        replies: dict[NodeAddress, Any] = {}
         for number, address in enumerate(dict.fromkeys(self._primaries.values())):
             if not self._answers(address):
-                replies.append(exceptions.TimeoutError("a call before got no reply"))
+                replies[address] = exceptions.TimeoutError("a call before got no reply")
                 continue
             try:
-                replies.append(self._pool(address).run(command_of(number)))
+                replies[address] = self._pool(address).run(command_of(number))
             except _UNANSWERED as error:
                 self._note_unanswered(address, error)
-                replies.append(error)
+                replies[address] = error
             except exceptions.RedisError as error:
-                replies.append(error)
+                replies[address] = error
         return replies
 
     def _answers(self, address: NodeAddress) -> bool:

@@ -237,13 +237,13 @@ class Database:
     def scan_step(self, pattern: str, count: int) -> list[bytes]:
         """Return the keys that match, among the next `count` or so of each primary; after the last come the first."""
 
-        def command_of(number: int) -> Command:
+        def step(number: int) -> Command:
             return "SCAN", self._cursors.get(number, b"0"), "MATCH", pattern, "COUNT", count
 
         with _unavailable(self.url, self._breaker):
             cluster = self.cluster
             replies = (
-                [self._connections.run(command_of(0))] if cluster is None else cluster.run_at_primaries(command_of)
+                [self._connections.run(step(0))] if cluster is None else [*cluster.run_at_primaries(step).values()]
             )
             if all(isinstance(reply, Exception) for reply in replies):
                 raise replies[0]
