@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 from tellback.cli.app import app
 from tellback.doctor.examination import run_checks
 from tellback.doctor.infrastructure import DoctorFinding
+from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.keys import Layout
+from tellback.state.keys import Layout, stream_of
 from tellback.state.presence import Presence, Worker
 from tellback.state.teams import Teams
 
@@ -35,6 +36,16 @@ def test_a_team_that_does_not_exist_is_wrong_where_others_do(settings: Settings,
     assert (checks["team"].state, checks["team"].advice) == ("wrong", "name one with --team")
     assert checks["team"].found == f"there is no team {settings.team}; others: beta"
     assert not {"workers", "beat", "intake events"} & set(checks)
+
+
+def test_a_team_that_no_worker_has_found_is_not_said_to_be_none(settings: Settings, database: Database) -> None:
+    """Its host uses nothing but XADD, and the workers serve others, or have not come to its keys."""
+    Teams(database).create("beta", 1)
+    key = stream_of(Layout(settings.team, 8).shard(7), Family.EVENTS)
+    database.command("XADD", key, "*", "m", "{}")
+    team = found(settings)["team"]
+    assert (team.state, team.found) == ("wrong", f"no worker has found {settings.team}, which has {key}")
+    assert f"tellback teams create {settings.team}" in team.advice
 
 
 def test_the_teams_that_are_not_examined_are_named(settings: Settings, layout: Layout, database: Database) -> None:

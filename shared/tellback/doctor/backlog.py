@@ -14,7 +14,7 @@ from tellback.settings import Settings
 from tellback.state.database import Database, WrongType
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.gauges import TurnStats, read_backlog
-from tellback.state.keys import FAMILIES, Layout, stream_of
+from tellback.state.keys import FAMILIES, Layout, Shard, stream_of
 from tellback.state.presence import Worker
 from tellback.state.quarantine import quarantined_keys
 from tellback.state.turn_sweeps import stranded
@@ -116,14 +116,15 @@ def _check_family(
     return ok(check, found)
 
 
+def streams_there(database: Database, shards: Iterable[Shard]) -> list[str]:
+    """Return the streams that exist in these shards, by their keys alone."""
+    keys = [stream_of(shard, family) for shard in shards for family in Family]
+    return [key for key, found in zip(keys, database.pipeline([("EXISTS", key) for key in keys]), strict=True) if found]
+
+
 def check_other_shards(database: Database, layout: Layout) -> Iterator[DoctorFinding]:
-    """Yield a finding if streams wait in shards that the team does not have, by their keys alone."""
-    others = Layout(layout.team, MAX_SHARDS).all[layout.shards :]
-    keys = [stream_of(shard, family) for shard in others for family in Family]
-    there = [
-        key for key, found in zip(keys, database.pipeline([("EXISTS", key) for key in keys]), strict=True) if found
-    ]
-    if there:
+    """Yield a finding if streams wait in shards that the team does not have."""
+    if there := streams_there(database, Layout(layout.team, MAX_SHARDS).all[layout.shards :]):
         yield wrong(
             "other shards",
             f"{count_phrase(len(there), 'stream')} of shards that the team does not have: {', '.join(there[:10])}",

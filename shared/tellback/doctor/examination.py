@@ -17,6 +17,7 @@ from tellback.connection_file import NAME, RunningSystem, find_running
 from tellback.doctor import backlog, infrastructure, servers
 from tellback.doctor.infrastructure import DoctorFinding, note, ok, wrong
 from tellback.errors import InvalidInput, Unavailable
+from tellback.names import MAX_SHARDS
 from tellback.settings import PREFIX, Settings
 from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.database import Database, WrongType
@@ -110,6 +111,14 @@ def _checks_with_redis(settings: Settings) -> Iterator[DoctorFinding]:
         yield from backlog.check_other_shards(database, layout)  # last: of a node that is away it would name all shards
 
 
+def _not_found(settings: Settings) -> str:
+    """Return what to do about a team of which a host has only appended to a stream."""
+    return (
+        f"`tellback teams create {settings.team}`: workers serve it within seconds, unless their TELLBACK_TEAMS leaves "
+        "it out; otherwise they find it by a slow walk over the keys"
+    )
+
+
 def _check_nodes(database: Database) -> Iterator[DoctorFinding]:
     """Check that each node of a cluster answers; the checks that follow leave out what one holds that does not."""
     for error, is_primary in [] if database.cluster is None else database.cluster.unanswered_pings():
@@ -138,5 +147,9 @@ def _find_team(database: Database, settings: Settings) -> tuple[Layout | None, D
         examined = f"{settings.team}, {count_phrase(layout.shards, 'shard')}"
         return layout, ok("team", f"{examined}; not examined: {named}" if others else examined)
     if others and settings.team not in served:
+        if there := backlog.streams_there(database, Layout(settings.team, MAX_SHARDS).all):
+            return None, wrong(
+                "team", f"no worker has found {settings.team}, which has {there[0]}", _not_found(settings)
+            )
         return None, wrong("team", f"there is no team {settings.team}; others: {named}", "name one with --team")
     return unknown, note("team", f"{settings.team}: not used yet", "the first client or worker creates it")
