@@ -51,7 +51,7 @@ IDLE_DECAY_SECONDS: Final = 3_600.0
 
 SCAN_SECONDS: Final = 5.0  # between two steps of the search for teams that nobody notified of
 
-SCAN_COUNT: Final = 500
+SCAN_COUNT: Final = 2_000  # keys in a step: 0.9 ms of Redis and 1.2 ms of this process
 
 KNOWN_SECONDS: Final = 60.0  # at most; then a team is looked for again: Redis may have lost it, and its hosts go on
 
@@ -296,7 +296,7 @@ class TeamSearch:
         self._forget_at = 0.0
 
     def step(self, only: Collection[str]) -> None:
-        """Look at some hundred keys more, unless that was done a moment ago.
+        """Look at some thousand keys more, unless that was done a moment ago.
 
         Raises:
             Unavailable: Redis is unavailable.
