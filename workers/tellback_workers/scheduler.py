@@ -314,16 +314,21 @@ class TeamSearch:
         streams = [key for key, name in named.items() if name in new and b"}:in:" in key]
         types = self._process.database.pipeline([("TYPE", key) for key in streams])
         for key, kind in zip(streams, types, strict=True):
-            if kind == b"stream":  # a team of plain XADD
-                self._fix_shards(named[key])
+            if kind == b"stream" and not self._fix_shards(named[key]):  # a team of plain XADD
+                unseen.discard(named[key])
         self._fleet.notice(self._process.known_layouts(new))
         self._known |= unseen
 
-    def _fix_shards(self, team: str) -> None:
+    def _fix_shards(self, team: str) -> bool:
+        """Store the number of a team's shards; return False if its node is away, so that it is looked for again."""
         try:
             self._process.layout(team)
+        except Unavailable as error:  # of a cluster: the visits that follow need other nodes
+            _logger.warning("team.postponed", team=team, reason=str(error))
+            return False
         except (ResponseError, ValueError) as error:  # its key or number isn't ours: the others are found all the same
             _logger.error("team.unreadable", team=team, reason=str(error))  # noqa: TRY400 - its text says all
+        return True
 
 
 @shared_task(name=Task.VISIT_TEAMS)

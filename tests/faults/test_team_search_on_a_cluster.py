@@ -1,0 +1,55 @@
+"""A worker searches the keys of a Redis Cluster for teams of which nobody notified, while a primary is dead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tellback import Settings
+from tellback.names import Family
+from tellback.state.fleet import TeamVisits
+from tellback.state.intake import StreamRef
+from tellback.state.keys import FLEET, Layout, stream_of
+from tellback.state.slots import slot_of
+from tellback.state.team import open_layout
+from tellback_workers.app import app
+from tellback_workers.runtime import Runtime
+from tellback_workers.scheduler import TeamScheduler
+from tests.support.redis_cluster import RedisCluster
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.faults
+
+
+def team_on(cluster: RedisCluster, number: int) -> str:
+    """The name of a team whose own key this primary has."""
+    names, node = (f"team-{at}" for at in range(1_000)), cluster.primaries[number]
+    return next(name for name in names if cluster.owner(slot_of(Layout(name, 1).shard(0).key("team"))) is node)
+
+
+def test_a_search_that_finds_a_team_whose_own_key_is_away_stops_no_visit(tmp_path: Path) -> None:
+    """Each search found it again, and ended the run before its visits: others' fallbacks came a period later."""
+    with RedisCluster(tmp_path / "cluster", "--cluster-require-full-coverage", "no") as cluster:
+        assert cluster.owner(slot_of(FLEET.key("teams"))) is cluster.primaries[1]
+        away, here = (team_on(cluster, number) for number in (2, 0))
+        process, woken = Runtime(Settings(redis_url=cluster.url, data_dir=str(tmp_path / "data"))), list[StreamRef]()
+        layout = open_layout(process.database, here, 1)
+        TeamVisits(process.database).notice([here])
+        shards = [one for one in Layout(away, 4).all if cluster.owner(slot_of(one.prefix)) is not cluster.primaries[2]]
+        for shard in (shards[0], layout.shard(0)):
+            process.database.command("XADD", stream_of(shard, Family.EVENTS), "*", "m", "{}")
+        cluster.primaries[2].kill()
+        scheduler = TeamScheduler(app, process, woken.extend)
+        scheduler.run(0.0)
+        assert woken == [(layout.shard(0), Family.EVENTS)]
+        assert away not in TeamVisits(process.database).known()
+        cluster.primaries[2].launch()
+        cluster.wait_until_serving()
+
+        def is_found() -> bool:
+            scheduler._search._next_step = 0.0  # at once
+            scheduler._search.step(())
+            return away in TeamVisits(process.database).known()
+
+        wait_until(is_found, "it is looked for again", timeout=20)
