@@ -23,6 +23,7 @@ from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import FLEET, Layout
 from tellback.state.redis_py import SOCKET_TIMEOUT
 from tellback.state.slots import slot_of
+from tellback.state.team import open_layout
 from tellback_workers import wakeups
 from tellback_workers.loops import consumer_of
 from tellback_workers.runtime import Runtime
@@ -228,6 +229,19 @@ def test_the_doctor_names_a_node_that_is_away(cluster: RedisCluster, settings: S
     if number == 0:  # neither what all teams share nor the team's own key
         assert "shards acme.2, acme.6, acme.11" in findings["shards"].found
         assert findings["outbox"].found == "deliveries waiting: 9"
+
+
+def test_the_doctor_says_what_follows_if_the_node_with_the_teams_own_key_is_away(
+    cluster: RedisCluster, settings: Settings
+) -> None:
+    """It said that the connection was lost during the checks, and to try again."""
+    team = team_on(cluster, 0)  # not the node of what all teams share, the second
+    open_layout(cluster.client(cluster.primaries[0]), team, 4)
+    cluster.primaries[0].kill()
+    findings = {finding.check: finding for finding in run_checks(replace(settings, team=team), url_given=True)}
+    assert findings["redis"].state == "ok"
+    assert findings["team"].found.startswith(f"{team} is not examined: Can't reach Redis at 127.0.0.1:")
+    assert "number of the team's shards" in findings["team"].advice
 
 
 def test_nodes_that_hang_are_asked_at_once(cluster: RedisCluster) -> None:

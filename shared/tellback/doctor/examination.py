@@ -33,6 +33,11 @@ from tellback.wording import count_phrase
 
 _SHOWN: Final = 5  # other teams that a finding names
 
+_OWN_KEY_AWAY: Final = (
+    "this node has the number of the team's shards: until it answers, workers that started since it went serve none of "
+    "them"
+)
+
 
 def run_checks(settings: Settings, *, url_given: bool) -> list[DoctorFinding]:
     """Return the findings. Writes nothing, and raises nothing if parts of the system are down."""
@@ -143,6 +148,10 @@ def _find_team(database: Database, settings: Settings) -> tuple[Layout | None, D
     except InvalidInput as error:
         key = unknown.shard(0).key("team")
         return unknown, wrong("team", str(error), f"workers leave the team out: restore the field `shards` of {key}")
+    except Unavailable as error:
+        if type(error) is not Unavailable or database.cluster is None:
+            raise
+        return None, wrong("team", f"{settings.team} is not examined: {error}", _OWN_KEY_AWAY)
     if layout is not None:
         examined = f"{settings.team}, {count_phrase(layout.shards, 'shard')}"
         return layout, ok("team", f"{examined}; not examined: {named}" if others else examined)
