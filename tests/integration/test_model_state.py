@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import closing
+from signal import SIGTERM
 
 import msgspec
+import psutil
 import pytest
 
 from tellback import Settings, Tellback, clock
@@ -14,12 +16,15 @@ from tellback.client.statistics import RECENT_REPORT_MS
 from tellback.doctor.examination import run_checks
 from tellback.doctor.infrastructure import DoctorFinding
 from tellback.errors import Unavailable
+from tellback.names import Family
 from tellback.state.embeddings import Encoders, EncoderState
-from tellback.state.keys import Layout, lifetime_ms
+from tellback.state.keys import Layout, lifetime_ms, stream_of
 from tellback_workers.loops import clusters as loop_clusters
 from tests.support.cli import run
+from tests.support.processes import tree_of
 from tests.support.signals import Angles, Bench, Wider, item, signal
 from tests.support.waiting import wait_until
+from tests.support.workers import StartWorkers
 
 
 def finding(settings: Settings) -> DoctorFinding:
@@ -170,6 +175,32 @@ def test_a_worker_that_is_stopped_does_not_wait_for_the_load_of_the_model(
         wait_until(lambda: encoder.dimension > 0, "the model is loaded")
         bench.consume()
         assert tb.bank("b").fact_stats("f").signal_count == 1
+
+
+@pytest.mark.slow
+@pytest.mark.model
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
+def test_a_worker_stops_while_it_loads_the_real_model(tb: Tellback, start_workers: StartWorkers, pool: str) -> None:
+    """Torch holds the interpreter for long while it is imported. The load took up to 18 s, the stop two to three."""
+    stream = stream_of(tb.context.layout.of("b"), Family.SIGNALS)
+    loading = start_workers(queues="signals", pool=pool)
+    members = tree_of(loading.processes[0])
+    tb.bank("b").signal([item("f", "a")])
+    tb.flush()
+    wait_until(lambda: any(map(_imports_torch, members)), "it begins to load the model", timeout=60)
+    loading.processes[0].send_signal(SIGTERM)
+    assert loading.processes[0].wait(60) == 0
+    assert "the worker shuts down while it loads the embedding model" in loading.log()
+    assert "encoder.loaded" not in loading.log()
+    assert tb.context.database.command("XLEN", stream) == 1
+    start_workers(queues="signals", pool="threads")
+    wait_until(lambda: tb.context.database.command("XLEN", stream) == 0, "another worker applies it", timeout=120)
+    assert tb.bank("b").fact_stats("f").signal_count == 1
+
+
+def _imports_torch(process: psutil.Process) -> bool:
+    return any("libtorch" in each.path for each in process.memory_maps())
 
 
 class Panics(Unloaded):
