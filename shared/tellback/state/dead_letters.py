@@ -59,7 +59,7 @@ class DeadLetters:
         Raises:
             Fenced: the lease has passed on.
         """
-        raw = entry.raw or b""
+        raw = entry.fields if entry.raw is None else entry.raw
         call = scripts.add_dead_letter(
             intake=lease.stream,
             fence=lease.fence,

@@ -19,11 +19,12 @@ _FIELD: Final = FIELD.encode()
 
 
 class RawEntry(msgspec.Struct, frozen=True, gc=False):  # no dataclass: a worker makes one for each event
-    """An entry as stored in the stream; `raw` is None if the message field is missing."""
+    """An entry as stored in the stream; `raw` is None if the message field is missing, and `fields` has what it has."""
 
     id: str
     raw: bytes | None
     deliveries: int
+    fields: bytes = b""  # as JSON, for the dead letters
 
 
 class IntakeEntry(msgspec.Struct, frozen=True, gc=False):  # as above; no part of a cycle
@@ -56,7 +57,11 @@ def raw_entry(id_: bytes, fields: Sequence[Any] | None, deliveries: int) -> RawE
     # The form that our publishers write, without the cost of a dict.
     if fields and len(fields) == 2 and fields[0] == _FIELD:
         return RawEntry(id_.decode(), fields[1], deliveries)
-    return RawEntry(id_.decode(), dict(pairs(fields or ())).get(_FIELD), deliveries)
+    named = dict(pairs(fields or ()))
+    if _FIELD in named or not named:
+        return RawEntry(id_.decode(), named.get(_FIELD), deliveries)
+    texts = {name.decode(errors="replace"): value.decode(errors="replace") for name, value in named.items()}
+    return RawEntry(id_.decode(), None, deliveries, msgspec.json.encode(texts))
 
 
 def pairs(flat: Sequence[Any]) -> zip[tuple[Any, Any]]:
