@@ -14,7 +14,7 @@ SPARED = (
     "tellback.client",
     *("tellback.hook.denial", "tellback.hook.finishing", "tellback.hook.programs", "tellback.hook.reading"),
     *("tellback.hook.subagents", "tellback.hook.transcript", "tellback.messaging.spool", "tellback.connection_file"),
-    *("tellback.quoting", "tellback.lookalikes", "tellback.state.admission"),
+    *("tellback.quoting", "tellback.lookalikes", "tellback.state.admission", "tellback.state.lua_text"),
 )
 ENOUGH, MAX_ROUNDS = 5, 40  # rounds
 

@@ -24,8 +24,8 @@ CALLERS: Final = [
 _IMPORT: Final = re.compile(r"^from tellback\.state\.scripts import (\w+)(?: as (\w+))?$", re.MULTILINE)
 
 
-def test_the_functions_are_what_the_headers_give() -> None:
-    """Run `make generate` after you change a header."""
+def test_the_functions_and_digests_are_what_the_scripts_give() -> None:
+    """Run `make generate` after you change a script, also its body or an include: the digests are stored."""
     stored = {path.stem: path.read_text("utf-8") for path in MODULES.glob("*.py") if path.stem != "__init__"}
     rendered = render_scripts()
     assert stored.keys() == rendered.keys()

@@ -20,7 +20,7 @@ from tellback.messaging.spool import SpooledEvent
 from tellback.names import Family
 from tellback.state.database import Command, Database
 from tellback.state.keys import Layout, mark_of, stream_of
-from tellback.state.script_calls import Script
+from tellback.state.lua_text import script_text
 from tests.support.examples import examples
 from tests.support.waiting import wait_until
 
@@ -164,7 +164,7 @@ def test_healthy_streams_of_one_flush_share_a_round_trip(
     database: Database, layout: Layout, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publisher = Publisher(database, layout, msgspec.structs.replace(settings, publish_delay=60.0))
-    database.command("SCRIPT", "LOAD", Script("intake/append_events").source)
+    database.command("SCRIPT", "LOAD", script_text("intake/append_events"))
     trips: list[int] = []
     pipeline = database.pipeline
 

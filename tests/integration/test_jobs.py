@@ -16,8 +16,8 @@ from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_losses import MAX_ATTEMPTS
 from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import Layout
+from tellback.state.lua_text import script_text
 from tellback.state.records import CAP, Records
-from tellback.state.script_calls import Script
 from tellback_workers.lease_heartbeat import LeaseHeartbeat, LeaseTimes
 from tests.support.jobs import AUTHOR, CommandQueue, ended, submission, take, taken
 from tests.support.waiting import blocked, wait_until
@@ -259,7 +259,7 @@ def test_a_lease_is_given_up_in_one_step_and_once(
     queue.put("s", "c1", on_lost="retry")
     lease = taken(jobs)
     database.command("SCRIPT", "FLUSH")
-    database.command("SCRIPT", "LOAD", Script("commands/mark_job_lost").source)
+    database.command("SCRIPT", "LOAD", script_text("commands/mark_job_lost"))
     assert jobs.give_up(lease, ended(lease, None))
     assert jobs.give_up(lease, ended(lease, None))
     assert [record.command_id for record in records.last("s")] == ["c1"]

@@ -17,7 +17,7 @@ from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
 from tellback.state.intake_lease import FIELD
 from tellback.state.keys import Layout, mark_of, stream_of
-from tellback.state.script_calls import Script
+from tellback.state.lua_text import script_text
 from tests.support.link import Link
 from tests.support.redis_server import RedisServer
 from tests.support.signals import Bench, item
@@ -45,7 +45,7 @@ def host(link: Link, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Ite
 def lose_the_reply(host: Tellback, link: Link) -> None:
     """Have what is buffered appended, and spooled since nobody says so."""
     # Otherwise the lost reply could be the one that says that the script is missing.
-    host.context.database.command("SCRIPT", "LOAD", Script("intake/append_events").source)
+    host.context.database.command("SCRIPT", "LOAD", script_text("intake/append_events"))
     link.losing = True
     host.flush()
     link.losing = False

@@ -17,7 +17,7 @@ from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake_lease import FIELD, Fenced
 from tellback.state.keys import Layout, stream_of
-from tellback.state.script_calls import Script
+from tellback.state.lua_text import script_text
 from tellback_workers.loops import fact_writer
 from tests.support.lost_tail import restore, snapshot
 from tests.support.redis_server import RedisServer
@@ -66,7 +66,7 @@ def test_a_batch_keeps_its_order_when_redis_has_forgotten_one_of_its_scripts(
     tb.bank("b").forget("a")
     tb.flush()
     database.command("SCRIPT", "FLUSH")
-    database.command("SCRIPT", "LOAD", Script("signals/forget_fact").source)
+    database.command("SCRIPT", "LOAD", script_text("signals/forget_fact"))
     bench.consume()
     assert ids(found(tb, bench, "x@0")) == ["other"]
 

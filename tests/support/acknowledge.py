@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 from tellback.state.intake_lease import IntakeEntry, Lease
@@ -11,14 +12,17 @@ from tellback.state.script_calls import Script, ScriptCall
 _HEADER = "-- keys: intake, lease\n-- args:\n--   fence int\n--   entries text\n"
 
 
+_OWN = "if fenced() then return 'fenced' end ack() return 'ok'"
+_TEXT = prelude(_HEADER) + with_includes("lib/intake") + _OWN
+
+
 class _Acknowledge(Script):
     @property
     def source(self) -> str:
-        own = "if fenced() then return 'fenced' end ack() return 'ok'"
-        return prelude(_HEADER) + with_includes("lib/intake") + own
+        return _TEXT
 
 
-_acknowledge = _Acknowledge("acknowledge")
+_acknowledge = _Acknowledge("acknowledge", hashlib.sha1(_TEXT.encode(), usedforsecurity=False).hexdigest())
 
 
 def acknowledge(lease: Lease, entries: Sequence[IntakeEntry]) -> ScriptCall:

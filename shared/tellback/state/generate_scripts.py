@@ -1,10 +1,11 @@
-"""The generator of the package `scripts`: a typed function for each Lua script, from the header of its file.
+"""The generator of the package `scripts`: a typed function for each Lua script, and its digest, from its file.
 
 A module for each folder of scripts. Run by `make generate`; a contract test fails when a module differs.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 import textwrap
@@ -14,14 +15,14 @@ from pathlib import Path
 from typing import Final
 
 from tellback.state.keys import FAMILIES
-from tellback.state.lua_text import FOLDER, TYPES, Header, HeaderEntry, header_of, read
+from tellback.state.lua_text import FOLDER, TYPES, Header, HeaderEntry, header_of, read, script_text
 
 WIDTH: Final = 120
 LONGEST: Final = WIDTH - len('    """."""')
 
 # One parameter a line, as the formatter would have it, makes functions of 70 lines that nobody reads.
 _TOP: Final = '''\
-"""The calls of the scripts in `lua/{folder}`. Generated from their headers by `make generate`: do not edit."""
+"""The calls of the scripts in `lua/{folder}`. Generated from their files by `make generate`: do not edit."""
 # fmt: off
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def render_scripts() -> dict[str, str]:
 
 def _module(folder: str) -> str:
     paths = [name for name in script_names() if name.startswith(f"{folder}/")]
-    scripts = "\n".join(f'_{path.partition("/")[2]} = Script("{path}")' for path in paths)
+    scripts = "\n".join(f'_{path.partition("/")[2]} = Script("{path}", "{_digest(path)}")' for path in paths)
     functions = [_function(path.partition("/")[2], header_of(read(path))) for path in paths]
     text = "\n".join([scripts, *functions])
     names = ("Arg", "DecisionCall", "Script", "ScriptCall", "beside", "of_shard")
@@ -57,6 +58,11 @@ def _module(folder: str) -> str:
     if "Sequence[" in text:
         imports.insert(0, "from collections.abc import Sequence\n")
     return "\n\n".join([_TOP.format(folder=folder, imports="\n".join(imports), scripts=scripts), *functions])
+
+
+def _digest(name: str) -> str:
+    """Return the digest by which Redis knows a script."""
+    return hashlib.sha1(script_text(name).encode(), usedforsecurity=False).hexdigest()
 
 
 def _function(name: str, header: Header) -> str:

@@ -10,7 +10,7 @@ The script reads `key_intake`, `arg_max_bytes` and, as tables, `keys_NAME` and `
 declares these. An argument is a string there, as Redis passes it. Positions stand nowhere else: the functions of
 `scripts` are generated from the same declaration. Most keys are filled in: those with a `+` have the parts of the key
 before them (the lease of the same stream), those with a `/` belong to the whole shard, and `decide` adds `operation`,
-which is first. The hook parses headers at each call, so this module imports little.
+which is first. `make generate` stores the digest of each text, so a hook, which sends none, does not import this.
 
 A line `-- @include NAME` inserts the shared `lua/lib/NAME.lua`, once in a script.
 A line `-- constants: NAME, NAME` declares those of `CONSTANTS`. A first line `-- flags: FLAGS` becomes Redis'
@@ -49,8 +49,7 @@ CONSTANTS: Final[Mapping[str, float | str | tuple[str, ...]]] = {
 }
 """The constants that scripts share with Python, each from the module that owns it.
 
-`NAME_LIFETIME` is the lifetime of the family NAME, in milliseconds. The hook loads this module at each
-call, so it must import no more than such modules.
+`NAME_LIFETIME` is the lifetime of the family NAME, in milliseconds.
 """
 
 TYPES: Final = {

@@ -7,43 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypedDict, cast
-
-from tellback.state.lua_text import script_text
+from typing import Any, NamedTuple, TypedDict
 
 Arg = str | bytes | int | float
 
 
-def _digest(text: bytes) -> str:
-    """Return the digest by Python's own module, since a hook must not pay for loading OpenSSL."""
-    try:
-        import _sha1 as digests  # type: ignore[import-not-found]  # noqa: PLC0415 - typeshed lacks it; see above
-    except ImportError:  # a Python that was built with OpenSSL's digests alone
-        import hashlib as digests  # noqa: PLC0415 - see above
-    module = cast("Any", digests)
-    return str(module.sha1(text, usedforsecurity=False).hexdigest())
-
-
 class Script:
-    """A script by its file's name without `.lua`; the file is read on first use, never at import."""
+    """A script by its file's name without `.lua`, and the digest of its text.
 
-    def __init__(self, name: str) -> None:
+    The text is read by those who send it. A hook calls scripts that workers have loaded, and took 2 ms to read them.
+    """
+
+    def __init__(self, name: str, sha: str) -> None:
         self.name = name
+        self._sha = sha
         self._source: str | None = None
-        self._sha: str | None = None
 
     @property
     def source(self) -> str:
         """The script's text as Redis gets it."""
         if self._source is None:
+            from tellback.state.lua_text import script_text  # noqa: PLC0415 - see above
+
             self._source = script_text(self.name)
         return self._source
 
     @property
     def sha(self) -> str:
         """The digest by which EVALSHA calls the script."""
-        if self._sha is None:
-            self._sha = _digest(self.source.encode())
         return self._sha
 
     def call(self, keys: Sequence[str], args: Sequence[Arg]) -> ScriptCall:

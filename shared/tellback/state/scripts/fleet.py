@@ -1,4 +1,4 @@
-"""The calls of the scripts in `lua/fleet`. Generated from their headers by `make generate`: do not edit."""
+"""The calls of the scripts in `lua/fleet`. Generated from their files by `make generate`: do not edit."""
 # fmt: off
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from tellback.state.keys import Shard
 from tellback.state.script_calls import Script, ScriptCall, of_shard
 
-_claim_visits = Script("fleet/claim_visits")
-_notice_places = Script("fleet/notice_places")
-_quarantine = Script("fleet/quarantine")
-_rest_places = Script("fleet/rest_places")
-_shard_work = Script("fleet/shard_work")
+_claim_visits = Script("fleet/claim_visits", "797802ba194fde95145786319fc40b6331dec47e")
+_notice_places = Script("fleet/notice_places", "3717f41c0d718a4828fe5e451b85929581f9e5ff")
+_quarantine = Script("fleet/quarantine", "4436b6b794c9ff3c3340764664081b97913cc128")
+_rest_places = Script("fleet/rest_places", "c6ac758bd62848983999044100cb2892d6e88bc7")
+_shard_work = Script("fleet/shard_work", "5e0038e0ffbf83619e42395e2a16165d94feaf43")
 
 
 def claim_visits(

@@ -1,4 +1,4 @@
-"""The calls of the scripts in `lua/guidance`. Generated from their headers by `make generate`: do not edit."""
+"""The calls of the scripts in `lua/guidance`. Generated from their files by `make generate`: do not edit."""
 # fmt: off
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from tellback.state.keys import Shard
 from tellback.state.script_calls import Arg, DecisionCall, Script, ScriptCall, beside, of_shard
 
-_claim_timers = Script("guidance/claim_timers")
-_commit_evaluation = Script("guidance/commit_evaluation")
-_commit_timer = Script("guidance/commit_timer")
-_note_tools = Script("guidance/note_tools")
-_store_shared_changes = Script("guidance/store_shared_changes")
-_take_feedback = Script("guidance/take_feedback")
+_claim_timers = Script("guidance/claim_timers", "26573c73a847bb6fb5ceb0a1dd53afbfb72e46b1")
+_commit_evaluation = Script("guidance/commit_evaluation", "3121b4e1d7226fb4e9887b06a26497b924425540")
+_commit_timer = Script("guidance/commit_timer", "6fcf7163aa45fb5620186187a71d101956cd4b1f")
+_note_tools = Script("guidance/note_tools", "b29446f4444e1b4b63a5b0b19088705c69585abd")
+_store_shared_changes = Script("guidance/store_shared_changes", "d2d2a82b63380a104cdebc2d6374543ee6924b56")
+_take_feedback = Script("guidance/take_feedback", "d614f8a935fc593f943c944d104b5f7ede1cfefd")
 
 
 def claim_timers(*, shard: Shard, lease_ms: int, limit: int) -> ScriptCall:

@@ -1,4 +1,4 @@
-"""The calls of the scripts in `lua/signals`. Generated from their headers by `make generate`: do not edit."""
+"""The calls of the scripts in `lua/signals`. Generated from their files by `make generate`: do not edit."""
 # fmt: off
 
 from __future__ import annotations
@@ -8,27 +8,27 @@ from collections.abc import Sequence
 from tellback.state.keys import Shard
 from tellback.state.script_calls import Arg, Script, ScriptCall, beside, of_shard
 
-_answer_recalls = Script("signals/answer_recalls")
-_apply_signals = Script("signals/apply_signals")
-_bank_stats = Script("signals/bank_stats")
-_begin_decay = Script("signals/begin_decay")
-_decay_clusters = Script("signals/decay_clusters")
-_decay_facts = Script("signals/decay_facts")
-_end_decay = Script("signals/end_decay")
-_forget_fact = Script("signals/forget_fact")
-_load_bank = Script("signals/load_bank")
-_load_facts = Script("signals/load_facts")
-_next_clusters = Script("signals/next_clusters")
-_next_facts = Script("signals/next_facts")
-_put_embeddings = Script("signals/put_embeddings")
-_put_reembedded_clusters = Script("signals/put_reembedded_clusters")
-_put_reembedded_fact = Script("signals/put_reembedded_fact")
-_rank_facts = Script("signals/rank_facts")
-_read_usefulness = Script("signals/read_usefulness")
-_remember_fact = Script("signals/remember_fact")
-_report_encoder = Script("signals/report_encoder")
-_set_threshold = Script("signals/set_threshold")
-_switch_model = Script("signals/switch_model")
+_answer_recalls = Script("signals/answer_recalls", "ce37aea40a956cfa4c6e2ca2d6573a288ed000ef")
+_apply_signals = Script("signals/apply_signals", "2774a18495e13bb9cd1a9895f2cc95e32260173f")
+_bank_stats = Script("signals/bank_stats", "6fde1d206bb87ed30474f2e3abaac9b05dbfc28a")
+_begin_decay = Script("signals/begin_decay", "574c253398cbd5c1349003c8e59f42366aa58414")
+_decay_clusters = Script("signals/decay_clusters", "55023ea4686d6a9c98d1eb9569d144e6aff2f90e")
+_decay_facts = Script("signals/decay_facts", "b40897bc31b84480f9ef6cc1f7a1949ff1c3d013")
+_end_decay = Script("signals/end_decay", "3b4e34010b1d2c856e87e3189a5539e8c642ca3c")
+_forget_fact = Script("signals/forget_fact", "2e57b4b2f97d0a179d2a744e322fa1aa94fef8c4")
+_load_bank = Script("signals/load_bank", "e180f21accf6086cd07357fa1c52aa4307fe90f4")
+_load_facts = Script("signals/load_facts", "8472d3cc6a55fb18b63a70d0eb98e4a75a611e6f")
+_next_clusters = Script("signals/next_clusters", "86b20fbbb8fbdd7f3af8c802301a20e021ef752c")
+_next_facts = Script("signals/next_facts", "d87a01eb934d036ffc9c7a47e6864c41c1be0b58")
+_put_embeddings = Script("signals/put_embeddings", "18cc0969b3061de07f1073ba43b9dafba8c7460a")
+_put_reembedded_clusters = Script("signals/put_reembedded_clusters", "d35ffc29f3bee7f3899c8999bc15e691b7822c37")
+_put_reembedded_fact = Script("signals/put_reembedded_fact", "4a00b7ad703dd401c68a7a97e30b66a7fe1262cf")
+_rank_facts = Script("signals/rank_facts", "726e89d644251549be0902536595bfd24628ae84")
+_read_usefulness = Script("signals/read_usefulness", "9fd142d784401a9e3ff3a93cba6efeae8db95e26")
+_remember_fact = Script("signals/remember_fact", "22ad7de7702b9ed45a0eb367b5614f58696bfd5d")
+_report_encoder = Script("signals/report_encoder", "efae61b460daae70a9ea325020ebcb5bd12c6304")
+_set_threshold = Script("signals/set_threshold", "c3a69cf582a9f2e2621df4869b474778d412ad43")
+_switch_model = Script("signals/switch_model", "d21dff76c90e84d23edd797bbcd9773c3f965af7")
 
 
 def answer_recalls(

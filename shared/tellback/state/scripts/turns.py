@@ -1,4 +1,4 @@
-"""The calls of the scripts in `lua/turns`. Generated from their headers by `make generate`: do not edit."""
+"""The calls of the scripts in `lua/turns`. Generated from their files by `make generate`: do not edit."""
 # fmt: off
 
 from __future__ import annotations
@@ -7,23 +7,23 @@ from collections.abc import Sequence
 
 from tellback.state.script_calls import DecisionCall, Script, ScriptCall, beside, of_shard
 
-_answer_turn = Script("turns/answer_turn")
-_claim_ambiguous = Script("turns/claim_ambiguous")
-_claim_delivery = Script("turns/claim_delivery")
-_close_turn = Script("turns/close_turn")
-_defer_turn = Script("turns/defer_turn")
-_drop_handover = Script("turns/drop_handover")
-_evict_delivery = Script("turns/evict_delivery")
-_fallback_turn = Script("turns/fallback_turn")
-_finish_turn = Script("turns/finish_turn")
-_hand_over_turn = Script("turns/hand_over_turn")
-_mark_finishing = Script("turns/mark_finishing")
-_merge_turns = Script("turns/merge_turns")
-_open_turn = Script("turns/open_turn")
-_progress_turn = Script("turns/progress_turn")
-_ready_deliveries = Script("turns/ready_deliveries")
-_reindex_queue = Script("turns/reindex_queue")
-_settle_delivery = Script("turns/settle_delivery")
+_answer_turn = Script("turns/answer_turn", "04eb2a78dff7d39e12dbe654cef1eff5a84975ab")
+_claim_ambiguous = Script("turns/claim_ambiguous", "82013ce68b12e94d7583275e42071b3d0a6066a7")
+_claim_delivery = Script("turns/claim_delivery", "3a69210cc7f39fe0ff1fde3c6e4ad9f22426473b")
+_close_turn = Script("turns/close_turn", "fd2052d85354a06fdbabe5ed77d9f8964cad3872")
+_defer_turn = Script("turns/defer_turn", "d614d35242005ea14ab4fca6abc79830035abcb7")
+_drop_handover = Script("turns/drop_handover", "244780ac8f1943cf468f8bd399714d05bffe7160")
+_evict_delivery = Script("turns/evict_delivery", "25408e04a70ff311d28002785c7d40215ef9d339")
+_fallback_turn = Script("turns/fallback_turn", "933e9e39f92fe89c71d5f91b1756dfbfac58b13e")
+_finish_turn = Script("turns/finish_turn", "9981d48eb448418836b278b3cd4155d5c18773ec")
+_hand_over_turn = Script("turns/hand_over_turn", "3f1362331a1b90a377e7a4b08ffecac260fe595e")
+_mark_finishing = Script("turns/mark_finishing", "1bc4a5d10eaa576d60c46673d7bf16cb3e399e29")
+_merge_turns = Script("turns/merge_turns", "303afe84656e709e66bb04f84deab98d62a578bd")
+_open_turn = Script("turns/open_turn", "1c2146724ab3f10e2e440696d9291d86ee7f1cb0")
+_progress_turn = Script("turns/progress_turn", "3b7a1b55c89cbe8e012e3bad74b6b4a6ff3674c6")
+_ready_deliveries = Script("turns/ready_deliveries", "08ca4cf9cea6cc57f46677d3c56aeb4902a76923")
+_reindex_queue = Script("turns/reindex_queue", "aa7e220220eaffa2b8fdb454b2ede1cb0e0234df")
+_settle_delivery = Script("turns/settle_delivery", "6b87a7f363da5df293b2d19c609ad927fd1989e1")
 
 
 def answer_turn(
