@@ -78,8 +78,7 @@ def timer_id(member: str) -> EvaluationId:
     return EvaluationId(session, prompt, evaluation)
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationChange:
+class EvaluationChange(msgspec.Struct, frozen=True, gc=False):  # no dataclass: a worker makes one for each commit
     """The effect of a batch on one evaluation: its entries, the ids that are new, the new state and its effects."""
 
     id: EvaluationId

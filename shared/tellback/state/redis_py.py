@@ -59,6 +59,8 @@ with suppress(ImportError):
 
 _hiredis = cast("Any", hiredis)  # its stub allows only commands of one word
 
+_NUMBERS: Final = frozenset({int, float})  # a tuple, of which each compares each argument, took twice as long
+
 _pack_text: Callable[[tuple[Arg, ...]], bytes] = _hiredis.pack_command
 
 
@@ -318,7 +320,7 @@ def _pack(command: Command) -> bytes:
     Numbers become text first. While hiredis 3.5 converts one itself, a signal whose handler raises (Ctrl-C, a task's
     soft time limit) crashes the process: hiredis uses the NULL that `PyObject_Repr` then returns.
     """
-    return _pack_text(tuple([str(arg) if arg.__class__ in (int, float) else arg for arg in command]))
+    return _pack_text(tuple([str(arg) if type(arg) in _NUMBERS else arg for arg in command]))
 
 
 def pack_commands(commands: Sequence[Command]) -> Generator[bytes]:
