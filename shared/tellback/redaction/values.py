@@ -162,32 +162,34 @@ def preceded_by(words: Iterable[str], *, unless: bool = False) -> str:
 
 
 def trie(words: Iterable[str]) -> str:
-    """Return an alternation of the words that reads each character once."""
-    return _trie_of(sorted(set(words)))
+    """Return an alternation of the words that reads each character once; without any it matches everywhere."""
+    ordered = sorted(set(words))
+    return _trie_of(ordered) if ordered else "(?:)"
 
 
 def _trie_of(words: Sequence[str]) -> str:
-    """Return the alternation of words in order; a single one, as most are, is not taken apart."""
+    """Return the alternation of words in order; a single one, or the common beginning of all, is not taken apart."""
+    first, last = words[0], words[-1]
     if len(words) == 1:
-        return _quoted(words[0])
-    branches: dict[str, list[str]] = {}
-    for word in words:
-        branches.setdefault(word[0], []).append(word[1:])
-    parts = [_quoted(first) + _rest_of_trie(rests) for first, rests in branches.items()]
-    return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
-
-
-def _rest_of_trie(rests: Sequence[str]) -> str:
-    if rests[0]:  # the empty one is first
-        return _trie_of(rests)
-    return f"(?:{_trie_of(rests[1:])})?" if len(rests) > 1 else ""
+        return _quoted(first)
+    if first[0] != last[0]:
+        branches: dict[str, list[str]] = {}
+        for word in words:
+            branches.setdefault(word[0], []).append(word)
+        return f"(?:{'|'.join(map(_trie_of, branches.values()))})"
+    size = 1
+    while size < len(first) and first[size] == last[size]:  # which all words between them share
+        size += 1
+    rests = [word[size:] for word in words]
+    begun = _quoted(first[:size])
+    return begun + _trie_of(rests) if rests[0] else f"{begun}(?:{_trie_of(rests[1:])})?"
 
 
 _ESCAPES: Final = str.maketrans({sign: f"\\{sign}" for sign in ".^$*+?{}[]\\|()"})
 
 
 def _quoted(word: str) -> str:
-    return word.translate(_ESCAPES)
+    return word if word.isalnum() else word.translate(_ESCAPES)
 
 
 _NO_VALUES: Final = (
