@@ -167,6 +167,8 @@ def test_the_longest_unused_go_above_a_number_of_bytes(monkeypatch: pytest.Monke
     assert len(remembered) == 0
     remembered.put(LEASE, IDS[1], loaded(), 100)
     assert len(remembered) == 1
+    remembered.put(LEASE, IDS[0], loaded(), 101)
+    assert remembered.take(LEASE, IDS[1]), "one that never fits costs no other its place"
 
 
 def test_what_was_committed_under_a_lease_is_forgotten_with_it() -> None:
