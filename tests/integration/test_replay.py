@@ -27,7 +27,9 @@ from tellback.replay.reading import read_transcripts
 from tellback.replay.run import Replay, ReplayResult
 from tellback.replay.transcript import BadLine, TranscriptCounts
 from tellback.settings import Settings
+from tellback.state.audit import newest_actions
 from tellback.state.database import Database
+from tellback.state.keys import Layout
 from tests.support.conversations import SOURCES, conversations_of
 from tests.support.processes import run_program
 from tests.support.redis_server import free_port
@@ -322,21 +324,26 @@ def test_a_replay_has_a_team_of_its_own_and_is_undone(
     start_workers(queues="events", env={"TELLBACK_TEAMS": "default,replay"})
     tb.prompt("live", "p").tool_invoked("Bash")
     tb.flush()
-    name = file(lines(transcript(3)))
+    name, runs = file(lines(transcript(3))), list[str]()
     for _ in range(2):
-        done = invoke(settings, name, "--own")
+        done = invoke(settings, name, "--own", "--json", "--by", "ada", "--why", "load test")
         assert done.exit_code == 0, done.output
+        runs.append(json.loads(done.stdout)["run"])
         wait_until(lambda: "live" in [row.session for row in active_sessions(tb.context)], "the live call is applied")
         assert [row.session for row in active_sessions(tb.context)] == ["live"]
         with connect(settings=msgspec.structs.replace(settings, team="replay")) as own:
             assert len(active_sessions(own.context)) == 1
-        assert "deleted" in invoke(settings, "--undo", "--own").output
+        assert "deleted" in invoke(settings, "--undo", "--own", "--by", "bob", "--why", "done").output
         left = {key.decode().split(":")[2] for key in database.command("KEYS", "tb:{replay.*")}
         assert left <= KEPT
         assert invoke(settings, "--undo", "--own").output == "nothing to delete in team replay\n"
         assert json.loads(invoke(settings, "--undo", "--own", "--json").output) == {"team": "replay", "deleted": 0}
         with connect(settings=msgspec.structs.replace(settings, team="replay")) as own:
             assert active_sessions(own.context) == []
+    acts = newest_actions(database, Layout("replay", settings.shards), 9)
+    replayed, undone = ("replay", "ada", "load test"), ("undo", "bob", "done")
+    assert [(act.act, act.by, act.reason) for act in acts] == [replayed, undone] * 2, "not what did nothing"
+    assert [act.target for act in acts] == [f"replay-{runs[0]}", "replay", f"replay-{runs[1]}", "replay"]
     assert [row.session for row in active_sessions(tb.context)] == ["live"]
 
 
@@ -351,10 +358,21 @@ def test_only_a_team_of_replays_is_undone(tb: Tellback, settings: Settings, cons
         own.open_turn(channel="chat", conversation="c", message_id="m", text="hi")
     refused = invoke(settings, "-", "--own", stdin=lines(transcript(1)))
     assert (refused.exit_code, "has data of its own" in refused.output) == (2, True)
-    assert invoke(settings, "-", "--team", "", stdin=lines(transcript(1))).exit_code == 2
     assert invoke(settings, "--undo", "--own").exit_code == 2
     assert [row.session for row in active_sessions(tb.context)] == ["live"]
     assert invoke(settings).exit_code == 2, "neither a file nor --undo"
+
+
+def test_a_replay_takes_no_empty_name_for_its_own_team(settings: Settings) -> None:
+    """It is that of a variable which is not set."""
+    for given in (["-"], ["--undo"]):
+        refused = invoke(settings, *given, "--team", "", stdin=lines(transcript(1)))
+        assert (refused.exit_code, "team ''" in refused.output) == (2, True)
+
+
+def test_a_file_without_a_conversation_leaves_no_entry_in_the_audit_log(settings: Settings, tb: Tellback) -> None:
+    assert invoke(settings, "-", stdin=b"{}\n").exit_code == 2
+    assert newest_actions(tb.context.database, tb.context.layout, 9) == []
 
 
 def test_a_replay_whose_events_wait_is_not_undone(

@@ -20,6 +20,7 @@ from tellback.replay.hosts import HostFailed, HostsReplay, HostsResult
 from tellback.replay.reading import parse_line
 from tellback.replay.transcript import BadLine, ToolResult
 from tellback.settings import Settings
+from tellback.state.audit import newest_actions, system_user
 from tellback.state.turns import Turns
 from tests.support.conversations import conversations_of, written_conversations
 from tests.support.turns import opened
@@ -78,6 +79,8 @@ def check(tb: Tellback, outcome: HostsResult, raw: bytes, every: int) -> None:
     killed = {kill.conversation for kill in outcome.killed}
     assert {f.conversation for f in outcome.fallbacks if f.why == "host killed"} <= killed
     assert list(tb.outbox(f"replay-{outcome.run}")) == []
+    (act,) = newest_actions(tb.context.database, tb.context.layout, 9)
+    assert (act.act, act.target, act.by) == ("replay", f"replay-{outcome.run}", system_user())
 
 
 @pytest.mark.faults

@@ -28,6 +28,7 @@ from tellback.cli.common import (
     report_errors,
 )
 from tellback.cli.replay_report import ReplayBars
+from tellback.cli.steering import ByOption, WhyOption
 from tellback.errors import InvalidInput
 from tellback.names import REPLAY_TEAM
 from tellback.wording import count_phrase
@@ -35,7 +36,8 @@ from tellback.wording import count_phrase
 if TYPE_CHECKING:
     from tellback.client.connection import Tellback
     from tellback.replay.hosts import HostsReplay, HostsResult
-    from tellback.replay.run import ReplayResult
+    from tellback.replay.run import Replay, ReplayResult
+    from tellback.state.audit import Author
 
 
 ROWS: Final = {
@@ -74,6 +76,18 @@ OfflineOption = Annotated[
 
 UndoOption = Annotated[bool, typer.Option("--undo", help="Delete what replays left in their team. Takes no file.")]
 
+TimeoutOption = Annotated[
+    float, typer.Option(min=0.1, help="Seconds to wait for the workers while they make no progress.")
+]
+
+TopOption = Annotated[
+    int, typer.Option(min=0, max=100_000, help="Maximum number of conversations in a report, most nudges first.")
+]
+
+AnswerWithinOption = Annotated[
+    float, typer.Option(min=0.1, max=3_600.0, help="With --kill-hosts: deadline of a turn, in seconds.")
+]
+
 PlayTeamOption = Annotated[
     str | None, typer.Option("--team", help=f"Team to play into. Default: {REPLAY_TEAM}, which only replays use.")
 ]
@@ -84,22 +98,17 @@ def replay(
         str | None, typer.Argument(help="JSON lines file, each line an object with `messages`; - for standard input.")
     ] = None,
     *,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds to wait for the workers while they make no progress.")
-    ] = 30.0,
+    timeout: TimeoutOption = 30.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     report: ReportOption = None,
     offline: OfflineOption = False,
-    top: Annotated[
-        int, typer.Option(min=0, max=100_000, help="Maximum number of conversations in a report, most nudges first.")
-    ] = 200,
+    top: TopOption = 200,
     kill_hosts: KillHostsOption = None,
     seed: Annotated[int, typer.Option(help="With --kill-hosts: seed that selects the messages.")] = 0,
     undo: UndoOption = False,
-    answer_within: Annotated[
-        float,
-        typer.Option(min=0.1, max=3_600.0, help="With --kill-hosts: deadline of a turn, in seconds."),
-    ] = 10.0,
+    answer_within: AnswerWithinOption = 10.0,
+    why: WhyOption = "",
+    by: ByOption = "",
     redis_url: UrlOption = None,
     team: PlayTeamOption = None,
 ) -> None:
@@ -107,19 +116,23 @@ def replay(
 
     With --report or --offline, show instead which guidance each conversation would have received, and when.
     """
+    from tellback.state.audit import Author
+
     with report_errors():
         if undo == (file is not None):
             raise InvalidInput("name a file to play, or --undo to delete what replays left in their team")
+        if kill_hosts is not None and (report or offline):
+            raise InvalidInput("--kill-hosts can't be combined with --report or --offline")
+        author = Author.of(by, why)
     if undo or file is None:
-        _undo(redis_url, team, as_json=as_json)
+        _undo(redis_url, team, author, as_json=as_json)
         return
     if kill_hosts is not None:
-        with report_errors():
-            if report or offline:
-                raise InvalidInput("--kill-hosts can't be combined with --report or --offline")
         from tellback.replay.hosts import HostsReplay
 
-        playing = partial(HostsReplay, kill_every=kill_hosts, seed=seed, answer_within=answer_within, timeout=timeout)
+        playing = partial(
+            HostsReplay, kill_every=kill_hosts, seed=seed, answer_within=answer_within, timeout=timeout, author=author
+        )
         _play_file_with_hosts(file, playing, as_json=as_json, redis_url=redis_url, team=team)
         return
     if report or offline:
@@ -127,14 +140,16 @@ def replay(
 
         write_reports(file, report or [], top, as_json=as_json)
         return
-    _play_file(file, timeout, as_json=as_json, redis_url=redis_url, team=team)
+    from tellback.replay.run import Replay
+
+    _play_file(file, partial(Replay, timeout=timeout, author=author), as_json=as_json, redis_url=redis_url, team=team)
 
 
-def _undo(redis_url: str | None, team: str | None, *, as_json: bool) -> None:
+def _undo(redis_url: str | None, team: str | None, author: Author, *, as_json: bool) -> None:
     from tellback.replay.own_team import undo
 
-    with existing_team(redis_url, team or REPLAY_TEAM) as tb:
-        deleted = undo(tb.context.database, tb.context.layout)
+    with existing_team(redis_url, REPLAY_TEAM if team is None else team) as tb:
+        deleted = undo(tb.context.database, tb.context.layout, author)
         if as_json:
             print_json({"team": tb.context.layout.team, "deleted": deleted})
             return
@@ -150,19 +165,21 @@ def _player(
     from tellback.client.connection import connect
     from tellback.replay.own_team import claim_team
 
-    with report_errors(), open_input(file) as source, connect(redis_url, team=team or REPLAY_TEAM) as tb:
-        if not team:  # an empty one is that of a variable which is not set
+    name = REPLAY_TEAM if team is None else team
+    with report_errors(), open_input(file) as source, connect(redis_url, team=name) as tb:
+        if team is None:
             claim_team(tb.context.database, tb.context.layout)
         with ReplayBars(file, source, counting) as bars:
             yield tb, source, bars
 
 
-def _play_file(file: str, timeout: float, *, as_json: bool, redis_url: str | None, team: str | None) -> None:
-    from tellback.replay.run import Replay
-
+def _play_file(
+    file: str, replay: Callable[..., Replay], *, as_json: bool, redis_url: str | None, team: str | None
+) -> None:
+    """Play the file and print both counts; exit 1 unless they are the same."""
     try:
         with _player(file, redis_url, team) as (tb, source, bars):
-            outcome = Replay(tb, bars, timeout=timeout).run(source)
+            outcome = replay(tb, bars).run(source)
     except KeyboardInterrupt:
         echo("tellback: interrupted; played events stay in Redis, and nothing was compared", err=True)
         raise typer.Exit(INTERRUPTED) from None

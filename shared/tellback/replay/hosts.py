@@ -24,7 +24,7 @@ from tellback.contracts.turns import RoutingOutcome
 from tellback.errors import TellbackError
 from tellback.replay.host import READY, HostAssignment, conversation_name
 from tellback.replay.reading import play_in_threads
-from tellback.replay.run import ReplayProgress
+from tellback.replay.run import ReplayProgress, log_replay
 from tellback.replay.transcript import (
     AgentAnswer,
     BadLine,
@@ -34,6 +34,7 @@ from tellback.replay.transcript import (
     ToolResult,
     UserMessage,
 )
+from tellback.state.audit import Author
 from tellback.state.turns import turn_id
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class HostsResult:
 
 
 class HostsReplay:
-    """One replay of one file by host processes.
+    """One replay of one file by host processes, and by `author`.
 
     `timeout` is the time in seconds after the last deadline in which no answer comes before the replay gives up.
     """
@@ -138,8 +139,10 @@ class HostsReplay:
         seed: int = 0,
         answer_within: float = ANSWER_WITHIN,
         timeout: float,
+        author: Author | None = None,
     ) -> None:
         self._tb = tb
+        self._author = author or Author.of()
         self._reporter = reporter
         self._every = kill_every
         self._seed = seed
@@ -187,6 +190,8 @@ class HostsReplay:
     def _fatal_step(self, conversation: Conversation) -> int | None:
         """Return the step after which the conversation's host is killed, or None; the seed decides."""
         outcome = self._outcome
+        if not outcome.conversations:
+            log_replay(self._tb, outcome.run, self._author)
         outcome.conversations += 1
         fatal = None
         if outcome.conversations % self._every == 0 and conversation.steps:

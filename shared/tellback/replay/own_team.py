@@ -11,6 +11,7 @@ from typing import Final
 
 from tellback.errors import InvalidInput, StateConflict
 from tellback.names import REPLAY_TEAM, Family
+from tellback.state.audit import Author, log_act
 from tellback.state.database import Database, small_write
 from tellback.state.keys import FAMILIES, Layout, Shard, stream_of
 
@@ -48,8 +49,10 @@ def is_marked(database: Database, layout: Layout) -> bool:
     return database.command("HGET", layout.shard(0).key("team"), MARK) is not None
 
 
-def undo(database: Database, layout: Layout) -> int:
+def undo(database: Database, layout: Layout, author: Author) -> int:
     """Delete everything that replays have left in their team, and return the number of keys.
+
+    The audit log names the author, unless there is nothing to delete.
 
     Raises:
         InvalidInput: this is not the team of replays, or it is on a cluster.
@@ -69,6 +72,8 @@ def undo(database: Database, layout: Layout) -> int:
             "events of the replay still wait; undo it when the workers have applied them, or delete them too: "
             f"tellback teams remove {layout.team}"
         )
+    if any(True for shard in layout.all for _ in _stored(database, shard)):
+        log_act(database, layout, author, "undo", layout.team)
     return sum(_delete(database, shard) for shard in layout.all)
 
 

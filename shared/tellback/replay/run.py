@@ -22,6 +22,7 @@ from tellback.replay.analysis import collect_tools, rereadable
 from tellback.replay.player import CHANNEL, PlayedConversation, play_conversation
 from tellback.replay.reading import TranscriptTools, play_in_threads
 from tellback.replay.transcript import BadLine, Conversation, Oddities, TranscriptCounts
+from tellback.state.audit import Author, log_act
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import EvaluationCounts as Counters
 from tellback.state.evaluations import Evaluations
@@ -181,11 +182,19 @@ class ReplayResult:
         return self.applied and not self.differing
 
 
-class Replay:
-    """One replay of one file; it gives up after `timeout` seconds in which the workers make no progress."""
+def log_replay(tb: Tellback, run: str, author: Author) -> None:
+    """Name the author of a replay in the audit log, by the beginning of its sessions' names."""
+    log_act(tb.context.database, tb.context.layout, author, "replay", f"replay-{run}")
 
-    def __init__(self, tb: Tellback, reporter: ReplayProgress, *, timeout: float = APPLY_TIMEOUT) -> None:
+
+class Replay:
+    """One replay of one file, by `author`; it gives up after `timeout` seconds without progress of the workers."""
+
+    def __init__(
+        self, tb: Tellback, reporter: ReplayProgress, *, timeout: float = APPLY_TIMEOUT, author: Author | None = None
+    ) -> None:
         self._tb = tb
+        self._author = author or Author.of()
         self._reporter = reporter
         self._timeout = timeout
         self._played: list[PlayedConversation] = []
@@ -229,6 +238,8 @@ class Replay:
         self._reporter.bad(line)
 
     def _note_tools(self, conversation: Conversation) -> None:
+        if not self._outcome.conversations:
+            log_replay(self._tb, self._outcome.run, self._author)
         self._outcome.conversations += 1
         self._outcome.file.add(conversation.counts)
         self._outcome.oddities.add(conversation.oddities)

@@ -1,7 +1,8 @@
 """The audit log: every act of a person on the system, with who did it and why. Requirement C-76.
 
 An entry is written by the script that does the act, so there is no act without its entry, and no entry without the act.
-It is in the shard of what it acted on.
+It is in the shard of what it acted on. Acts of many scripts, which are a replay of transcripts and its undoing, are
+written before they begin, to the team's first shard.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ import msgspec
 from tellback.contracts.limits import MAX_COMMAND_NOTE_CHARS, MAX_NAME_CHARS
 from tellback.errors import InvalidInput
 from tellback.redaction import redact_text
-from tellback.state.database import Database
+from tellback.state.database import Database, decide
 from tellback.state.keys import Layout
 from tellback.state.readable import readable
+from tellback.state.scripts import common as scripts
 
 MAX_PHRASE_CHARS: Final = MAX_NAME_CHARS + MAX_COMMAND_NOTE_CHARS + len("by : ")
 """Of `Author.phrase`; a host may write a longer one into its team's keys by itself."""
 
-Act = Literal["cancel", "waive", "replay", "drop", "limit", "suspend", "resume"]
+Act = Literal["cancel", "waive", "replay", "undo", "drop", "limit", "suspend", "resume"]
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +86,16 @@ def system_user() -> str:
     except (KeyError, OSError):  # containers run as ids without a name
         user = f"uid-{os.getuid()}"
     return f"{user}@{socket.gethostname()}"
+
+
+def log_act(database: Database, layout: Layout, author: Author, act: Act, target: str) -> None:
+    """Write the entry of an act that takes many scripts, before the first of them.
+
+    Raises:
+        Unavailable: Redis is unavailable.
+    """
+    first = layout.shard(0)
+    decide(database, first, scripts.log_act(shard=first, entry=author.entry(act, target)))
 
 
 _decoder: Final = msgspec.json.Decoder(AuditEntry)

@@ -14,6 +14,7 @@ _copy_limits = Script("common/copy_limits", "70c6108243914046d2ca3c8189af05be45b
 _drop_missing = Script("common/drop_missing", "249ceba116f4d85d7876ee9242f14f0e19db511b")
 _drop_not_running = Script("common/drop_not_running", "ce2178da87c32dea76e1d5f81f7c9b9d47f33edc")
 _hold_lease = Script("common/hold_lease", "cc1e63278498d2e7a9ec49bff4c5ee658ede3199")
+_log_act = Script("common/log_act", "78ae60b274c0e367e2d5be3675f5a5090cacd79b")
 _observe_clock = Script("common/observe_clock", "371b5713f51da7d6e693c00b029916668803d945")
 _postpone = Script("common/postpone", "4c527dfedc9b8404a08f4985c212a405714ce50b")
 _small_write = Script("common/small_write", "ada731c490e0c85baafcaa66200d4a7e2f51e970")
@@ -49,6 +50,11 @@ def drop_not_running(*, job: str, command_id: str | bytes) -> ScriptCall:
 def hold_lease(*, lease: str, token: str, ms: int) -> ScriptCall:
     """Give this process a lease that is free, or renew its own."""
     return _hold_lease.call([lease], [token, ms])
+
+
+def log_act(*, shard: Shard, entry: str | bytes) -> DecisionCall:
+    """Add an act to the audit log before it begins, if one script cannot do it whole."""
+    return _log_act.decision([*of_shard(shard.prefix, "audit")], [entry])
 
 
 def observe_clock(

@@ -20,7 +20,7 @@ _read_stream = Script("intake/read_stream", "9455998110ed0ac1f4a2218a3f46ddda400
 _release_lease = Script("intake/release_lease", "bb7cb026d1d36cd40c6265bdcecc90e248a551cd")
 _renew_lease = Script("intake/renew_lease", "a941c0436529d14f9e3a6ce214029bd518ebc6f8")
 _replay_dead = Script("intake/replay_dead", "7e1bdc06d7d21482d9192aabb2bd38e9597c35d3")
-_take_lease = Script("intake/take_lease", "b4dc8210b40d072d4faf842bceeefecb9fc7107b")
+_take_lease = Script("intake/take_lease", "352e5f513b374565c96056ed4008fdfb06585187")
 
 
 def add_dead_letter(

@@ -7,23 +7,23 @@ from collections.abc import Sequence
 
 from tellback.state.script_calls import DecisionCall, Script, ScriptCall, beside, of_shard
 
-_answer_turn = Script("turns/answer_turn", "04eb2a78dff7d39e12dbe654cef1eff5a84975ab")
+_answer_turn = Script("turns/answer_turn", "fa1735fbc9ac26bc4c3ce112a9056676be17fe95")
 _claim_ambiguous = Script("turns/claim_ambiguous", "82013ce68b12e94d7583275e42071b3d0a6066a7")
-_claim_delivery = Script("turns/claim_delivery", "3a69210cc7f39fe0ff1fde3c6e4ad9f22426473b")
-_close_turn = Script("turns/close_turn", "fd2052d85354a06fdbabe5ed77d9f8964cad3872")
-_defer_turn = Script("turns/defer_turn", "d614d35242005ea14ab4fca6abc79830035abcb7")
+_claim_delivery = Script("turns/claim_delivery", "e035c35079e9bfd80412ba7259c727d04abc26ec")
+_close_turn = Script("turns/close_turn", "4c38ec19d38fe5b6ddc0be3ee03597376ae61430")
+_defer_turn = Script("turns/defer_turn", "fa9f15630c08f1138b946a38643fd4d447ea1e66")
 _drop_handover = Script("turns/drop_handover", "244780ac8f1943cf468f8bd399714d05bffe7160")
-_evict_delivery = Script("turns/evict_delivery", "25408e04a70ff311d28002785c7d40215ef9d339")
-_fallback_turn = Script("turns/fallback_turn", "933e9e39f92fe89c71d5f91b1756dfbfac58b13e")
-_finish_turn = Script("turns/finish_turn", "9981d48eb448418836b278b3cd4155d5c18773ec")
-_hand_over_turn = Script("turns/hand_over_turn", "3f1362331a1b90a377e7a4b08ffecac260fe595e")
-_mark_finishing = Script("turns/mark_finishing", "1bc4a5d10eaa576d60c46673d7bf16cb3e399e29")
-_merge_turns = Script("turns/merge_turns", "303afe84656e709e66bb04f84deab98d62a578bd")
-_open_turn = Script("turns/open_turn", "1c2146724ab3f10e2e440696d9291d86ee7f1cb0")
-_progress_turn = Script("turns/progress_turn", "3b7a1b55c89cbe8e012e3bad74b6b4a6ff3674c6")
+_evict_delivery = Script("turns/evict_delivery", "b4a4a840926b03ef7599ad68371e84fdb935ef91")
+_fallback_turn = Script("turns/fallback_turn", "cefd193cc7c611aa8d4897e78fc00f64403cb73f")
+_finish_turn = Script("turns/finish_turn", "53d7ad65e2e0226a8f303c13318871c54e8ef09c")
+_hand_over_turn = Script("turns/hand_over_turn", "66ab8f4353d3ceab0dc3c7edbdd80a621fd0410d")
+_mark_finishing = Script("turns/mark_finishing", "70bc42678dab6d2c4ed766f8ce52c1f418efcc10")
+_merge_turns = Script("turns/merge_turns", "145a718416c519b54581b520f81aba8d7da9a88a")
+_open_turn = Script("turns/open_turn", "3a4044c80bdc04453c4ffced65f7d4d4b1c89eef")
+_progress_turn = Script("turns/progress_turn", "12a03623ac225e23304ec1a6ae1f2ee247b33fa9")
 _ready_deliveries = Script("turns/ready_deliveries", "08ca4cf9cea6cc57f46677d3c56aeb4902a76923")
 _reindex_queue = Script("turns/reindex_queue", "aa7e220220eaffa2b8fdb454b2ede1cb0e0234df")
-_settle_delivery = Script("turns/settle_delivery", "6b87a7f363da5df293b2d19c609ad927fd1989e1")
+_settle_delivery = Script("turns/settle_delivery", "e836cabc0507576ae2d10cb9230dc1a4a4060052")
 
 
 def answer_turn(
