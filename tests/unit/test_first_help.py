@@ -100,11 +100,19 @@ FULL: Final = Path("/dev/full")
 
 @pytest.mark.skipif(not FULL.exists(), reason="/dev/full is a device of Linux")
 @pytest.mark.programs
-def test_a_full_disk_is_one_line() -> None:
+@pytest.mark.parametrize("given", ["--version", "records --file empty"])
+def test_a_full_disk_is_one_line(given: str, tmp_path: Path) -> None:
+    """It is that of the output, not of the file that was read."""
+    (tmp_path / "empty").touch()
     program = "import sys; from tellback.cli.app import main; sys.argv[0] = 'tellback'; main()"
     with FULL.open("wb") as full:
         done = subprocess.run(
-            [sys.executable, "-c", program, "--version"], stdout=full, stderr=subprocess.PIPE, check=False, text=True
+            [sys.executable, "-c", program, *given.split()],
+            cwd=tmp_path,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            text=True,
         )
     assert done.returncode == 1
     assert done.stderr == "tellback: can't write: No space left on device\n"

@@ -6,6 +6,7 @@ through the same functions, so that what they show is the same.
 
 from __future__ import annotations
 
+import errno
 import itertools
 import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -313,9 +314,9 @@ def readable_file(file: Path) -> Generator[None]:
     with report_errors():
         try:
             yield
-        except BrokenPipeError:
-            raise
         except OSError as error:
+            if error.errno in {errno.EPIPE, errno.ENOSPC}:  # of the output that was written meanwhile
+                raise
             raise InvalidInput(f"can't read {file}: {error.strerror or error}") from error
 
 
