@@ -154,6 +154,8 @@ def test_each_rule_fires_and_links_to_its_runbook(tb: Tellback, server: HttpServ
     assert "900 of events, the oldest for 61 s" in by_webhook["intake-lag"]["summary"]
     assert "59% of Redis' memory; its share is 50%" in by_webhook["memory-share"]["summary"]
     assert len(by_slack) == 4
+    named = [f"--team {well.team}`" in notice["action"] for notice in by_webhook.values()]
+    assert all(named), "a command without it would answer for the reader's team"
     for rule in RULES:
         assert (RUNBOOKS / f"{rule.name}.md").is_file()
         assert any(f"<{DOCS}/operations/runbooks/{rule.name}/|Runbook>" in text for text in by_slack)
@@ -265,6 +267,7 @@ def test_the_command_line_lists_and_tries(
     late_turn(tb)
     ill = runner.invoke(app, ["alerts", "--json", "--redis-url", settings.redis_url])
     assert (ill.exit_code, json.loads(ill.output)["alert"]) == (1, "overdue-turns")
+    assert f"--team {settings.team}`" in json.loads(ill.output)["action"]
     monkeypatch.setenv("TELLBACK_TEAMS", "absent,default")
     both = runner.invoke(app, ["alerts", "--json", "--redis-url", settings.redis_url])
     assert (both.exit_code, json.loads(both.stdout)["alert"]) == (1, "overdue-turns")

@@ -32,7 +32,10 @@ AlertSeverity = Literal["critical", "warning"]
 
 
 class AlertRule(NamedTuple):
-    """One rule. `name` is also that of its runbook; `summary` says what holds now, or is None while all is well."""
+    """One rule. `name` is also that of its runbook; `summary` says what holds now, or is None while all is well.
+
+    `action` has `{team}` where the name of the team belongs: its reader's own team may be another.
+    """
 
     name: str
     severity: AlertSeverity
@@ -72,11 +75,26 @@ def _memory(status: TeamStatus, settings: AlertSettings) -> str | None:
 
 RULES: Final = (
     AlertRule(
-        "overdue-turns", "critical", _overdue, "Start a worker, any one; `tellback doctor` says what is missing."
+        "overdue-turns",
+        "critical",
+        _overdue,
+        "Start a worker, any one; `tellback doctor --team {team}` says what is missing.",
     ),
-    AlertRule("dead-letters", "warning", _dead_letters, "`tellback dead list` says why; fix the cause, then replay."),
-    AlertRule("intake-lag", "warning", _lag, "Start more workers of these queues; see `tellback doctor`."),
-    AlertRule("memory-share", "warning", _memory, "See what grows with `tellback team`; end it, or raise `maxmemory`."),
+    AlertRule(
+        "dead-letters",
+        "warning",
+        _dead_letters,
+        "`tellback dead list --team {team}` says why; fix the cause, then replay.",
+    ),
+    AlertRule(
+        "intake-lag", "warning", _lag, "Start more workers of these queues; see `tellback doctor --team {team}`."
+    ),
+    AlertRule(
+        "memory-share",
+        "warning",
+        _memory,
+        "See what grows with `tellback team --team {team}`; end it, or raise `maxmemory`.",
+    ),
 )
 
 
@@ -158,7 +176,7 @@ class AlertWatcher:
                 state=state,
                 severity=rule.severity,
                 summary=summary,
-                action=rule.action,
+                action=rule.action.format(team=status.team),
                 runbook=self._settings.runbook(rule.name),
                 since=since,
                 at=status.at,

@@ -115,7 +115,7 @@ def _firing_rows(tb: Tellback, settings: AlertSettings) -> list[dict[str, str]]:
             "alert": rule.name,
             "severity": rule.severity,
             "summary": summary,
-            "action": rule.action,
+            "action": rule.action.format(team=status.team),
             "runbook": settings.runbook(rule.name),
         }
         for rule, summary in firing_now(status, settings).items()
