@@ -118,25 +118,27 @@ def test_a_detector_that_is_not_asked_would_find_and_remember_nothing(seed: int)
 def all_findings(
     trail: ProgressTrail, features: CallFeatures, repeats: list[int], known: Asked | None
 ) -> list[StuckFinding | None]:
+    failed, tests, counted = features.failed, features.tests, features.counted
+    waits = features.waits or features.effect == "wait"
     return [
-        detectors.same_failure(trail, features, AT),
+        detectors.same_failure(trail, features, AT) if failed else None,
         undone_edit(trail, features, AT),
-        edit_made_over(trail, features, AT),
-        detectors.same_output(trail, features, AT, repeats),
-        fruitless.same_state(trail, features, AT, known),
+        edit_made_over(trail, features, features.edit, AT) if features.wrong and features.edit else None,
+        detectors.same_output(trail, features, AT, repeats) if features.answers or features.scripted else None,
+        fruitless.same_state(trail, features, AT, known) if known else None,
         detectors.same_call(features, AT, repeats),
         detectors.same_lines(trail, features, AT),
         detectors.two_states(trail, features, AT, 2),
-        detectors.worse_tests(trail, features, AT),
+        detectors.worse_tests(trail, features, counted, AT) if counted else None,
         detectors.failing_tool(trail, features, AT),
-        fruitless.same_complaint(trail, features, AT),
+        fruitless.same_complaint(trail, features, AT) if failed else None,
         fruitless.in_vain(trail, features, AT),
-        detectors.same_counts(trail, features, AT),
-        detectors.no_new_output(trail, features, AT),
-        endings.dead_wait(trail, features, AT, repeats),
+        detectors.same_counts(trail, tests, AT) if tests and features.effect == "write" else None,
+        detectors.no_new_output(trail, features, AT) if features.probes else None,
+        endings.dead_wait(trail, features, AT, repeats) if waits else None,
         endings.after_done(trail, features, AT),
         detectors.no_news(trail, features, AT, is_stale=judge.is_stale(trail, features, repeats)),
         detectors.no_new_lines(trail, features, AT),
         detectors.idle_calls(trail, features, AT),
-        judge.same_answer(trail, features, AT, repeats),
+        judge.same_answer(trail, features, AT, repeats) if features.known >= 1 else None,
     ]

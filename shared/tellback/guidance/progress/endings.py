@@ -23,8 +23,6 @@ _SAYS_DONE: Final = re.compile(
 
 def dead_wait(trail: ProgressTrail, features: CallFeatures, at: int, repeats: list[int]) -> StuckFinding | None:
     """Find waiting for something that has ended, or that shows no change however long the wait."""
-    if not (features.waits or features.effect == "wait"):
-        return None
     calls, needed = repeats, WAITS
     if features.lines and features.programs:  # neither the length of a wait nor the program that looks matters
         same = {index for each in trail.asked.values() if each.news == features.news for index in each.indexes}

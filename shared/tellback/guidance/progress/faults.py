@@ -130,8 +130,3 @@ def _key_of_surroundings(features: CallFeatures) -> str:
     elif ran_out_of_time(features):
         key = "time"
     return key
-
-
-def is_tested_edit(features: CallFeatures) -> bool:
-    """Check whether an editor ran tests after its edit, as moatless does."""
-    return features.tests is not None and features.effect == "write"

@@ -50,13 +50,13 @@ def _missing_pages(trail: ProgressTrail, features: CallFeatures, at: int) -> Stu
     return StuckFinding("empty_searches", MISSING, count, first, at, detail=MISSING)
 
 
-def same_state(trail: ProgressTrail, features: CallFeatures, at: int, known: Asked | None) -> StuckFinding | None:
+def same_state(trail: ProgressTrail, features: CallFeatures, at: int, known: Asked) -> StuckFinding | None:
     """Find a look that shows the same fault each time, though something was changed before each.
 
     Of a file that a silent command edits before each look, anything that stays the same says that no edit reached it.
     `known` is the same call when it was made last.
     """
-    if known is None or known.news != features.news or features.failed or trail.anything <= known.indexes[-1]:
+    if known.news != features.news or features.failed or trail.anything <= known.indexes[-1]:
         return None
     fault = fault_line(features.state)  # asked last, as it takes longest
     if not _shows_swapped(trail, features, known.indexes[-1]) and not fault:
@@ -83,7 +83,7 @@ def _shows_swapped(trail: ProgressTrail, features: CallFeatures, since: int) -> 
 def same_complaint(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find a program that complains of one name after another in the same words, and did not work in between."""
     form = features.form or features.purpose
-    if not features.failed or not features.complaint or not form or shows_progress(features):
+    if not features.complaint or not form or shows_progress(features):
         return None
     key = mark(f"? {features.complaint} {form}")
     calls = note_attempt(trail, key, attempts(trail, key, trail.worked.get(mark(form), 0)), at)

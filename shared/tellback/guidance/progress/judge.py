@@ -166,15 +166,15 @@ def findings(  # noqa: PLR0917 - all that a detector may look at
     """Ask the detectors; of two findings, the first one is reported.
 
     Each is asked only if the call or the trail has something that it looks at, as most calls have for three or four:
-    asking all twenty took half of the time of a judgement.
+    asking all twenty took half of the time of a judgement. What is checked here, detectors do not check again.
     """
     failed, effect, again = features.failed, features.effect, len(repeats) > 1
-    tests, nothing = features.tests is not None, features.empty or features.absent
+    counted, nothing = features.counted, features.empty or features.absent
     familiar = features.known >= detectors.FAMILIAR_SHARE or trail.familiar
     return (
         detectors.same_failure(trail, features, at) if failed else None,
         undone_edit(trail, features, at) if failed or trail.edits or trail.restores or features.alters else None,
-        edit_made_over(trail, features, at) if features.wrong else None,
+        edit_made_over(trail, features, features.edit, at) if features.wrong and features.edit else None,
         detectors.same_output(trail, features, at, repeats) if features.answers or features.scripted else None,
         fruitless.same_state(trail, features, at, known)
         if known is not None and (features.state or trail.swapped)
@@ -182,11 +182,11 @@ def findings(  # noqa: PLR0917 - all that a detector may look at
         detectors.same_call(features, at, repeats) if again else None,
         detectors.same_lines(trail, features, at) if features.views or trail.reread else None,
         detectors.two_states(trail, features, at, state),
-        detectors.worse_tests(trail, features, at) if tests or features.findings is not None else None,
+        detectors.worse_tests(trail, features, counted, at) if counted is not None else None,
         detectors.failing_tool(trail, features, at) if failed or trail.tools else None,
         fruitless.same_complaint(trail, features, at) if failed else None,
         fruitless.in_vain(trail, features, at) if nothing or trail.empties[0] or trail.missing[0] else None,
-        detectors.same_counts(trail, features, at) if tests else None,
+        detectors.same_counts(trail, features.tests, at) if features.tests is not None and effect == "write" else None,
         detectors.no_new_output(trail, features, at) if features.probes else None,
         endings.dead_wait(trail, features, at, repeats) if features.waits or effect == "wait" else None,
         endings.after_done(trail, features, at) if trail.done or effect in _ASKS_NOTHING else None,
@@ -331,7 +331,7 @@ def same_answer(trail: ProgressTrail, features: CallFeatures, at: int, repeats: 
     Two are no finding, as a last look at the work may be such a call, nor are searches that find one document. To wait
     for what a run prints shows again what the run itself has shown: waits are compared with the same wait alone.
     """
-    if len(features.lines) < LONG_ANSWER or features.known < 1 or features.failed or features.effect == "search":
+    if len(features.lines) < LONG_ANSWER or features.failed or features.effect == "search":
         return None
     since = max(at - 8, trail.anything)
     same = {index for each in trail.asked.values() if each.news == features.news for index in each.indexes}

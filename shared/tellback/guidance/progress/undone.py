@@ -44,17 +44,15 @@ def undone_edit(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
     return found
 
 
-def edit_made_over(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+def edit_made_over(trail: ProgressTrail, features: CallFeatures, edit: Edit, at: int) -> StuckFinding | None:
     """Find a text that is written over and over, after which the editor finds the same wrong each time.
 
     Edits elsewhere in the file do not count: what is wrong may have been so before, or wait for its turn.
     """
-    if not features.wrong or features.edit is None:
-        return None
-    key = mark(f"? {features.edit.path} {features.wrong}")
+    key = mark(f"? {edit.path} {features.wrong}")
     known = attempts(trail, key)
-    over = features.creates or mark(f"? {features.edit.path} {features.edit.old}") in trail.edits
-    remember(trail.edits, mark(f"? {features.edit.path} {features.edit.new}"), (at, 0), EDITS_MAX)
+    over = features.creates or mark(f"? {edit.path} {edit.old}") in trail.edits
+    remember(trail.edits, mark(f"? {edit.path} {edit.new}"), (at, 0), EDITS_MAX)
     if known and not over:
         return None
     calls = note_attempt(trail, key, known, at)
