@@ -180,11 +180,16 @@ def _exception_text(error: BaseException) -> str:
     return f"{name}: {said}" if said else name
 
 
+def decoded_json(text: str) -> object:
+    """Decode a JSON text; None if it is none."""
+    return call_safely(lambda: msgspec.json.decode(text), None)
+
+
 def parse_json(text: str) -> object:
     """Decode a text that is a JSON object or list, a JSON text of one, or the `str` of a dict or list; else None."""
     if len(text) > _JSON_MAX or text.lstrip()[:1] not in ("{", "[", '"'):
         return None
-    data: object = call_safely(lambda: msgspec.json.decode(text), None)
+    data = decoded_json(text)
     if (
         data is None and len(text) <= _PYTHON_MAX and "'" in text and "\\" not in text
     ):  # `str` of a dict, as many tools return; an invalid escape in it would cause a SyntaxWarning

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import msgspec
-
 from tellback.guidance.observations.bodies import error_message
 from tellback.guidance.observations.diagnostics import failure_line
 from tellback.guidance.observations.testruns import TestCounts
 from tellback.guidance.observations.texts import timeout_in
-from tellback.guidance.observations.values import is_dict
+from tellback.guidance.observations.values import decoded_json, is_dict
 from tellback.guidance.progress import substance
 from tellback.guidance.progress.diagnosed import count_findings
 from tellback.guidance.progress.features import DISTINCT_CHARS, CallFeatures
@@ -128,10 +126,7 @@ def _message_in_body(text: str) -> str:
     """Return the message of an error that a service answered with as JSON, "" of any other text."""
     if not text.lstrip().startswith("{") or len(text) > _BODY_CHARS:
         return ""
-    try:
-        body = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return ""
+    body = decoded_json(text)
     return error_message(body) if is_dict(body) else ""
 
 

@@ -11,10 +11,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-import msgspec
-
 from tellback.guidance.observations.programs import exit_code_in
-from tellback.guidance.observations.values import is_dict, is_list
+from tellback.guidance.observations.values import decoded_json, is_dict, is_list
 from tellback.sanitize import without_sequences
 
 _CLIENT_ERRORS: Final = 400
@@ -112,9 +110,8 @@ def _from_record(text: str, depth: int) -> str:
     start = text.lstrip()[:1]
     if start not in ("{", "[") or depth == _DEPTH:
         return text
-    try:
-        data: Any = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    data = decoded_json(text)
+    if data is None:
         cut = _CUT_RECORD.match(text.lstrip())
         if cut is None:
             return text

@@ -12,7 +12,7 @@ from tellback.contracts.guidance import ToolInvoked
 from tellback.guidance.observations import emptiness
 from tellback.guidance.observations.evidence import Verdict
 from tellback.guidance.observations.testruns import count_tests
-from tellback.guidance.observations.values import is_dict, is_list
+from tellback.guidance.observations.values import decoded_json, is_dict, is_list
 from tellback.guidance.progress import substance
 from tellback.guidance.progress.diagnosed import found_after_edit
 from tellback.guidance.progress.effects import (
@@ -131,10 +131,7 @@ def _is_empty(text: str) -> bool:
     """Check whether a search found nothing; in a record one empty list beside others or beside a text says little."""
     if not text.lstrip().startswith("{") or len(text) > _RECORD_CHARS:
         return substance.is_empty(text)
-    try:
-        return emptiness.is_empty(msgspec.json.decode(text))
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return False
+    return emptiness.is_empty(decoded_json(text))
 
 
 _of_short: Final = lru_cache(maxsize=1024)(_read_substance)
