@@ -72,6 +72,11 @@ def simple_commands(command: str) -> tuple[SimpleCommand, ...]:
     return _of_short(command) if len(command) <= _SHORT_CHARS else _commands_of(command[:COMMAND_CHARS])
 
 
+def joined_command(words: list[str]) -> str:
+    """Return the command line of a list of words, as Codex gives it: `["bash", "-lc", "cd /srv && pytest"]`."""
+    return words[2] if len(words) == 3 and words[1] in ("-c", "-lc") else " ".join(words)
+
+
 class _Reader:
     """The simple command that is being read, and those before it: with their wrappers and quotes, but no program."""
 

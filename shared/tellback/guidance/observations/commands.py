@@ -5,20 +5,19 @@ Requirement G-81.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from tellback.guidance.progress.effects import words_in
+from tellback.guidance.progress.programs import GREPS, git_words
 from tellback.guidance.shell import SimpleCommand
 
 # Programs whose exit of 1 is an answer: nothing found, or a difference.
 _ANSWERING: Final = words_in(
-    "grep egrep fgrep zgrep rg ag ack diff cmp test [ [[ pgrep pidof which type expr colordiff sdiff command hash let",
-    "nc lsof pkill killall",
-)
+    "diff cmp test [ [[ pgrep pidof which type expr colordiff sdiff command hash let nc lsof pkill killall",
+).union(GREPS)
 _GIT_ANSWERS: Final = words_in("diff grep check-ignore merge-base show-ref rev-parse config ls-remote")
 # Programs that search, where no output at all means that nothing was found.
-SEARCHING: Final = words_in("grep egrep fgrep zgrep rg ag ack find fd locate pgrep which")
+SEARCHING: Final = GREPS | words_in("find fd locate pgrep which")
 
 # Programs that only show what is there. Their output is never read for errors of its own.
 _READING: Final = words_in(
@@ -82,7 +81,7 @@ def is_reading(command: SimpleCommand) -> bool:
     """Check for a program that only shows what is there."""
     words = command.words
     if command.program == "git":
-        verb = _git_verb(words)
+        verb = next(iter(git_words(words)), "")
         return verb in _GIT_READING and not (verb in _GIT_CHANGEABLE and _GIT_CHANGES & set(words))
     if command.program in _LOGS:
         return "logs" in words[:3]
@@ -94,10 +93,3 @@ def is_reading(command: SimpleCommand) -> bool:
 def _is_of_system(command: SimpleCommand) -> bool:
     """Check for a program of the system; `bin/test` and `./date` are a project's own."""
     return not command.folder or command.folder.startswith(_SYSTEM)
-
-
-def _git_verb(words: Sequence[str]) -> str:
-    place = 0
-    while place < len(words) and words[place].startswith("-"):
-        place += 2 if words[place] in ("-C", "-c") else 1
-    return words[place] if place < len(words) else ""

@@ -12,12 +12,12 @@ from typing import Any, Final, Literal
 
 from tellback.guidance.observations.emptiness import name_words
 from tellback.guidance.observations.evidence import Evidence, Finding
-from tellback.guidance.observations.programs import is_patch
+from tellback.guidance.observations.programs import FILE_FIELDS, is_patch
 from tellback.guidance.observations.testruns import count_tests
 from tellback.guidance.observations.values import is_list
 from tellback.guidance.progress.effects import words_in
 
-_PATHS: Final = ("file_path", "path", "filepath", "filename", "target_file", "notebook_path", "file", "absolute_path")
+_PATHS: Final = (*FILE_FIELDS, "file", "absolute_path")
 _PATTERNS: Final = ("pattern", "regex", "glob", "glob_pattern", "code_snippet", "class_name", "function_name")
 _READS: Final = words_in("read view open cat show outline")
 _FINDS: Final = words_in("grep glob find search ls list ripgrep codebase")

@@ -20,7 +20,8 @@ from tellback.guidance.observations.evidence import Evidence, Finding
 from tellback.guidance.observations.testruns import count_tests
 from tellback.guidance.observations.texts import timeout_in
 from tellback.guidance.observations.values import as_list, as_mapping, safe_attribute, value_text
-from tellback.guidance.shell import COMMAND_CHARS, SimpleCommand, simple_commands
+from tellback.guidance.progress.programs import CLIENTS
+from tellback.guidance.shell import COMMAND_CHARS, SimpleCommand, joined_command, simple_commands
 from tellback.sanitize import without_sequences
 
 _EXITS: Final = ("exit_code", "exitcode", "exitstatus", "exit_status", "returncode", "return_code")
@@ -53,9 +54,8 @@ _SHELL_NAMES: Final = frozenset(
 )
 _COMMAND_FIELDS: Final = ("command", "cmd", "script", "commands", "shell_command")
 # Beside these a `command` is the verb of an editor, as in `str_replace_editor(command: "view", path: ...)`.
-_FILE_FIELDS: Final = ("path", "file_path", "filepath", "filename", "target_file", "notebook_path")
+FILE_FIELDS: Final = ("path", "file_path", "filepath", "filename", "target_file", "notebook_path")
 _TIMED_OUT: Final = 124  # of `timeout`, and of Codex
-_FETCHING: Final = frozenset(["curl", "wget", "http", "https", "xh"])
 _REPR: Final = re.compile(r"[A-Z]\w{0,80}\(.{0,400}\)")  # of an exception
 # A consumer that closes the pipe early ends the program before it with SIGPIPE; that is no failure of either.
 _BROKEN_PIPE: Final = 141
@@ -107,7 +107,7 @@ def program_run(evidence: Evidence) -> ProgramRun | None:
     code, output, stopped = _exit_in_text(text)
     if code is None and (signal := _SIGNAL_LAST.search(text[-_EXIT_TAIL:])):
         stopped = signal.group().strip()
-    of_file = any(evidence.params.get(name) for name in _FILE_FIELDS)  # whose first lines may be such a report
+    of_file = any(evidence.params.get(name) for name in FILE_FIELDS)  # whose first lines may be such a report
     if command is None and (code is None or stopped is None or of_file):
         return None
     if command is not None and text.startswith(f"{command}\n"):  # OpenHands' terminal shows the command first
@@ -122,15 +122,14 @@ def is_patch(command: object) -> bool:
 
 def command_of(tool: str, params: Mapping[str, Any]) -> str | None:
     """Return the shell command of a call, or None for a tool that runs none."""
-    if any(params.get(name) for name in _FILE_FIELDS):
+    if any(params.get(name) for name in FILE_FIELDS):
         return None
     value = next((params[name] for name in _COMMAND_FIELDS if params.get(name)), None)
     if isinstance(value, str):
         return None if is_patch(value) else value
     words = [word for word in as_list(value) if isinstance(word, str)]
     if words:
-        # Codex: ["bash", "-lc", "cd /srv && pytest"].
-        return words[2] if len(words) == 3 and words[1] in ("-c", "-lc") else " ".join(words)
+        return joined_command(words)
     return "" if _SHELL_NAMES & set(name_words(tool)) else None
 
 
@@ -277,7 +276,7 @@ def _is_no_report(output: str, commands: Sequence[SimpleCommand]) -> bool:
     The page that a server sent is judged by its own words.
     """
     text = output.strip()
-    if any(each.program in _FETCHING for each in commands):
+    if any(each.program in CLIENTS for each in commands):
         return False
     return bool(commands) and ("\n" in text or text[:1] in ('"', "'") or _REPR.fullmatch(text) is not None)
 

@@ -76,6 +76,8 @@ _STATE_READS: Final = words_in(
 )
 _GROUPS: Final = words_in("compose container image volume network system")
 SCRIPT_PROGRAMS: Final = words_in("python python3 python2 node ruby perl php deno bun ipython osascript lua")
+# Programs that ask a server.
+CLIENTS: Final = words_in("curl wget http https xh invoke-webrequest invoke-restmethod")
 # Searches of texts, whose first word is what they look for.
 GREPS: Final = words_in("grep egrep fgrep rg zgrep ag ack")
 # Test programs whose options say what is made, not only what is shown of it.

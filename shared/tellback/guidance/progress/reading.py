@@ -39,6 +39,7 @@ from tellback.guidance.progress.shell_calls import shell_features
 from tellback.guidance.progress.states import STATE_CHARS, is_dead, is_pending
 from tellback.guidance.progress.substance import ERROR_CHARS, LINE_CHARS, last_line, line_marks, mark_of
 from tellback.guidance.repeats import may_remark, only_waits
+from tellback.guidance.shell import joined_command
 
 _HIDDEN: Final = "[redacted: "  # in place of a line with a secret
 _WINDOW: Final = 100  # lines that SWE-agent's `open` shows
@@ -314,11 +315,11 @@ def _text(params: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
 def command_line(params: Mapping[str, Any]) -> str:
     """Return the command line that a call of a shell runs, "" for any other."""
     command = next((params[name] for name in _COMMANDS if name in params), "")
-    if is_list(command):  # Codex: ["bash", "-lc", "..."]
+    if is_list(command):
         parts = [str(part) for part in command]
         if parts[:1] == ["apply_patch"] and len(parts) == 2:
             return f"apply_patch <<'End of the patch'\n{parts[1]}\nEnd of the patch"
-        return parts[2] if len(parts) == 3 and parts[1] in ("-c", "-lc") else " ".join(parts)
+        return joined_command(parts)
     return command if isinstance(command, str) else ""
 
 

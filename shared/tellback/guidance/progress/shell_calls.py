@@ -12,6 +12,7 @@ from tellback.guidance.progress.features import END, ENVIRONMENT, SHOWN, CallFea
 from tellback.guidance.progress.patches import read_patch
 from tellback.guidance.progress.programs import (
     BUILDERS,
+    CLIENTS,
     GREPS,
     PATCHERS,
     REMOTES,
@@ -32,7 +33,6 @@ from tellback.guidance.shell import SimpleCommand, simple_commands
 _ADDRESS: Final = re.compile(  # no header, form or file
     r"(?:https?://|localhost\b|\d{1,3}(?:\.\d{1,3}){3}\b|\$\{?\w+\}?[:/]|[\w-]+(?:\.[\w-]+)+[:/])\S*$"
 )
-_CLIENTS: Final = words_in("curl wget http https xh invoke-webrequest invoke-restmethod")
 _SENDS: Final = words_in(
     "POST PUT PATCH DELETE -XPOST -XPUT -XPATCH -XDELETE -d --data --data-raw --data-binary --data-urlencode --json -F",
     "--form -T --upload-file --post-data --post-file",
@@ -91,7 +91,7 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
 
 def _read_service(features: CallFeatures, commands: tuple[SimpleCommand, ...]) -> None:
     """Read what a command line asks of a server or a service, or changes there."""
-    features.answers = features.fetches = not _CLIENTS.isdisjoint(features.programs)
+    features.answers = features.fetches = not CLIENTS.isdisjoint(features.programs)
     features.address = _address(commands) if features.fetches else ""
     features.lists = any(each.program in _OPERATES or each.program in REMOTES for each in commands)
     features.sends = any(map(_sends, commands))
@@ -105,7 +105,7 @@ def _fallback(commands: tuple[SimpleCommand, ...]) -> str:
 
 
 def _address(commands: tuple[SimpleCommand, ...]) -> str:
-    words = (word for each in commands if each.program in _CLIENTS for word in each.words)
+    words = (word for each in commands if each.program in CLIENTS for word in each.words)
     return next(filter(_ADDRESS.match, words), "")
 
 
@@ -126,12 +126,12 @@ def _is_end_of_log(view: View) -> bool:
 
 def asks_service(line: str) -> bool:
     """Check whether a command line works on somebody's service, cluster or machine, and not on code."""
-    return any(each.program in _CLIENTS | REMOTES | _OPERATES for each in simple_commands(line))
+    return any(each.program in CLIENTS | REMOTES | _OPERATES for each in simple_commands(line))
 
 
 def _sends(command: SimpleCommand) -> bool:
     """Check whether a command sends something to a service, which may change what others ask it."""
-    if command.program in _CLIENTS:
+    if command.program in CLIENTS:
         return not _SENDS.isdisjoint(command.words)
     if command.program in REMOTES:
         playbook = command.program == "ansible-playbook"
