@@ -40,6 +40,7 @@ from tellback.guidance.state import (
     EvaluationState,
     ProviderSlot,
 )
+from tellback.guidance.stuck_feedback import kinds_off
 
 # A hundred years, in seconds despite the name: `datetime` ends at the year 9999, and a host may send any number.
 MAX_TIMER_SECONDS: Final = 100 * 365 * 86_400.0
@@ -343,6 +344,7 @@ def _merge_configuration(state: EvaluationState, event: EvaluationBegun, now_ms:
     if not state.slots and event.providers:
         state.slots = [ProviderSlot(spec=spec) for spec in event.providers]
         state.delivery = event.delivery
+        state.trail.progress.off = kinds_off(event.providers)
     if state.deadline_at is None and event.deadline_in is not None:
         state.deadline_at = now_ms + round(max(-MAX_TIMER_SECONDS, min(MAX_TIMER_SECONDS, event.deadline_in)) * 1000)
     if not state.tools and event.tools:

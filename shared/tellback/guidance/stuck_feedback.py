@@ -6,13 +6,15 @@ call, what did not change, and one next step.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from tellback.contracts.guidance import Feedback, Observation, Severity, ToolCall
+from tellback.contracts.guidance import Feedback, Observation, ProviderSpec, Severity, ToolCall
 from tellback.errors import InvalidInput
 from tellback.guidance.next_steps import next_step
 from tellback.guidance.observations.testruns import count_tests
+from tellback.guidance.observations.values import is_sequence
 from tellback.guidance.progress.detectors import NOTHING_SHOWN
 from tellback.guidance.progress.features import SHOWN
 from tellback.guidance.progress.fruitless import MISSING
@@ -124,6 +126,12 @@ class StuckFeedback(NamedByClass):
         severity: Severity = "warning" if found.level > 1 else "caution"
         step = next_step(found, _call_at(found.at, context), general)
         return Feedback(self.name, summary.format_map(words), tuple(_evidence(found, context)), (step,), severity)
+
+
+def kinds_off(providers: Iterable[ProviderSpec]) -> list[str]:
+    """Return the kinds that are off in each `StuckFeedback` among the providers of an evaluation."""
+    off = [each.fields.get("off") for each in providers if each.name == StuckFeedback.__name__]
+    return [kind for kind in KINDS if off and all(is_sequence(each) and kind in each for each in off)]
 
 
 def _subject(found: StuckFinding) -> str:

@@ -335,6 +335,15 @@ def test_each_kind_can_be_turned_off(kind: str) -> None:
     assert (TEXTS[kind][1],) not in reported
 
 
+def test_a_kind_that_is_off_silences_no_other() -> None:
+    """The finding that nobody was told began the silence after feedback, and the others waited for its end."""
+    config = recommended_providers()[0]
+    quiet = FeedbackProviderConfig(StuckFeedback(off=("same_call", "no_news")), config.trigger)
+    steps = [*[bash("git status", "nothing to commit")] * 3, *STUCK["same_lines"][0]()]
+    assert [fire.call for fire in reports(steps)] == [3]
+    assert [fire.call for fire in reports(steps, [quiet])] == [3 + STUCK["same_lines"][1]]
+
+
 @pytest.mark.parametrize(
     ("before", "now"), [("same_edit", "undone_edit"), ("same_counts", "same_failure"), ("blind_probe", "no_news")]
 )

@@ -155,7 +155,7 @@ def judge(
         _note_changes(trail, features, changed, at)
     trail.seen = seen
     finding = first_reportable(trail, found) if any(found) else None
-    if finding is not None:
+    if finding is not None and finding.kind not in trail.off:  # what nobody is told begins no silence
         trail.finding, trail.spoken = finding, at
     return Judgement(tuple(repeats), finding)
 

@@ -28,7 +28,7 @@ def first_reportable(trail: ProgressTrail, found: Iterable[StuckFinding | None])
         new = _at_new_level(trail, each)
         if new is None:
             _note_continued(trail, each)
-        elif reportable is None and _may_speak(trail, each):
+        elif (reportable is None or reportable.kind in trail.off) and _may_speak(trail, each):
             reportable = new
     if reportable is not None:
         remember(trail.reported, _key(reportable), (reportable.level, reportable.at), REPORTED_MAX)

@@ -94,7 +94,10 @@ class StuckFinding(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a dict for `near`, which is not stored
-    """The memory of an evaluation's calls; `finding` is the newest, whether or not it was reported."""
+    """The memory of an evaluation's calls.
+
+    `finding` is the newest that may be reported, whether or not it was; `off` has the kinds that no provider reports.
+    """
 
     changed: int = 0
     actions: list[int] = []
@@ -137,6 +140,7 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     idle: int = 0
     counts: tuple[int, int, int, int] = (0, 0, 0, 0)
     reported: dict[str, tuple[int, int]] = {}
+    off: list[str] = []
     finding: StuckFinding | None = None
 
     @cached_property
