@@ -77,8 +77,7 @@ def _finding_from_response(fields: Mapping[str, Any], evidence: Evidence) -> Fin
     if type(status) is not int or not 400 <= status <= 599 or payload is None or not names.keys() <= _OF_RESPONSES:
         return None
     found = finding_from_status(status, evidence)
-    if found is None:
-        return None
+    assert found is not None, "each of these statuses has a code"
     message = error_message(as_mapping(payload)) or value_text(payload)
     return Finding(found.code, message, found.retry_after or retry_after_in(message), found.retryable)
 

@@ -344,9 +344,7 @@ def unstashes(command: SimpleCommand) -> bool:
 
 def stashes(command: SimpleCommand) -> bool:
     """Check whether a command puts all changes aside."""
-    if command.program != "git" or "stash" not in command.words:
-        return False
-    words = git_words(command.words)
+    words = git_words(command.words) if command.program == "git" else ()
     return words[:1] == ("stash",) and _STASHES.issuperset(words[1:2])
 
 
