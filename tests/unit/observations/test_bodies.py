@@ -25,6 +25,8 @@ BODIES: list[tuple[dict[str, Any], OutcomeCode]] = [
     ({"__type": "ThrottlingException", "message": "Rate exceeded"}, "rate_limited"),
     ({"fault": {"faultstring": "Rate limit quota violation.", "detail": {"errorcode": "x"}}}, "rate_limited"),
     ({"code": "TOO_MANY_REQUESTS", "message": "x"}, "rate_limited"),
+    ({"code": "UNAVAILABLE", "message": "Rate limit exceeded"}, "rate_limited"),  # the words say more than the code
+    ({"code": "INVALID_ARGUMENT", "message": "Unknown tool: web_search"}, "unknown_tool"),
     ({"cod": 429, "message": "blocked due to exceeding of requests limitation"}, "rate_limited"),
     ({"Note": "Our standard API call frequency is 5 calls per minute"}, "rate_limited"),
     ({"status": "OVER_QUERY_LIMIT", "results": []}, "rate_limited"),
@@ -106,6 +108,7 @@ def test_challenges_in_a_few_words(page: str) -> None:
         ({"error": {"type": "rate_limit_error", "message": "slow down", "retry_after": 12}}, 12),
         ({"error": {"type": "rate_limit_error", "message": "slow down, try again in 7 seconds"}}, 7),
         ({"error": "rate limited", "retry_after": 9}, 9),
+        ({"error": "rate limited", "retry_after": "9"}, 9),
     ],
 )
 def test_a_body_says_when_to_come_back(body: dict[str, Any], seconds: float) -> None:

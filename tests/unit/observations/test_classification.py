@@ -183,6 +183,7 @@ def _response(status: int, **headers: str) -> SimpleNamespace:
         (_named("ValidationError"), "invalid_arguments"),
         (_named("PageError"), "no_results"),  # wikipedia
         (_named("DisambiguationError"), "partial"),
+        (ValueError("No results found for 'x'"), "no_results"),  # its words say more than its class
         (_named("NotOurs", _named("RateLimitError").__class__), "rate_limited"),
         (_named("HTTPStatusError", response=_response(503)), "unavailable"),  # httpx
         (_named("HTTPError", response=_response(403)), "denied"),  # requests

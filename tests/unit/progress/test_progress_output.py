@@ -83,3 +83,8 @@ def test_data_that_no_program_printed_stays_as_it_is(data: str) -> None:
 @given(st.text(alphabet='{}[]"\\<>/ab \n\r\x1b1:', max_size=80))
 def test_any_text_can_be_read(text: str) -> None:
     assert isinstance(printed_by(text), str)
+
+
+def test_a_record_without_its_middle_is_read_as_what_it_printed() -> None:
+    cut = '{"stdout": "one\\ntwo \\"x\\"\\n…[4 bytes left out]…\\nlast'
+    assert printed_by(cut) == 'one\ntwo "x"\n…[4 bytes left out]…\nlast'

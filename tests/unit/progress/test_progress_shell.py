@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellback.guidance.progress.features import END, View
+from tellback.guidance.progress.reading import command_line
 from tellback.guidance.progress.shell_calls import shell_features
 from tellback.guidance.shell import simple_commands
 
@@ -59,10 +60,22 @@ def test_the_files_that_a_line_changes_are_known(line: str, written: tuple[str, 
 
 
 def test_ranges_of_lines_are_read_from_sed_head_and_cat() -> None:
-    line = "sed -n '5,9p' a.py; cat -n b.py | head -20; nl c.py | sed -n '3p'; cat d.py"
+    line = "sed -n '5,9p' a.py; cat -n b.py | head -20; nl c.py | sed -n '3p'; cat d.py; head e.py"
     assert shell_features("bash", line, {}).views == (
         *(View("a.py", 5, 9), View("b.py", 1, 20), View("c.py", 3, 3), View("d.py", 1, END)),
+        View("e.py", 1, 10),
     )
+
+
+def test_a_text_ends_at_its_delimiter_and_not_at_a_longer_word() -> None:
+    assert shell_features("bash", "cat > a.py <<'EOF'\nEOFX\nEOF\npytest", {}).programs == ("cat", "pytest")
+
+
+def test_a_patch_in_a_list_of_words_is_an_edit_of_its_file() -> None:
+    patch = "*** Begin Patch\n*** Update File: a.py\n@@\n-a\n+b\n*** End Patch"
+    edit = shell_features("shell", command_line({"command": ["apply_patch", patch]}), {}).edit
+    assert edit is not None
+    assert edit.path == "a.py"
 
 
 def test_flags_and_prefixes_of_a_test_run_are_cosmetic() -> None:

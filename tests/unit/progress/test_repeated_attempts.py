@@ -20,6 +20,27 @@ def kinds(calls: list[MadeCall]) -> list[tuple[int, str]]:
     return [(call, steps.get(each.suggestions[0], "")) for call, each in nudges_in(calls)]
 
 
+@pytest.mark.parametrize(("said", "found"), [("users", [(6, "same_failure")]), ("", [])])
+def test_the_failure_of_a_program_that_go_runs_stands_above_its_exit_status(said: str, found: list[object]) -> None:
+    def run(n: int) -> MadeCall:
+        return claude_code("go run .", f"started\ncannot read table {said or 'u' * n}\nexit status 1", 1)
+
+    assert kinds([each for n in range(3) for each in (claude_edit(n), run(n))]) == found
+
+
+def test_lines_that_a_shell_cannot_read_are_the_agents_own_fault() -> None:
+    said = "bash: -c: line 1: syntax error near unexpected token `('"
+    calls = [claude_code(line, said, 2) for line in ("make a(1)", "python b(2).py", "node c(3).js")]
+    assert [call for call, _ in nudges_in(calls)] == [3]
+
+
+@pytest.mark.parametrize(("said", "expected"), [("No local changes to save", []), ("Saved working directory", [6])])
+def test_a_stash_that_finds_nothing_takes_nothing_back(said: str, expected: list[int]) -> None:
+    stash = claude_code("git stash", said)
+    calls = [each for n in (1, 2) for each in (claude_edit(n), claude_code(f"git commit -am {n}"), stash)]
+    assert [call for call, _ in nudges_in(calls)] == expected
+
+
 def written(n: int) -> MadeCall:
     params: dict[str, object] = {"file_path": "/r/repro.py", "content": f"assert total({n}) == {n}"}
     return "Write", params, "File created successfully at: /r/repro.py"
