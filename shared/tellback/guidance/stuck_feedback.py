@@ -135,7 +135,7 @@ def kinds_off(providers: Iterable[ProviderSpec]) -> list[str]:
 
 
 def _subject(found: StuckFinding) -> str:
-    return found.subject.strip("*") or "The work"
+    return found.subject.strip("*") or "the work"
 
 
 def _call_at(index: int, context: FeedbackContext) -> ToolCall | None:

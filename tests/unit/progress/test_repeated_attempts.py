@@ -38,7 +38,9 @@ def test_lines_that_a_shell_cannot_read_are_the_agents_own_fault() -> None:
 def test_a_stash_that_finds_nothing_takes_nothing_back(said: str, expected: list[int]) -> None:
     stash = claude_code("git stash", said)
     calls = [each for n in (1, 2) for each in (claude_edit(n), claude_code(f"git commit -am {n}"), stash)]
-    assert [call for call, _ in nudges_in(calls)] == expected
+    nudges = nudges_in(calls)
+    assert [call for call, _ in nudges] == expected
+    assert all(each.summary.startswith("A change to the work has been taken back") for _, each in nudges)
 
 
 def written(n: int) -> MadeCall:
