@@ -43,7 +43,8 @@ _ABOVE: Final = re.compile(
     r"|Command: [^\n]{0,400}(?:\n(?!Directory: )[^\n]{0,400}){0,60}(?=\nDirectory: )|Directory: [^\n]{0,400}"
     r"|(?:Command|The command|Tool) (?:executed|completed|ran|failed|exited|finished)\b[^\n]{0,60}"
     r"|Your command ran successfully and did not produce any output\.?"  # SWE-agent
-    r"|(?:Command output|Output|OUTPUT|Stdout|STDOUT|stdout):|\(no output\)|```\w{0,12})[ \t]*(?:\n|$)"
+    r"|(?:Command output|Output|OUTPUT|Stdout|STDOUT|stdout):|\((?:Bash completed with )?no output\)|```\w{0,12})"
+    r"[ \t]*(?:\n|$)"
     r"|(?:Output|Stdout): )+"
 )
 # How far `curl` has come, beside the answer or the error.

@@ -311,8 +311,7 @@ _NOTHING: Final = re.compile(
     r"|(?:[^\n]{0,80}\n{1,3})?None of the [\w ]{0,40}(?:results|matches|hits)\b.*"
     r"|[^\n]{0,200}\n{1,2}No [\w -]{0,40}found\.?"
     r"|(?:We )?(?:could|did|can) ?n(?:o|')t find (?:any|a match).*|.{0,120}\bdid not match any\b.*"
-    r"|\(no output\)|\[\]|\{\}|null|None|Found 0 .*|Could ?n[o']t find any.*|Tool ran without output.*"
-    r"|\(Bash completed with no output\))?$",
+    r"|\[\]|\{\}|null|None|Found 0 .*|Could ?n[o']t find any.*|Tool ran without output.*)?$",
     re.IGNORECASE | re.DOTALL,
 )
 
