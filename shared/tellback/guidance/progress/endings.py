@@ -55,7 +55,7 @@ def after_done(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFi
         trail.done = 0  # a new task
     if trail.done and at - trail.done >= REPEATS:
         return StuckFinding("after_done", features.shown, at - trail.done, trail.done, at)
-    if features.effect == "none" and features.programs and _SAYS_DONE.search(features.shown):
+    if features.effect == "none" and _SAYS_DONE.search(features.shown):
         calls = _counted(trail, "done", at)
         if len(calls) >= REPEATS:
             return StuckFinding("after_done", features.shown, at - calls[0], calls[0], at)

@@ -34,8 +34,6 @@ def _empty_searches(trail: ProgressTrail, features: CallFeatures, at: int) -> St
     again = count > 0 and sought != 0 and sought == trail.sought
     trail.empties, trail.sought = (count + (not again), first or at) if features.empty else (0, 0), sought
     count, first = trail.empties
-    if again:
-        return None
     return StuckFinding("empty_searches", features.tool, count, first, at) if count >= EMPTY_SEARCHES else None
 
 
@@ -83,7 +81,7 @@ def _shows_swapped(trail: ProgressTrail, features: CallFeatures, since: int) -> 
 def same_complaint(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find a program that complains of one name after another in the same words, and did not work in between."""
     form = features.form or features.purpose
-    if not features.complaint or not form or shows_progress(features):
+    if not features.complaint or shows_progress(features):
         return None
     key = mark(f"? {features.complaint} {form}")
     calls = note_attempt(trail, key, attempts(trail, key, trail.worked.get(mark(form), 0)), at)

@@ -35,10 +35,8 @@ RESTORES_OTHERWISE: Final = 5
 
 def undone_edit(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find an edit that was taken back and made again, or files that are restored again and again."""
-    runs = features.effect in ("run", "test")
-    # A line that restores a file and then runs something that fails has restored it.
-    found = _found_in(trail, features, at) if not features.rejected or (features.restores and runs) else None
-    if features.failed and runs:
+    found = None if features.rejected else _found_in(trail, features, at)
+    if features.failed and features.effect in ("run", "test"):
         # Only other tests that fail show another attempt: a script that breaks otherwise may be as far from the goal.
         trail.fault = features.error_mark if features.tests is not None and features.tests.passed else 0
     return found
