@@ -58,6 +58,35 @@ def gemini_cli(command: str, said: str = "", code: int = 0) -> MadeCall:
     return "run_shell_command", {"command": command, "description": "Runs it."}, result
 
 
+def gemini_reply(command: str, said: str = "", code: int = 0) -> MadeCall:
+    """Gemini's API has an answer in `output`; its terminal names the signal 0 and the processes that it left."""
+    tool, params, result = gemini_cli(command, said, code)
+    below = "Signal: 0\nBackground PIDs: 4917, 4918"
+    return tool, params, json.dumps({"output": result.replace("Signal: (none)", below)})
+
+
+def copilot_cli(command: str, said: str = "", code: int = 0) -> MadeCall:
+    params: dict[str, object] = {"command": command, "description": f"Look at {len(said)} things", "initial_wait": 60}
+    return "bash", params, f"{said}\n<exited with exit code {code}>"
+
+
+def crush(command: str, said: str = "", code: int = 0) -> MadeCall:
+    said += f"\nExit code {code}" if code else ""
+    return "bash", {"command": command, "description": "Runs it."}, f"{said}\n\n<cwd>/r</cwd>"
+
+
+def augment(command: str, said: str = "", code: int = 0) -> MadeCall:
+    heading = "Here are the results from executing the command."
+    result = f"{heading}\n<return-code>\n{code}\n</return-code>\n<output>\n{said}\n</output>"
+    return "launch-process", {"command": command, "wait": True, "max_wait_seconds": 60, "cwd": "/r"}, result
+
+
+def antigravity(command: str, said: str = "", code: int = 0) -> MadeCall:
+    """Its name of the command differs; exit codes are left out."""
+    del code
+    return "run_command", {"CommandLine": command, "Cwd": "/r", "WaitMsBeforeAsync": 500}, said
+
+
 def cline(command: str, said: str = "", code: int = 0) -> MadeCall:
     ended = f"Command executed with exit code {code}." if code else "Command executed."
     return "execute_command", {"command": command, "requires_approval": "false"}, f"{ended}\nOutput:\n{said}"
@@ -87,6 +116,11 @@ SHELLS: Final[tuple[Shell, ...]] = (
     codex_json,
     codex_exec,
     gemini_cli,
+    gemini_reply,
+    copilot_cli,
+    crush,
+    augment,
+    antigravity,
     cline,
     cursor,
     swe_agent,

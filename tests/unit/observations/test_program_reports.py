@@ -9,6 +9,7 @@ import pytest
 from tellback.guidance.observations.classify import classify
 from tellback.guidance.observations.evidence import Finding, verdict_of
 from tellback.guidance.observations.evidence_builder import build_evidence
+from tests.support.dialects import SHELLS, Shell, antigravity, swe_agent
 
 
 def judged(command: str, text: str) -> Finding:
@@ -155,3 +156,14 @@ def test_a_verb_of_git_that_may_only_show_is_read_for_failures_where_it_changes_
     """Requirement G-228."""
     assert verdict(command, text) == "failure"
     assert verdict("git stash show -p", f"diff --git a/a b/a\n+{text}") == "success"
+
+
+@pytest.mark.parametrize("sh", SHELLS)
+def test_the_exit_code_is_known_wherever_a_program_puts_it(sh: Shell) -> None:
+    """Requirement G-320: what was printed alone says nothing here."""
+    tool, params, text = sh("./build.sh", "building\nready", 3)
+    told = sh not in (swe_agent, antigravity)  # which have none
+    found = classify(build_evidence(tool, params, text, None), {})
+    assert verdict_of(found.code) == ("failure" if told else "success")
+    tool, params, text = sh("./build.sh", "building\nready", 0)
+    assert verdict_of(classify(build_evidence(tool, params, text, None), {}).code) == "success"

@@ -35,6 +35,7 @@ def test_what_a_command_printed_is_the_same_in_every_program(sh: Shell, said: st
         "start\n{}\n(Open file: n/a)\n(Current directory: /repo)\nbash-$",
         "Exit code: 1\nWall time: 0.2 seconds\nTotal output lines: 2\nOutput:\nstart\n{}",
         "Command: a\nb\nDirectory: (root)\nOutput: start\n{}\nError: (none)\nExit Code: 1\nSignal: (none)",
+        "Command executed in terminal  within working directory '/r'. Exit code: 0\nOutput:\nstart\n{}",
         "start\n 10%\r 50%\r100%\n{}",
         "start\n\x1b[1m\x1b[31m{}\x1b[0m\n",
     ],
@@ -48,6 +49,7 @@ def test_what_a_command_printed_is_the_same_in_every_program(sh: Shell, said: st
         "SWE-agent",
         "Codex",
         "Gemini",
+        "Roo Code",
         "a progress bar",
         "colours",
     ],
@@ -62,6 +64,7 @@ def test_the_last_line_is_that_of_the_output_without_what_a_harness_writes(writt
     [
         {"stdout": SAID, "stderr": "", "interrupted": False},
         {"returncode": 1, "output": SAID},
+        {"output": SAID},
         {"content": [{"type": "text", "text": SAID}], "isError": False},
         [{"type": "text", "text": json.dumps({"output": SAID, "metadata": {"exit_code": 1}})}],
     ],
@@ -75,7 +78,7 @@ def test_a_record_whose_middle_was_left_out_is_read_as_lines() -> None:
     assert printed_by(f"{text[:60]} … {text[-40:]}").startswith(SAID[:40])
 
 
-@pytest.mark.parametrize("data", ['{"output": "a"}', '[{"id": 1}]', '{"items": [{"name": "a"}]}', "{", "[]", "null"])
+@pytest.mark.parametrize("data", ['{"output": "a", "id": 1}', '[{"id": 1}]', '{"items": [{"name": "a"}]}', "{", "null"])
 def test_data_that_no_program_printed_stays_as_it_is(data: str) -> None:
     assert printed_by(data) == data
 

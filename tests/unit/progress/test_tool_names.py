@@ -15,7 +15,9 @@ NAMES: dict[Effect, str] = {
     "write": "Agent Task delegate replace_in_file search_replace search_and_replace replace_string_in_file"
     " mcp__serena__replace_symbol_body mcp__playwright__browser_select_option go_to_url input_text restore_snapshot",
     "read": "mcp__chrome-devtools__take_snapshot puppeteer_screenshot mcp__playwright__browser_console_messages",
-    "wait": "write_stdin",
+    "wait": "write_stdin read_bash read_powershell get_terminal_output read-process command_status getProcessOutput",
+    "search": "GlobTool find_by_name",
+    "finish": "VerifiedFinish attempt_completion",
 }
 
 

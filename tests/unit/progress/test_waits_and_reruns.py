@@ -46,6 +46,21 @@ def test_an_empty_command_polls_the_one_that_runs() -> None:
     assert spoken([poll("[The command has no new output after 30 seconds.]") for _ in range(4)]) == [3]
 
 
+@pytest.mark.parametrize(
+    ("tool", "params"),
+    [
+        ("read_bash", {"shellId": "5", "delay": 60}),
+        ("get_terminal_output", {"id": "5"}),
+        ("read-process", {"terminal_id": 5, "wait": True}),
+        ("command_status", {"CommandId": "5", "WaitDurationSeconds": 60}),
+    ],
+)
+def test_a_look_at_a_command_that_still_runs_is_a_wait(tool: str, params: dict[str, object]) -> None:
+    """G-321: agents of Copilot's CLI, VS Code, Augment and Antigravity look at it with a tool of its own."""
+    said = "<command with shellId: 5 is still running after 60 seconds. Use read_bash to continue waiting.>"
+    assert not spoken([(tool, params, said) for _ in range(5)])
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_run_with_the_changes_put_aside_is_no_further_attempt(shell: Shell) -> None:
     """G-309."""

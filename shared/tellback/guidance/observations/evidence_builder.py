@@ -2,7 +2,7 @@
 
 These wrappers of results and failures are known. MCP: `CallToolResult` with `isError`, also within its JSON-RPC reply.
 Anthropic: `{"type": "tool_result", "is_error": true}`, and the results of tools that its servers run. OpenAI: tool
-messages and `function_call_output`.
+messages and `function_call_output`. Gemini: `{"output": ...}`.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ def _unwrap_fields(value: object, fields: Mapping[str, Any]) -> tuple[object, bo
     if kind.endswith("_tool_result") and "content" in fields:  # of a tool that Anthropic's servers run
         said = as_mapping(fields["content"])
         return fields["content"], str(said.get("type", "")).endswith("_error") and "error_code" in said
+    if len(fields) == 1 and isinstance(said := fields.get("output"), str):  # of Gemini's `FunctionResponse`
+        return said, False
     if kind.endswith("_call_output") and "output" in fields:  # of OpenAI's Responses
         output = fields["output"]
         return (_content_value(output, None) if _is_content_list(output) else output), False

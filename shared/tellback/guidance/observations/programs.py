@@ -36,14 +36,17 @@ _EXIT_FIRST: Final = re.compile(
     r"|\s{0,40}(?:Error: )?\[?[Ee]xit [Cc]ode:? (-?\d{1,10})\b\]?[ \t]*$"
     r"|(?:[^\n]{0,200}\n){0,4}?Process exited with code (-?\d{1,10})$"
     r"|\s{0,40}Command (?:executed|completed|finished|failed) with exit code:? (-?\d{1,10})\b\.?[ \t]*$"  # Cline
+    r"|(?:Here are the results[^\n]{0,80}\n)?<return-code>\s{0,3}(-?\d{1,10})\s{0,3}</return-code>"  # Augment
     r"|<(?:retrieval_)?status>.{0,400}?<exit_code>(-?\d{1,10})</exit_code>"
-    r"|(?:Command executed in [^\n]{0,300})?Command execution was not successful[^\n]{0,100}\n"  # Cline
+    r"|(?:Command executed in [^\n]{0,300})?(?:Command execution was not successful[^\n]{0,100}\n)?"  # Cline, Roo Code
     r"Exit code: (-?\d{1,10})$",
     re.DOTALL | re.MULTILINE,
 )
 _EXIT_LAST: Final = re.compile(
     r"^\[?(?:The )?[Cc]ommand (?:finished|exited|completed|failed) with (?:exit )?code (-?\d{1,10})\b"
-    r"|^Exit Code: (-?\d{1,10})$|^Exit code: (-?\d{1,10})\s{0,9}\Z|^[\[(][Ee]xit (?:code|status):? (-?\d{1,10})[\])]$",
+    r"|^Exit Code: (-?\d{1,10})$|^Exit code:? (-?\d{1,10})\s{0,9}(?:<cwd>[^\n]{0,400}</cwd>\s{0,9})?\Z"  # Crush
+    r"|^[\[(][Ee]xit (?:code|status):? (-?\d{1,10})[\])]$"
+    r"|^<exited with exit code (-?\d{1,10})>\s{0,9}\Z",  # Copilot CLI
     re.MULTILINE,
 )
 _SIGNAL_LAST: Final = re.compile(r"^Signal: (?:SIG\w{2,8}|[1-9]\d?)$", re.MULTILINE)  # Gemini CLI
@@ -52,7 +55,7 @@ _EXIT_TAIL: Final = 400  # characters; OpenHands adds lines about the folder and
 _SHELL_NAMES: Final = frozenset(
     ["bash", "sh", "zsh", "shell", "exec", "execute", "terminal", "command", "cmd", "console", "powershell", "process"]
 )
-_COMMAND_FIELDS: Final = ("command", "cmd", "script", "commands", "shell_command")
+_COMMAND_FIELDS: Final = ("command", "cmd", "script", "commands", "shell_command", "CommandLine")
 # Beside these a `command` is the verb of an editor, as in `str_replace_editor(command: "view", path: ...)`.
 FILE_FIELDS: Final = ("path", "file_path", "filepath", "filename", "target_file", "notebook_path")
 _TIMED_OUT: Final = 124  # of `timeout`, and of Codex

@@ -38,10 +38,12 @@ _NOTES: Final = (
     "todowrite todoread taskcreate taskupdate tasklist taskget write_todos update_plan think sequentialthinking plan",
     "report_progress task_tracker",
 )
+# Tools that look at a command that still runs: those of Copilot's CLI and VS Code, Augment, Antigravity and Kiro.
+_LOOKS: Final = "read_bash read_powershell get_terminal_output read_process command_status getprocessoutput"
 _AGENTS: Final = "task agent spawn_agent delegate new_task runsubagent"
 _TOOLS: Final[dict[str, Effect]] = {
     **named("plan", *_NOTES, "exitplanmode enterplanmode askuserquestion skill slashcommand request_user_input"),
-    **named("wait", "bashoutput taskoutput kill_bash killshell taskstop wait sleep browser_wait_for wait_for"),
+    **named("wait", "bashoutput taskoutput kill_bash killshell taskstop wait sleep browser_wait_for wait_for", _LOOKS),
     **named(
         "search",
         "grep glob websearch semanticsearch findclass findfunction findcodesnippet find_file toolsearch search_files",
@@ -61,7 +63,7 @@ _TOOLS: Final[dict[str, Effect]] = {
         _AGENTS,  # another agent may change anything
     ),
     **named("test", "runtests run_tests test run_test"),
-    **named("finish", "finish submit final_answer complete attempt_completion reject"),
+    **named("finish", "finish submit final_answer complete attempt_completion reject verifiedfinish"),
 }
 SHELLS: Final = words_in(
     "bash shell execute_bash run_shell_command terminal exec_command local_shell run_terminal_cmd execute_command",
@@ -79,7 +81,7 @@ _KEPT: Final[dict[DeclaredEffect, frozenset[Effect]]] = {
 }
 # Editors whose argument `command` says what they do.
 EDITORS: Final = words_in(
-    "str_replace_editor str_replace_based_edit_tool editactionarguments file_editor planning_file_editor"
+    "str_replace_editor str_replace_based_edit_tool editactionarguments file_editor planning_file_editor text_editor"
 )
 
 _VERBS: Final[dict[str, Effect]] = {
@@ -90,7 +92,7 @@ _VERBS: Final[dict[str, Effect]] = {
     ),
     **named("read", "estimate predict classify parse diagnose retrieve info details history weather forecast docs"),
     **named("read", "documentation knowledge"),
-    **named("search", "search find lookup query grep browse"),
+    **named("search", "search find lookup query grep glob browse"),
     **named(
         "write",
         "write create update delete edit insert send book cancel set add remove modify transfer submit exchange return",

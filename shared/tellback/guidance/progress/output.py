@@ -30,18 +30,21 @@ _CUT_RECORD: Final = re.compile(r'\{\s*"(?:stdout|output|aggregated_output)"\s*:
 _ESCAPES: Final = re.compile(r'\\(["\\/nrt])')
 _ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t"}
 
-# The tags of mini-swe-agent, Claude Code, Cline and moatless.
+# The tags of mini-swe-agent, Claude Code, Cline, moatless and Augment.
 _TAGS: Final = re.compile(
     r"</?(?:returncode|exit_code|output|stdout|stderr|error|tool_use_error|output_head|output_tail|warning"
     r"|function_results|result)>(?:-?\d+</(?:returncode|exit_code)>)?"
     r"|<command>[^<]{0,4000}</command>"  # mini-swe-agent repeats a command that it killed
+    r"|<return-code>\s{0,3}-?\d+\s{0,3}</return-code>\s{0,3}"  # Augment
 )
 # Above an output: Codex's and Claude Code's codes, Gemini's, Cline's and Cursor's headings.
 _ABOVE: Final = re.compile(
     r"(?:\s*(?:(?:Error: )?\[?[Ee]xit [Cc]ode:? -?\d+\]?|Chunk ID: \w+|Wall time: [^\n]{1,40}|Total output lines: \d+"
     r"|(?:Original|Output) token count: \d+|Process exited with code -?\d+|Process running with session ID \d+"
     r"|Command: [^\n]{0,400}(?:\n(?!Directory: )[^\n]{0,400}){0,60}(?=\nDirectory: )|Directory: [^\n]{0,400}"
+    r"|Command executed in terminal [^\n]{1,400}"  # Roo Code, with the folder
     r"|(?:Command|The command|Tool) (?:executed|completed|ran|failed|exited|finished)\b[^\n]{0,60}"
+    r"|Here are the results from executing the command\.?"  # Augment
     r"|Your command ran successfully and did not produce any output\.?"  # SWE-agent
     r"|(?:Command output|Output|OUTPUT|Stdout|STDOUT|stdout):|\((?:Bash completed with )?no output\)|```\w{0,12})"
     r"[ \t]*(?:\n|$)"
@@ -56,7 +59,9 @@ _METER: Final = re.compile(
 )
 _EMPTY: Final = re.compile(r"\(empty\)(?=\n|$)")
 _BELOW: Final = re.compile(
-    r"(?:\A|\n)(?:(?:Error|Stderr|Signal|Background PIDs): \((?:none|empty)\)|Exit [Cc]ode: (?:-?\d+|\(none\))"
+    r"(?:\A|\n)(?:(?:Error|Stderr|Signal|Background PIDs): \((?:none|empty)\)|Exit [Cc]ode:? (?:-?\d+|\(none\))"
+    r"|Signal: 0|Background PIDs: \d[\d, ]{0,200}"  # Gemini CLI
+    r"|<exited with exit code -?\d+>|<cwd>[^\n]{0,400}</cwd>"  # Copilot CLI, Crush
     r"|Process Group PGID: \S+|\[?(?:The )?[Cc]ommand (?:finished|exited|completed|failed|took)\b[^\n]{0,60}"
     r"|\[[Ee]xit (?:code|status):? -?\d+\]|\[Current working directory: [^\n]*|\(Open file: [^\n]*"
     r"|\(Current directory: [^\n]*|bash-\$|Shell cwd was reset to [^\n]*|Shell state \(cwd, [^\n]*|```"
@@ -133,7 +138,7 @@ def _printed_in(data: Any) -> str | None:
     parts: object = data
     if is_dict(data):
         found = [value for name in _PRINTED if isinstance(value := data.get(name), str)]
-        if found and _REPORTS & data.keys():
+        if found and (_REPORTS & data.keys() or len(data) == 1):
             return "\n".join(filter(None, found))
         if "codeText" in data:
             return _fetched(data)

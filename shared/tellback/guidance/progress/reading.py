@@ -62,7 +62,7 @@ _NEWS: Final = (
 _STARTS: Final = ("offset", "startline", "linenumber", "startlineoneindexed", "linestart", "fromline")
 _ENDS: Final = ("endline", "endlineoneindexedinclusive", "lineend", "toline")
 _PATCHES: Final = ("patch", "input", "diff", "command")
-_COMMANDS: Final = ("command", "cmd", "script", "code")
+_COMMANDS: Final = ("command", "cmd", "script", "code", "commandline")
 _QUERIES: Final = (
     "query", "pattern", "q", "searchterm", "regex", "keyword", "codesnippet", "classname", "functionname",
 )  # fmt: skip
@@ -280,7 +280,8 @@ def _shape_of(tool: str, params: Mapping[str, Any]) -> _Shape:
 def _read_shape(tool: str, *names: str) -> _Shape:
     plain, name = tuple(map(_plain_spelling, names)), plain_name(tool)
     targets = tuple(sorted(_TARGETS.keys() & plain, key=_TARGETS.__getitem__))
-    may_be_shell = ("cmd" in plain or "bash" in name or "shell" in name) and not is_known(tool)
+    says_so = "cmd" in plain or "bash" in name or "shell" in name or name in ("execute", "launch_process")
+    may_be_shell = says_so and not is_known(tool)
     return _Shape(
         name=name,
         is_program=may_be_shell or name in SHELLS or name in INTERPRETERS or name in EDITORS,
