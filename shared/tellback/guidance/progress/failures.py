@@ -56,6 +56,10 @@ _CLASS: Final = re.compile(r"(?:\w+[.\\:]{1,2})*\w*(?:Exception|Error)")
 _SAYS: Final = re.compile(r"\w{3}")
 # The value that a test got. A wrong theory gives another wrong one after each edit, and the expected one stays.
 _GOT: Final = re.compile(r"(?:\bassert |AssertionError: |\b[Gg]ot:? )-?\d{1,20}(?:\.\d{1,20})?(?![\w.])")
+# The lines below a failed test, of runners that name no exception; node says its duration and its kind first.
+_REASON_LINES: Final = 4
+_REASON_CHARS: Final = 1_200
+_RESULT: Final = re.compile(r"(?:\b(?:received|actual|got|but was|was)\b[ :=<].*|\d+)", re.IGNORECASE)
 # What an error quotes. If the call has it too, the error is about that and not about one item of a list.
 _QUOTED: Final = re.compile(r"[\"'`\u2018\u201c]([^\"'`\u2018\u2019\u201c\u201d\n]{3,80})[\"'`\u2019\u201d]")
 
@@ -67,8 +71,10 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
     acts = features.fetches or (features.effect == "write" and not substance.labelled_error(text))
     tried = runs or features.effect == "wait" or (acts and bool(features.programs))
     error = failure_line(text)[:ERROR_CHARS] if tried else ""
+    raised = ""
     if features.tests is not None or error.startswith("ImportError while loading"):  # what is missing stands below
-        error = substance.last_exception(text) or error
+        raised = substance.last_exception(text)
+        error = raised or error
     if _BARE.match(error):
         above = [line for line in text.partition(f"\n{error}")[0].splitlines() if line.strip()]
         error = above[-1].strip() if above and features.tests is None else error
@@ -92,13 +98,21 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
     # A last line with numbers says how much failed, and not what.
     if features.named and not (unknown and _NUMBER.search(substance.without_times(error))):
         said = _GOT.sub("got", error) if names and error else features.error
-        features.error_mark = substance.error_fingerprint(f"{said} {' '.join(names)}")
+        reason = _reason(text, names[-1]) if names and not raised else ""
+        features.error_mark = substance.error_fingerprint(f"{said} {' '.join(names)} {reason}".rstrip())
     else:
         features.error_mark = substance.fingerprint(_GOT.sub("got", substance.without_places(text)))
     if _CLASS.fullmatch(features.error) and len(features.error) >= DISTINCT_CHARS:
         features.error = _with_message(features.error, text)[:ERROR_CHARS]
     if _PASSED_ON.match(features.error):
         features.error = _passed_on(features.error, text)[:ERROR_CHARS]
+
+
+def _reason(text: str, name: str) -> str:
+    """Return the lines below the name of a failed test, which say why, without numbers and the value that it got."""
+    below = text[text.find(name) + len(name) :][:_REASON_CHARS].splitlines()
+    lines = [line.strip() for line in below if line.strip()][:_REASON_LINES]
+    return " ".join(_RESULT.sub("~", line) for line in lines)
 
 
 def _with_message(name: str, text: str) -> str:
