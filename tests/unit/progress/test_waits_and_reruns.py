@@ -113,4 +113,6 @@ def test_what_only_lists_what_a_service_has_reads(line: str) -> None:
 def test_the_logs_of_aws_are_a_service_and_no_verb() -> None:
     """G-309."""
     lines = ("aws logs create-log-group --log-group-name a", "aws logs delete-log-stream", "aws logs put-log-events")
-    assert [effect_of(each) for line in lines for each in simple_commands(line)] == ["run"] * 3
+    lines += ("aws --profile ops --region eu-west-1 logs create-log-group --log-group-name a",)
+    assert [effect_of(each) for line in lines for each in simple_commands(line)] == ["run"] * 4
+    assert [effect_of(each) for each in simple_commands("aws --profile ops logs tail /aws/lambda/a")] == ["read"]

@@ -128,9 +128,10 @@ _ASKING_VERBS: Final = words_in("list ls get describe show status logs history t
 
 
 def _asks_by_verb(program: str, words: tuple[str, ...]) -> bool:
+    if program == "aws":
+        words = _from_subcommand(words, _AWS_WITH_VALUE)
+        words = words[words[:1] == ("logs",) :]  # a service
     plain = [word for word in words if not word.startswith("-")][:_VERB_WORDS]
-    if program == "aws" and plain[:1] == ["logs"]:  # a service
-        del plain[0]
     return any(word.partition("-")[0] in _ASKING_VERBS for word in plain)
 
 
@@ -164,6 +165,7 @@ def _client_of_database(words: tuple[str, ...]) -> Effect:
 
 
 # Options of a program itself, before its subcommand, that take the next word.
+_AWS_WITH_VALUE: Final = words_in("--profile --region --output --endpoint-url --query --color")
 _GIT_WITH_VALUE: Final = words_in("-C -c --git-dir --work-tree --namespace")
 _CONTAINER_WITH_VALUE: Final = words_in(
     "-f --file -p --project-name --profile --env-file -n --namespace --context --kubeconfig -H --host"
