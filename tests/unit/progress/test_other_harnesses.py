@@ -36,6 +36,31 @@ def test_a_harness_that_counts_in_its_own_words_is_understood() -> None:
     assert not spoken(better)
 
 
+def linted(n: int, finding: str) -> MadeCall:
+    refused = "Your proposed edit has introduced new syntax error(s). Please read this error message carefully.\n\n"
+    return (
+        "edit",
+        {"start_line": n, "replacement": f"x{n}"},
+        f"{refused}ERRORS:\n- {finding}\n\nThis is how it looks",
+    )
+
+
+def test_an_editor_that_refuses_for_another_reason_each_time_is_not_the_same_failure() -> None:
+    """G-323: it is SWE-agent's, which checks the syntax first; three in a row say that edits do not work out."""
+
+    def taken(n: int) -> MadeCall:
+        return "edit", {"start_line": n, "replacement": f"y{n}"}, "File updated. Please review the changes."
+
+    faults = ("F821 undefined name 'tf'", "E999 SyntaxError: unmatched ')'", "E999 IndentationError: unexpected indent")
+    assert not spoken([each for n, fault in enumerate(faults) for each in (linted(n, fault), taken(n))])
+    block = "edit {}:9\nx = {}\nend_of_edit"
+    typed: list[MadeCall] = [("bash", {"command": block.format(n, n)}, linted(n, faults[n])[2]) for n in range(3)]
+    assert [(call, said.summary) for call, said in nudges_in(typed)] == [
+        (3, "edit has failed 3 times in a row since call 1, with different arguments.")
+    ]
+    assert spoken([linted(n, faults[2]) for n in range(4)]) == [3]
+
+
 CRASHED = 'heading "Something went wrong"\n text "TypeError: failed to fetch /src/pages/Reports.tsx"\n button "Retry"'
 FINE = 'heading "Reports"\n button "Export"\n link "Help"'
 

@@ -332,7 +332,7 @@ def failing_tool(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     if entry.count < needed:
         return None
     error = MUTE if features.mute else features.error
-    subject = f"Writing {path}" if path else features.tool
+    subject = f"Writing {path}" if path else "edit" if features.form == "edit" else features.tool
     return StuckFinding("failing_tool", subject, entry.count, entry.first, at, detail=error)
 
 

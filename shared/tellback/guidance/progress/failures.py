@@ -56,6 +56,8 @@ _CLASS: Final = re.compile(r"(?:\w+[.\\:]{1,2})*\w*(?:Exception|Error)")
 _SAYS: Final = re.compile(r"\w{3}")
 # The value that a test got. A wrong theory gives another wrong one after each edit, and the expected one stays.
 _GOT: Final = re.compile(r"(?:\bassert |AssertionError: |\b[Gg]ot:? )-?\d{1,20}(?:\.\d{1,20})?(?![\w.])")
+# SWE-agent's editor says with the same words each time that it refused, and why in a list below.
+_LISTED: Final = re.compile(r"^ERRORS:\n- (.{4,300})$", re.MULTILINE)
 # The lines below a failed test, of runners that name no exception; node says its duration and its kind first.
 _REASON_LINES: Final = 4
 _REASON_CHARS: Final = 1_200
@@ -90,7 +92,7 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
     error = _closing_line(text) if unknown else error
     features.named = bool(names) or not runs or bool(error and _TOTAL.search(error) is None)
     shown = error if features.tests is None else _with_test(error, features.tests, names)
-    features.error = shown or labelled or substance.first_line(text)
+    features.error = shown or labelled or _first_said(features, text)
     if _UNPARSED.match(features.error):
         features.misuse = "<string>"
     else:
@@ -106,6 +108,11 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
         features.error = _with_message(features.error, text)[:ERROR_CHARS]
     if _PASSED_ON.match(features.error):
         features.error = _passed_on(features.error, text)[:ERROR_CHARS]
+
+
+def _first_said(features: CallFeatures, text: str) -> str:
+    listed = _LISTED.search(text) if features.effect == "write" else None
+    return listed[1] if listed else substance.first_line(text)
 
 
 def _reason(text: str, name: str) -> str:
