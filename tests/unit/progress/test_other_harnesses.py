@@ -61,6 +61,19 @@ def test_an_editor_that_refuses_for_another_reason_each_time_is_not_the_same_fai
     assert spoken([linted(n, faults[2]) for n in range(4)]) == [3]
 
 
+@pytest.mark.parametrize(
+    "found",
+    [
+        '<workspace_result workspace_path="/r">\nNo matches found\n</workspace_result>',
+        "<system>No matches found.</system>",
+    ],
+)
+def test_searches_in_vain_are_known_inside_a_tag(found: str) -> None:
+    """G-324: the forms of Cursor and Kimi."""
+    words = ("getUser", "fetchAccount", "loadPerson", "findMember", "readProfile", "userOf", "memberBy")
+    assert spoken([("Grep", {"pattern": word}, found) for word in words]) == [6]
+
+
 CRASHED = 'heading "Something went wrong"\n text "TypeError: failed to fetch /src/pages/Reports.tsx"\n button "Retry"'
 FINE = 'heading "Reports"\n button "Export"\n link "Help"'
 

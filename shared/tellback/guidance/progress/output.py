@@ -36,6 +36,7 @@ _TAGS: Final = re.compile(
     r"|function_results|result)>(?:-?\d+</(?:returncode|exit_code)>)?"
     r"|<command>[^<]{0,4000}</command>"  # mini-swe-agent repeats a command that it killed
     r"|<return-code>\s{0,3}-?\d+\s{0,3}</return-code>\s{0,3}"  # Augment
+    r"|</?(?:system|workspace_result(?: [^>\n]{0,400})?)>"  # around what searches of Cursor and Kimi found
 )
 # Above an output: Codex's and Claude Code's codes, Gemini's, Cline's and Cursor's headings.
 _ABOVE: Final = re.compile(
