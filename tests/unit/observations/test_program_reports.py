@@ -162,8 +162,8 @@ def test_a_verb_of_git_that_may_only_show_is_read_for_failures_where_it_changes_
 def test_the_exit_code_is_known_wherever_a_program_puts_it(sh: Shell) -> None:
     """Requirement G-320: what was printed alone says nothing here."""
     tool, params, text = sh("./build.sh", "building\nready", 3)
-    told = sh not in (swe_agent, antigravity)  # which have none
+    reports_code = sh not in (swe_agent, antigravity)  # which have none
     found = classify(build_evidence(tool, params, text, None), {})
-    assert verdict_of(found.code) == ("failure" if told else "success")
+    assert verdict_of(found.code) == ("failure" if reports_code else "success")
     tool, params, text = sh("./build.sh", "building\nready", 0)
     assert verdict_of(classify(build_evidence(tool, params, text, None), {}).code) == "success"

@@ -27,7 +27,7 @@ REASONS: Final = ("no leader was elected", "follower is nil", "log index differs
 EACH_RUN: Final = pytest.mark.parametrize("command", RUNS)
 
 
-def told(command: str, *reasons: str) -> list[int]:
+def reported(command: str, *reasons: str) -> list[int]:
     calls: list[MadeCall] = []
     for n, reason in enumerate(reasons):
         params: dict[str, object] = {"file_path": "/r/raft.x", "old_string": f"a{n}", "new_string": f"b{n}"}
@@ -39,11 +39,11 @@ def told(command: str, *reasons: str) -> list[int]:
 @EACH_RUN
 def test_a_test_that_fails_for_another_reason_after_each_edit_is_no_repeated_failure(command: str) -> None:
     """G-322."""
-    assert not told(command, *REASONS)
+    assert not reported(command, *REASONS)
 
 
 @EACH_RUN
 def test_a_test_that_fails_for_the_same_reason_after_each_edit_is_reported_at_the_third(command: str) -> None:
     """G-322: whatever line it is on, and whatever wrong value it gets."""
-    assert told(command, *REASONS[:1] * 5) == [6]
-    assert told(command, *(f"want a leader, got {n}" for n in (3, 5, 8, 13))) == [6]
+    assert reported(command, *REASONS[:1] * 5) == [6]
+    assert reported(command, *(f"want a leader, got {n}" for n in (3, 5, 8, 13))) == [6]

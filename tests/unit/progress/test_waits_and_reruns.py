@@ -55,7 +55,7 @@ def test_an_empty_command_polls_the_one_that_runs() -> None:
         ("command_status", {"CommandId": "5", "WaitDurationSeconds": 60}),
     ],
 )
-def test_a_look_at_a_command_that_still_runs_is_a_wait(tool: str, params: dict[str, object]) -> None:
+def test_a_poll_of_a_command_that_still_runs_is_a_wait(tool: str, params: dict[str, object]) -> None:
     """G-321: agents of Copilot's CLI, VS Code, Augment and Antigravity look at it with a tool of its own."""
     said = "<command with shellId: 5 is still running after 60 seconds. Use read_bash to continue waiting.>"
     assert not spoken([(tool, params, said) for _ in range(5)])
@@ -113,6 +113,7 @@ def test_what_only_lists_what_a_service_has_reads(line: str) -> None:
 def test_the_logs_of_aws_are_a_service_and_no_verb() -> None:
     """G-309."""
     lines = ("aws logs create-log-group --log-group-name a", "aws logs delete-log-stream", "aws logs put-log-events")
-    lines += ("aws --profile ops --region eu-west-1 logs create-log-group --log-group-name a",)
-    assert [effect_of(each) for line in lines for each in simple_commands(line)] == ["run"] * 4
+    assert [effect_of(each) for line in lines for each in simple_commands(line)] == ["run"] * 3
+    behind = "aws --profile ops --region eu-west-1 logs create-log-group --log-group-name a"
+    assert [effect_of(each) for each in simple_commands(behind)] == ["run"]
     assert [effect_of(each) for each in simple_commands("aws --profile ops logs tail /aws/lambda/a")] == ["read"]

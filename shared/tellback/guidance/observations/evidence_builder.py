@@ -73,8 +73,8 @@ def _unwrap_fields(value: object, fields: Mapping[str, Any]) -> tuple[object, bo
     if kind.endswith("_tool_result") and "content" in fields:  # of a tool that Anthropic's servers run
         said = as_mapping(fields["content"])
         return fields["content"], str(said.get("type", "")).endswith("_error") and "error_code" in said
-    if len(fields) == 1 and isinstance(said := fields.get("output"), str):  # of Gemini's `FunctionResponse`
-        return said, False
+    if len(fields) == 1 and isinstance(answer := fields.get("output"), str):  # Gemini's `FunctionResponse`
+        return answer, False
     if kind.endswith("_call_output") and "output" in fields:  # of OpenAI's Responses
         output = fields["output"]
         return (_content_value(output, None) if _is_content_list(output) else output), False

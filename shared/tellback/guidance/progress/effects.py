@@ -39,11 +39,11 @@ _NOTES: Final = (
     "report_progress task_tracker",
 )
 # Tools that look at a command that still runs: those of Copilot's CLI and VS Code, Augment, Antigravity and Kiro.
-_LOOKS: Final = "read_bash read_powershell get_terminal_output read_process command_status getprocessoutput"
+_POLLS: Final = "read_bash read_powershell get_terminal_output read_process command_status getprocessoutput"
 _AGENTS: Final = "task agent spawn_agent delegate new_task runsubagent"
 _TOOLS: Final[dict[str, Effect]] = {
     **named("plan", *_NOTES, "exitplanmode enterplanmode askuserquestion skill slashcommand request_user_input"),
-    **named("wait", "bashoutput taskoutput kill_bash killshell taskstop wait sleep browser_wait_for wait_for", _LOOKS),
+    **named("wait", "bashoutput taskoutput kill_bash killshell taskstop wait sleep browser_wait_for wait_for", _POLLS),
     **named(
         "search",
         "grep glob websearch semanticsearch findclass findfunction findcodesnippet find_file toolsearch search_files",
