@@ -61,7 +61,7 @@ _LISTED: Final = re.compile(r"^ERRORS:\n- (.{4,300})$", re.MULTILINE)
 # The lines below a failed test, of runners that name no exception; node says its duration and its kind first.
 _REASON_LINES: Final = 4
 _REASON_CHARS: Final = 1_200
-_RESULT: Final = re.compile(r"(?:\b(?:received|actual|got|but was|was)\b[ :=<].*|\d+)", re.IGNORECASE)
+_RESULT: Final = re.compile(r"\b(?:received|actual|got|but was|was)\b[ :=<].*|0x[0-9a-f]+|\d+", re.IGNORECASE)
 # What an error quotes. If the call has it too, the error is about that and not about one item of a list.
 _QUOTED: Final = re.compile(r"[\"'`\u2018\u201c]([^\"'`\u2018\u2019\u201c\u201d\n]{3,80})[\"'`\u2019\u201d]")
 
