@@ -8,12 +8,13 @@ cache saves loading an evaluation again for the next batch.
 from __future__ import annotations
 
 import secrets
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from threading import Lock
 from typing import Final, NamedTuple
 
 import msgspec
+from cachetools import LRUCache
 
 from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
 from tellback.contracts.message import Message
@@ -108,9 +109,9 @@ class EvaluationCache:
     """
 
     def __init__(self) -> None:
-        # What is used is taken out and comes back behind all others, which cachetools does at three times the cost.
-        self._cached = OrderedDict[tuple[Shard, EvaluationId], tuple[int, LoadedEvaluation, int]]()
-        self._bytes = 0
+        self._cached: LRUCache[tuple[Shard, EvaluationId], tuple[int, LoadedEvaluation, int]] = LRUCache(
+            MAX_BYTES, itemgetter(2)
+        )
         self._lock = Lock()  # the threads of a pool share the cache
 
     def __len__(self) -> int:
@@ -120,7 +121,7 @@ class EvaluationCache:
     def take(self, lease: Lease, id_: EvaluationId) -> LoadedEvaluation | None:
         """Remove and return the evaluation as it was committed under this lease; the caller may change it."""
         with self._lock:
-            found = self._remove((lease.shard, id_))
+            found = self._cached.pop((lease.shard, id_), None)
         if found is None:
             return None
         fence, loaded, _ = found
@@ -128,29 +129,19 @@ class EvaluationCache:
 
     def put(self, lease: Lease, id_: EvaluationId, loaded: LoadedEvaluation, size: int) -> None:
         """Cache an evaluation of `size` bytes as it was committed under this lease."""
-        key = lease.shard, id_
         with self._lock:
-            self._remove(key)
-            if size > MAX_BYTES:
-                return
-            self._cached[key] = (lease.fence, loaded, size)
-            self._bytes += size
-            while len(self._cached) > MAX_EVALUATIONS or self._bytes > MAX_BYTES:
-                self._remove(next(iter(self._cached)))
+            self._cached.pop((lease.shard, id_), None)
+            while len(self._cached) >= MAX_EVALUATIONS:
+                self._cached.popitem()
+            if size <= self._cached.maxsize:
+                self._cached[lease.shard, id_] = (lease.fence, loaded, size)
 
     def forget(self, leases: Iterable[Lease]) -> None:
         """Remove what was cached under these leases, which end."""
         ended = {lease.shard for lease in leases}
         with self._lock:
             for key in [key for key in self._cached if key[0] in ended]:
-                self._remove(key)
-
-    def _remove(self, key: tuple[Shard, EvaluationId]) -> tuple[int, LoadedEvaluation, int] | None:
-        found = self._cached.get(key)
-        if found is not None:
-            self._bytes -= found[2]  # first: a time limit in between must not leave bytes that nothing has
-            del self._cached[key]
-        return found
+                del self._cached[key]
 
 
 def newest_fields(messages: Sequence[Message]) -> list[str]:
