@@ -173,6 +173,18 @@ def test_addresses(url: str, parts: tuple[Any, ...]) -> None:
     assert (address.scheme, address.user, address.password, address.host, address.port, address.path) == parts
 
 
+@pytest.mark.parametrize(
+    ("text", "asked"), [("", ["StuckFeedback"]), ("deadline = 60", ["StuckFeedback"]), ("providers = []", [])]
+)
+def test_a_configuration_that_names_no_providers_asks_for_the_default(
+    text: str, asked: list[str], tmp_path: Any
+) -> None:
+    path = tmp_path / "hooks.toml"
+    path.write_text(text)
+    begun = read_config(str(path)).evaluation_begun("s", "e", "p", "h")
+    assert [provider["name"] for provider in begun["providers"]] == asked
+
+
 def test_the_default_providers_are_known_to_workers() -> None:
     begun = decode(encode_json(read_config("").evaluation_begun("s", "e", "p", "h")), Family.EVENTS)
     assert isinstance(begun, EvaluationBegun)

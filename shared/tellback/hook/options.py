@@ -215,11 +215,7 @@ KEYS: Final = frozenset({"prompt", "deadline", "question", "delivery", "tools", 
 
 TRIGGER: Final = frozenset({"every_n_calls", "every_n_seconds"})
 
-DEFAULT: Final[dict[str, Any]] = {  # what `tellback.guidance.registry` has; a test compares them
-    "providers": [
-        {"name": "StuckFeedback", "every_n_calls": 1},
-    ]
-}
+PROVIDERS: Final = ({"name": "StuckFeedback", "every_n_calls": 1},)  # `recommended_providers()`; a test compares them
 
 
 class HookConfig(NamedTuple):
@@ -245,14 +241,12 @@ class HookConfig(NamedTuple):
 
 
 def read_config(path: str) -> HookConfig:
-    """Return the configuration in the file at `path`; without a path, the default.
+    """Return the configuration in the file at `path`; without a path, that of an empty file.
 
     Raises:
         ConfigurationError: it cannot be read, or a key is wrong; the message names it.
     """
-    if not path:
-        return _parse_config("the default", DEFAULT)
-    return _parse_config(path, read_toml(path))
+    return _parse_config(path, read_toml(path) if path else {})
 
 
 def read_toml(path: str) -> dict[str, Any]:
@@ -277,7 +271,7 @@ def _parse_config(path: str, found: dict[str, Any]) -> HookConfig:
     prompt = found.get("prompt")
     if prompt is not None and (not isinstance(prompt, str) or not prompt):
         raise ConfigurationError(f"{path}: prompt is not a text")
-    providers = found.get("providers", [])
+    providers = found.get("providers", list(PROVIDERS))
     if not isinstance(providers, list):
         raise ConfigurationError(f"{path}: write providers as [[providers]]")
     begun: dict[str, Any] = {"providers": [_parse_provider(path, item) for item in cast("list[object]", providers)]}
