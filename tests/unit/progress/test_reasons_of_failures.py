@@ -24,15 +24,52 @@ RUNS: Final = {
     "./raft_test": "[ RUN      ] Raft.Elects\na.cc:88: Failure\n{}\n[  FAILED  ] Raft.Elects (0 ms)\n\n 1 FAILED TEST",
 }
 REASONS: Final = ("no leader was elected", "follower is nil", "log index differs", "vote was refused", "term is stale")
+# What a run names anew each time, in lines that say why a test failed.
+VOLATILE: Final = (
+    ("open /tmp/raft-{}/log: no such file", ("kqvb", "xzwm", "qjhd", "pwrt")),
+    ("node {} is unknown", ("9f3ac1d", "b07c2e4", "1d9e8fa", "c44b0a7")),
+    ("node 3c{}-77ab-4b1f-9c3d-5fe8a0b4c9d1 is unknown", ("aaf1b2", "bce9d0", "d1f7a3", "e0b6c4")),
+    ("timed out after {}", ("1.2s", "900ms", "1m2s", "850µs")),
+    ('Leader() = "{}", want "a"', ("b", "c", "node", "none")),
+)
+# Where a test ran beside others, which end in another order each time.
+ELECTS: Final = (
+    "thread 'kv::elects' panicked at src/kv.rs:88:5:\nno leader was elected\n\ntest result: FAILED. 2 passed;"
+)
+IN_ANY_ORDER: Final = {
+    "cargo test": (
+        ("test kv::elects ... FAILED", "test kv::votes ... ok", "test kv::ends ... ok"),
+        f"{ELECTS} 1 failed",
+    ),
+    "ctest -j4": (
+        ("1/3 Test #2: elects ...***Failed 0.01 sec", "2/3 Test #1: votes ... Passed", "3/3 Test #3: ends ... Passed"),
+        "67% tests passed, 1 tests failed out of 3\n\nThe following tests FAILED:\n\t  2 - elects (Failed)",
+    ),
+    "mix test": (
+        (
+            "  1) test votes (RaftTest)\n     test/raft_test.exs:8\n     no vote",
+            "  2) test elects (RaftTest)\n     test/raft_test.exs:9\n     no leader",
+        ),
+        "4 tests, 2 failures",
+    ),
+    "go test ./...": (
+        ("ok  \tkv/log\t(cached)", "ok  \tkv/log\t0.2s", "ok  \tkv/log\t(cached)"),
+        "--- FAIL: TestElects (0.01s)\n    raft_test.go:88: no leader\nFAIL\nFAIL\tkv/raft\t2.1s\n{}\nFAIL",
+    ),
+}
 EACH_RUN: Final = pytest.mark.parametrize("command", RUNS)
 
 
 def reported(command: str, *reasons: str) -> list[int]:
+    return reported_of(command, *map(RUNS[command].format, reasons))
+
+
+def reported_of(command: str, *results: str) -> list[int]:
     calls: list[MadeCall] = []
-    for n, reason in enumerate(reasons):
+    for n, result in enumerate(results):
         params: dict[str, object] = {"file_path": "/r/raft.x", "old_string": f"a{n}", "new_string": f"b{n}"}
         calls.append(("Edit", params, "The file /r/raft.x has been updated."))
-        calls.append(claude_code(command, RUNS[command].format(reason), 1))
+        calls.append(claude_code(command, result, 1))
     return [call for call, _ in nudges_in(calls)]
 
 
@@ -47,3 +84,47 @@ def test_a_test_that_fails_for_the_same_reason_after_each_edit_is_reported_at_th
     """G-322: whatever line it is on, and whatever wrong value it gets."""
     assert reported(command, *REASONS[:1] * 5) == [6]
     assert reported(command, *(f"want a leader, got {n}" for n in (3, 5, 8, 13))) == [6]
+
+
+@pytest.mark.parametrize("command", ["go test ./...", "npx jest", "npx mocha", "mvn test", "mix test", "dotnet test"])
+@pytest.mark.parametrize(("reason", "given"), VOLATILE)
+def test_a_reason_is_known_again_whatever_a_run_names_anew(command: str, reason: str, given: tuple[str, ...]) -> None:
+    """G-350."""
+    assert reported(command, *map(reason.format, given)) == [6]
+
+
+@pytest.mark.parametrize("command", IN_ANY_ORDER)
+def test_a_failure_is_known_again_though_other_tests_end_in_another_order(command: str) -> None:
+    """G-350."""
+    lines, below = IN_ANY_ORDER[command]
+    if "{}" in below:
+        runs = [below.format(line) for line in lines]
+    else:
+        runs = ["\n\n".join((*lines[n:], *lines[:n], below)) for n in range(len(lines))]
+    assert reported_of(command, *runs, *runs[:1])[:1] == [6]
+
+
+@pytest.mark.parametrize("took", [("12 ms", "1 s", "< 1 ms", "2 m 3 s")])
+def test_how_long_a_test_took_is_no_reason(took: tuple[str, ...]) -> None:
+    """G-350."""
+    run = RUNS["dotnet test"].format("no leader").replace("12 ms", "{}")
+    assert reported_of("dotnet test", *map(run.format, took)) == [6]
+    tree = "  raft\n    \u2714 votes{}\n    1) elects\n\n" + RUNS["npx mocha"].format("no leader")
+    assert reported_of("npx mocha", *map(tree.format, ("", " (82ms)", "", " (91ms)"))) == [6]
+
+
+LOGS: Final = {
+    "go test -v ./...": "=== RUN   TestElectsAll\n--- PASS: TestElectsAll (0.00s)\n=== RUN   TestElects\n"
+    "    raft_test.go:88: {}\n--- FAIL: TestElects (0.01s)\nFAIL\nFAIL\tkv/raft\t2.1s\nFAIL",
+    "npx mocha": "  raft\n    \u2714 votes\n    1) elects\n    \u2714 ends\n\n" + RUNS["npx mocha"],
+}
+
+
+@pytest.mark.parametrize("command", LOGS)
+def test_the_reason_stands_below_the_heading_of_the_failed_test(command: str) -> None:
+    """G-322: not below another mention of its name, such as in the list of all tests."""
+    assert not reported_of(command, *map(LOGS[command].format, REASONS))
+    assert not reported_of(
+        command, *(LOGS[command].format(f"leader was {why}") for why in ("deposed", "stale", "mute"))
+    )
+    assert reported_of(command, *[LOGS[command].format("no leader")] * 4) == [6]

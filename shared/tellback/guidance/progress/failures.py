@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 from typing import Final
 
 from tellback.guidance.observations.bodies import error_message
@@ -61,7 +62,16 @@ _LISTED: Final = re.compile(r"^ERRORS:\n- (.{4,300})$", re.MULTILINE)
 # The lines below a failed test, of runners that name no exception; node says its duration and its kind first.
 _REASON_LINES: Final = 4
 _REASON_CHARS: Final = 1_200
-_RESULT: Final = re.compile(r"\b(?:received|actual|got|but was|was)\b[ :=<].*|0x[0-9a-f]+|\d+", re.IGNORECASE)
+# What is below belongs to another test, or to the run.
+_NEXT: Final = re.compile(
+    r"===|--- |\[ |FAIL|Failed\b|PASS|Tests\b|ok\b|not ok\b|# | {0,4}\d{1,4}(?:\) | (?:tests?|examples?|FAILED)\b)"
+)
+# The value that it got, how long it took, and words with a digit, such as ids.
+_RESULT: Final = re.compile(
+    r"\b(?:received|actual|got|but:? was|which is)\b[ :=<].*|\bleft: .*|= .{1,200}?(?=[,;] want\b)"
+    r"|(?<=asserting that ).{1,200}?(?= (?:matches|is) )| ?[\[(][<~][^\])]{0,20}[\])]|(?:~|\b\w*?\d\w*)+",
+    re.IGNORECASE,
+)
 # What an error quotes. If the call has it too, the error is about that and not about one item of a list.
 _QUOTED: Final = re.compile(r"[\"'`\u2018\u201c]([^\"'`\u2018\u2019\u201c\u201d\n]{3,80})[\"'`\u2019\u201d]")
 
@@ -100,7 +110,8 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
     # A last line with numbers says how much failed, and not what.
     if features.named and not (unknown and _NUMBER.search(substance.without_times(error))):
         said = _GOT.sub("got", error) if names and error else features.error
-        reason = _reason(text, names[-1]) if names and not raised else ""
+        said_why = raised or (error and not substance.failed_names(error))
+        reason = _reason(text, names[-1]) if names and not said_why else ""
         features.error_mark = substance.error_fingerprint(f"{said} {' '.join(names)} {reason}".rstrip())
     else:
         features.error_mark = substance.fingerprint(_GOT.sub("got", substance.without_places(text)))
@@ -116,9 +127,11 @@ def _first_said(features: CallFeatures, text: str) -> str:
 
 
 def _reason(text: str, name: str) -> str:
-    """Return the lines below the name of a failed test, which say why, without numbers and the value that it got."""
-    below = text[text.find(name) + len(name) :][:_REASON_CHARS].splitlines()
-    lines = [line.strip() for line in below if line.strip()][:_REASON_LINES]
+    """Return the lines below the name of a failed test, which say why, without what changes in each run."""
+    start = substance.end_of_heading(text, name)
+    below = text[start : start + _REASON_CHARS].splitlines()
+    own = takewhile(lambda line: not _NEXT.match(line), below)
+    lines = [substance.without_volatile(line) for line in own if line.strip()][:_REASON_LINES]
     return " ".join(_RESULT.sub("~", line) for line in lines)
 
 

@@ -144,6 +144,8 @@ _FAILED_NAMES: Final = re.compile(
     r"|^ {0,8}(\S[^\n]{0,200}?) (?:\.\.\. FAILED \(|=> \./\S{1,200}:\d{1,6}:\d{1,6}$)",
     re.MULTILINE,
 )
+# Above what a test prints, which go test -v and googletest show before they say that it failed.
+_BEGUN: Final = re.compile(r"^(?:=== (?:RUN|CONT|NAME)|\[ RUN {6}\]) {1,4}(\S{1,200})$", re.MULTILINE)
 # The last line of a Python traceback, also behind the margin `E   ` of pytest.
 _MARGIN: Final = 4
 _EXCEPTION: Final = re.compile(
@@ -182,6 +184,15 @@ def failed_names(text: str) -> tuple[str, ...]:
     """Return the names of the failed tests that the text lists, sorted."""
     names = {found[found.lastindex or 0] for found in _FAILED_NAMES.finditer(text)}
     return tuple(sorted(names)[:_NAMES_MAX])
+
+
+def end_of_heading(text: str, name: str) -> int:
+    """Return where the last heading of one of the failed tests ends, below which its failure stands."""
+    for headings in (_BEGUN, _FAILED_NAMES):
+        ends = [found.end(found.lastindex or 0) for found in headings.finditer(text) if name in found.groups()]
+        if ends:
+            return ends[-1]
+    return len(text)
 
 
 def first_line(text: str) -> str:
