@@ -64,6 +64,9 @@ def test_a_form_of_its_own_gives_a_secret_away(token: str) -> None:
         "Bitte consul_token auf 389eefb0-6989-41f3-ad9a-7119d97b26d7 setzen",
         "BIP39: saddle orbit wagon zebra noodle elbow magnet abandon ribbon icon gadget young",
         "RABBITMQ_ERLANG_COOKIE=VSMRETYOPLMCOHDKLRUU",
+        "k = process.env['API_KEY'] ?? 'hunter2'",
+        "token = process.env['API_KEY'] ?? 'hunter2'",
+        "api_key = os.getenv('DB_PASSWORD') or 'hunter2'",
     ],
 )
 def test_a_name_gives_its_value_away(text: str) -> None:

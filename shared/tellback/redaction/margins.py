@@ -72,6 +72,9 @@ _FALLBACK: Final = lazy_pattern(
     r"""(?<=[:=(,?] )[A-Za-z_$](?:[A-Za-z_.$()\[\]]|(?<=[(\[])["']|["'](?=[)\]])){0,79}+ (?:\?\?|\|\||or) (?=["'])"""
 )
 _SECRETS_NAME: Final = lazy_pattern(_NAMES)
+# Of two names the second counts if short values are hidden after it: `token = env.API_KEY ?? 'hunter2'`, not `?? 'none'`.
+_OF_SHORT_VALUES: Final = lazy_pattern(r"(?i:passw|pwd|secret|api_?key)")
+_NO_WORD: Final = lazy_pattern(r"""["'](?=[^\s"'0-9]{0,60}+[0-9])[^\s"']{1,200}+["']""")
 _LAST_NAME: Final = lazy_pattern(r"[A-Za-z_$]+(?=[)\]\"']*[ ]\S+[ ]\Z)")
 _BEFORE_TARGET: Final = 40  # characters
 _AFTER_COLON: Final = lazy_pattern(":[0-9]{1,6}:")
@@ -104,10 +107,14 @@ class Readable(NamedTuple):
 
 
 def _name_of_fallback(found: re.Match[str]) -> str:
-    """Return the name of what is left out, if it alone says that the value is a secret: `k = process.env.TOKEN`."""
+    """Return the name of what is left out, if it says more of the value than what gets it: `k = process.env.TOKEN`."""
     target = found.string[max(0, found.start() - _BEFORE_TARGET) : found.start()].rpartition("\n")[2]
     name = _LAST_NAME.search(found[0])
-    if name is None or not _SECRETS_NAME.search(name[0]) or _SECRETS_NAME.search(target):
+    if name is None or not _SECRETS_NAME.search(name[0]):
+        return ""
+    if _SECRETS_NAME.search(target) and not (
+        _OF_SHORT_VALUES.search(name[0]) and _NO_WORD.match(found.string, found.end())
+    ):
         return ""
     return f"{name[0]}="
 
