@@ -62,6 +62,7 @@ def test_a_token_is_hidden_in_a_sentence_that_goes_on_and_by_the_name_of_its_iss
     "text",
     [
         "You can use amber-velvet-canyon-lantern as the ssh passphrase until Friday.",
+        "use amber-velvet-canyon-lantern for the vault password",
         '{"output": "the passphrase for the vault: amber-velvet-canyon-lantern"}',
     ],
 )
@@ -80,6 +81,13 @@ def test_a_pass_phrase_is_hidden_in_a_sentence_and_at_the_end_of_a_text_in_json(
         "use cross-validation-with-folds as the baseline of passes",
         "test-2024-01-02-report",
         "secrets:\n  - name: db\n    value: $DB_PASSWORD",
+        "src/neo4j/Neo4j5ConnectionTest.java",
+        '["neo4j/Neo4j5ConnectionTest.java"]',
+        "aws ssm put-parameter --name a --type SecureString --value file://secret.txt",
+        "az keyvault secret set --name db --value @file.txt",
+        "usage: gh secret set NAME --value STRING",
+        "use create-react-native-library for the password field",
+        "I'd use argon-two-with-salt when hashing passwords",
     ],
 )
 def test_references_images_and_sentences_without_a_secret_stay(text: str) -> None:

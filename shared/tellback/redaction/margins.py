@@ -72,7 +72,7 @@ _FALLBACK: Final = lazy_pattern(
     r"""(?<=[:=(,?] )[A-Za-z_$](?:[A-Za-z_.$()\[\]]|(?<=[(\[])["']|["'](?=[)\]])){0,79}+ (?:\?\?|\|\||or) (?=["'])"""
 )
 _SECRETS_NAME: Final = lazy_pattern(_NAMES)
-# Of two names the second counts if short values are hidden after it: `token = env.API_KEY ?? 'hunter2'`, not `?? 'none'`.
+# Of two names the second counts if short values are hidden after it: `token = env.API_KEY ?? 'hunter2'`.
 _OF_SHORT_VALUES: Final = lazy_pattern(r"(?i:passw|pwd|secret|api_?key)")
 _NO_WORD: Final = lazy_pattern(r"""["'](?=[^\s"'0-9]{0,60}+[0-9])[^\s"']{1,200}+["']""")
 _LAST_NAME: Final = lazy_pattern(r"[A-Za-z_$]+(?=[)\]\"']*[ ]\S+[ ]\Z)")

@@ -144,7 +144,8 @@ RULES: Final = (
     AnchoredRule(  # a phrase in a sentence
         "password",
         "use ",
-        rf"[\"'`]?{PHRASE}[a-z-]{{14,60}}+[\"'`]?[ ](?:as|for|when)[ ][\w .-]{{1,40}}?pass(?:w|[ ]?phrase)",
+        rf"[\"'`]?{PHRASE}[a-z-]{{14,60}}+[\"'`]?[ ](?:as|for|when[ ]asked[ ]for)[ ](?:the|your|our|my|its)[ ]"
+        r"[\w .-]{0,40}?pass(?:word|wd|[ ]?phrase)(?!s|[ ](?:field|input|form|reset|hash|manage|stor|valid))",
     ),
     # Stores of secrets, by their commands.
     AnchoredRule(
@@ -155,7 +156,9 @@ RULES: Final = (
     ),
     *(  # stores of secrets of clouds, as `az keyvault secret set --name db --value …`
         AnchoredRule(
-            "secret-assignment", anchor, rf"[^\n]{{0,160}}?[ ]{flag}[ =][\"']?{_NOT_HERE}[^\s\"'<>|-][^\s\"'<>|]{{5}}"
+            "secret-assignment",
+            anchor,
+            rf"[^\n]{{0,160}}?[ ]{flag}[ =][\"']?{_NOT_HERE}{NO_VALUE}(?!@|file:)[^\s\"'<>|-][^\s\"'<>|]{{5}}",
         )
         for anchor, flag in (
             ("secret set ", "--value"),
@@ -176,7 +179,12 @@ RULES: Final = (
         rf"[ ]?\n[ ]{{0,20}}-[ ]name:[ ][\w.-]{{1,60}}\n[ ]{{1,24}}value:[ ][\"']?{_NOT_HERE}{NO_VALUE}[^\s\"']{{6}}"
         + AT_END,
     ),
-    AnchoredRule("password", "neo4j/", rf"{MIXED_WORD}{DOUBT}[^\s\"'`/<>(){{}}]{{8,100}}+(?=[\"'`<,;)}}\]]|\s|$)"),
+    AnchoredRule(  # no path
+        "password",
+        "neo4j/",
+        rf"(?<=[\"'=: ]neo4j/)(?!\S{{0,100}}\.[a-z]){MIXED_WORD}{DOUBT}"
+        r"[^\s\"'`/<>(){}]{8,100}+(?=[\"'`<,;)}\]]|\s|$)",
+    ),
     # Of single programs.
     AnchoredRule("password", "<(echo ", rf"(?:-n[ ])?[\"']?{_NOT_HERE}[^\s\"')]{{6}}"),
     AnchoredRule("password", "useradd ", rf"[^\n]{{0,80}}?-p[ ]{GIVEN}"),
