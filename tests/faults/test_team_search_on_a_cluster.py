@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from tellback import Settings
+from tellback import Settings, clock
 from tellback.names import Family
 from tellback.state.fleet import TeamVisits
 from tellback.state.intake import StreamRef
@@ -22,26 +23,30 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.faults
 
 
-def team_on(cluster: RedisCluster, number: int) -> str:
-    """The name of a team whose own key this primary has."""
+def teams_on(cluster: RedisCluster, number: int) -> list[str]:
+    """The names of 20 teams whose own key this primary has."""
     names, node = (f"team-{at}" for at in range(1_000)), cluster.primaries[number]
-    return next(name for name in names if cluster.owner(slot_of(Layout(name, 1).shard(0).key("team"))) is node)
+    there = (name for name in names if cluster.owner(slot_of(Layout(name, 1).shard(0).key("team"))) is node)
+    return list(islice(there, 20))
 
 
 def test_a_search_that_finds_a_team_whose_own_key_is_away_stops_no_visit(tmp_path: Path) -> None:
     """Each search found it again, and ended the run before its visits: others' fallbacks came a period later."""
     with RedisCluster(tmp_path / "cluster", "--cluster-require-full-coverage", "no") as cluster:
         assert cluster.owner(slot_of(FLEET.key("teams"))) is cluster.primaries[1]
-        away, here = (team_on(cluster, number) for number in (2, 0))
+        (away, *more), (here, *_) = (teams_on(cluster, number) for number in (2, 0))
         process, woken = Runtime(Settings(redis_url=cluster.url, data_dir=str(tmp_path / "data"))), list[StreamRef]()
         layout = open_layout(process.database, here, 1)
         TeamVisits(process.database).notice([here])
-        shards = [one for one in Layout(away, 4).all if cluster.owner(slot_of(one.prefix)) is not cluster.primaries[2]]
-        for shard in (shards[0], layout.shard(0)):
+        every = [*Layout(away, 32).all, *(shard for team in more for shard in Layout(team, 4).all)]
+        shards = [one for one in every if cluster.owner(slot_of(one.prefix)) is not cluster.primaries[2]]
+        for shard in (*shards, layout.shard(0)):
             process.database.command("XADD", stream_of(shard, Family.EVENTS), "*", "m", "{}")
         cluster.primaries[2].kill()
         scheduler = TeamScheduler(app, process, woken.extend)
+        began = clock.monotonic()
         scheduler.run(0.0)
+        assert clock.monotonic() - began < 5, "each stream and team waited for the node, a third of a second"
         assert woken == [(layout.shard(0), Family.EVENTS)]
         assert away not in TeamVisits(process.database).known()
         cluster.primaries[2].launch()

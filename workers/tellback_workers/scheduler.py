@@ -313,14 +313,15 @@ class TeamSearch:
         new = self._fleet.unknown(unseen)
         streams = [key for key, name in named.items() if name in new and b"}:in:" in key]
         types = self._process.database.pipeline([("TYPE", key) for key in streams])
-        for key, kind in zip(streams, types, strict=True):
-            if kind == b"stream" and not self._fix_shards(named[key]):  # a team of plain XADD
-                unseen.discard(named[key])
+        of_plain_xadd = {named[key] for key, kind in zip(streams, types, strict=True) if kind == b"stream"}
+        unseen -= {team for team in of_plain_xadd if not self._fix_shards(team)}
         self._fleet.notice(self._process.known_layouts(new))
         self._known |= unseen
 
     def _fix_shards(self, team: str) -> bool:
         """Store the number of a team's shards; return False if its node is away, so that it is looked for again."""
+        if not self._process.database.answering([Layout(team, 1).shard(0)]):  # each call would wait for it again
+            return False
         try:
             self._process.layout(team)
         except Unavailable as error:  # of a cluster: the visits that follow need other nodes
