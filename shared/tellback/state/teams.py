@@ -101,7 +101,7 @@ class Teams:
 
     def has_keys(self, team: str) -> bool:
         """Check whether there is any key of a team, also of one without the key that makes it known."""
-        return any(self._db.scan(f"tb:{{{team}.*", SCAN_COUNT))
+        return any(self._db.scan(pattern_of(team), SCAN_COUNT))
 
     def remove(self, team: str) -> Iterator[int]:
         """Delete every key of a team; yield the number deleted so far, after each step.
