@@ -1,0 +1,159 @@
+"""More conditions of detectors, each with calls that it alone decides about."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.dialects import MadeCall, claude_code, nudges_in
+from tests.support.stretches import claude_edit
+from tests.unit.progress.test_detector_conditions import Calls, between, checked, passage, with_tests, written
+
+
+def replaced(old: str, new: str) -> MadeCall:
+    return "Edit", {"file_path": "/r/app.py", "old_string": old, "new_string": new}, "The file has been updated."
+
+
+def clicked(name: str, said: str) -> MadeCall:
+    return "browser_click", {"element": name, "ref": "e1"}, said
+
+
+def typed(n: int) -> MadeCall:
+    return "browser_type", {"element": "Name", "ref": "e5", "text": f"try {n}"}, f"typed {n}"
+
+
+def looked(n: int) -> MadeCall:
+    return "browser_snapshot", {}, rows(n)
+
+
+def rows(n: int) -> str:
+    return "\n".join(f"- row {n * 'a'} of {m * 'b'} things" for m in range(9))
+
+
+def saved(_: int) -> MadeCall:
+    return clicked("Save", "- alert: the name is invalid")
+
+
+def polled(_: int) -> MadeCall:
+    return "BashOutput", {"bash_id": "b1"}, "<tool_use_error>Error: the server failed</tool_use_error>"
+
+
+def configured(_: int) -> MadeCall:
+    return "Write", {"file_path": "/r/a.cfg", "content": "x = 1"}, "File created successfully at: /r/a.cfg"
+
+
+def breaking(n: int) -> MadeCall:
+    return claude_code(f"./check{n * 'a'}", f"KeyError: 'thing {n * 'a'}b'", 1)
+
+
+def inserted(n: int) -> MadeCall:
+    params: dict[str, object] = {"command": "insert", "path": "/r/app.py", "insert_line": n, "new_str": "log()"}
+    return "str_replace_editor", params, "The file /r/app.py has been edited."
+
+
+def searched(pattern: str) -> MadeCall:
+    return "Grep", {"pattern": pattern}, "No matches found"
+
+
+REPORTED: dict[str, tuple[Calls, int]] = {
+    "lines beside others that differ": (
+        [claude_code(f"sed -n '1,40p' app.py; cat part{n}.py", f"x = 1\nline {n * 'a'}") for n in range(4)],
+        4,
+    ),
+    "tests that stay as bad between two that are worse": (
+        [
+            *with_tests(1, 9),
+            *with_tests(2, 9, error="TypeError: b"),
+            *with_tests(2, 9, error="OSError: c"),
+            *with_tests(3, 9, error="IndexError: d"),
+        ],
+        8,
+    ),
+    "a refusal without a name": ([claude_code(f"./{each}", "Forbidden", 1) for each in ("deploy", "list", "show")], 3),
+    "a page that answers a little to something else": (between(saved, 3, typed), 6),
+    "a page after looks at others": (
+        [each for n in range(3) for each in (typed(n), looked(n), saved(n))],
+        9,
+    ),
+    "tests behind a rest are no wait": (
+        between(lambda _: claude_code("pytest -q", "3 passed in 0.1s"), 3, lambda n: claude_code(f"sleep {n + 5}")),
+        4,
+    ),
+    "nothing is found for nearly one sentence": (
+        [searched(f"the total of the orders of a customer that were paid{n * 'x'}") for n in range(3)],
+        3,
+    ),
+    "tests that got worse in silence and stay so": (
+        [
+            *with_tests(1, 9),
+            *with_tests(2, 9, error="TypeError: b"),
+            *[claude_code("cat a.txt", "x = 1 is all")] * 3,
+            *with_tests(3, 9, error="OSError: c"),
+            *[checked(n) for n in range(26)],
+            *with_tests(3, 9, error="IndexError: d"),
+        ],
+        7,
+    ),
+}
+
+
+LET_PASS: dict[str, Calls] = {
+    "lines of which most are new": [
+        *[passage(1, n) for n in range(3)],
+        claude_code("sed -n '1,100p' app.py", "more lines"),
+    ],
+    "a few of many lines that were read": [
+        *[claude_code(f"sed -n '{n},{n + 199}p' app.py", f"lines from {n}") for n in (1, 2, 3)],
+        claude_code("sed -n '1,40p' app.py", "fewer lines"),
+    ],
+    "more failures in runs of fewer tests": [
+        *with_tests(1, 50),
+        *with_tests(2, 9, error="TypeError: b"),
+        *with_tests(3, 2, error="OSError: c"),
+    ],
+    "tests that get better between two that are worse": [
+        *with_tests(1, 9),
+        *with_tests(3, 9, error="TypeError: b"),
+        *with_tests(2, 9, error="OSError: c"),
+        *with_tests(4, 9, error="IndexError: d"),
+    ],
+    "a shell that says something between failures without a word": [
+        *[claude_code(f"ls {each}", "", 1) for each in "ab"],
+        claude_code("ls c", "c.py"),
+        claude_code("ls d", "", 1),
+    ],
+    "one failure without a word after others": [
+        claude_code("./get a", "KeyError: 'a thing'", 1),
+        claude_code("./put b", "OSError: another thing", 1),
+        claude_code("ls d", "", 1),
+    ],
+    "a long wait that fails and shows something new": [
+        claude_code("sleep 5; ./poll job-4711", f"step {n * 'x'} of the build goes on", 1) for n in range(9)
+    ],
+    "a look that fails after files that are new": between(polled, 5, written),
+    "a file that is written as it was": between(breaking, 4, configured),
+    "one text that is inserted in several places": between(inserted, 4, lambda n: claude_edit(n, f"/r/p{n}.py")),
+    "an edit that is made again much later": [
+        replaced("a", "b"),
+        replaced("b", "a"),
+        *[checked(n) for n in range(13)],
+        replaced("a", "b"),
+    ],
+    "a page that was new each time": between(saved, 5, lambda n: clicked("Other", rows(n))),
+    "nothing is found for words that are spelled otherwise": [
+        searched(f"calculate.the.total.of.all.orders.of.customers.from.abroad{n * 'x'}") for n in range(3)
+    ],
+    "plans that say what is done": [
+        ("update_plan", {"explanation": f"part {n} is done", "plan": []}, "Plan updated") for n in range(5)
+    ],
+}
+
+
+@pytest.mark.parametrize("name", REPORTED)
+def test_a_limit_of_a_detector_is_met(name: str) -> None:
+    calls, expected = REPORTED[name]
+    assert [call for call, _ in nudges_in(calls)] == [expected]
+
+
+@pytest.mark.parametrize("name", LET_PASS)
+def test_a_limit_of_a_detector_is_not_met(name: str) -> None:
+    assert [(call, each.summary) for call, each in nudges_in(LET_PASS[name])] == []
