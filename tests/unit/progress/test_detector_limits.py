@@ -21,7 +21,7 @@ def typed(n: int) -> MadeCall:
     return "browser_type", {"element": "Name", "ref": "e5", "text": f"try {n}"}, f"typed {n}"
 
 
-def looked(n: int) -> MadeCall:
+def viewed(n: int) -> MadeCall:
     return "browser_snapshot", {}, rows(n)
 
 
@@ -71,7 +71,7 @@ REPORTED: dict[str, tuple[Calls, int]] = {
     "a refusal without a name": ([claude_code(f"./{each}", "Forbidden", 1) for each in ("deploy", "list", "show")], 3),
     "a page that answers a little to something else": (between(saved, 3, typed), 6),
     "a page after looks at others": (
-        [each for n in range(3) for each in (typed(n), looked(n), saved(n))],
+        [each for n in range(3) for each in (typed(n), viewed(n), saved(n))],
         9,
     ),
     "tests behind a rest are no wait": (

@@ -24,7 +24,7 @@ RUNS: Final = {
     "./raft_test": "[ RUN      ] Raft.Elects\na.cc:88: Failure\n{}\n[  FAILED  ] Raft.Elects (0 ms)\n\n 1 FAILED TEST",
 }
 REASONS: Final = ("no leader was elected", "follower is nil", "log index differs", "vote was refused", "term is stale")
-# What a run names anew each time, in lines that say why a test failed.
+# What changes in each run, in lines that say why a test failed.
 VOLATILE: Final = (
     ("open /tmp/raft-{}/log: no such file", ("kqvb", "xzwm", "qjhd", "pwrt")),
     ("node {} is unknown", ("9f3ac1d", "b07c2e4", "1d9e8fa", "c44b0a7")),
@@ -88,7 +88,9 @@ def test_a_test_that_fails_for_the_same_reason_after_each_edit_is_reported_at_th
 
 @pytest.mark.parametrize("command", ["go test ./...", "npx jest", "npx mocha", "mvn test", "mix test", "dotnet test"])
 @pytest.mark.parametrize(("reason", "given"), VOLATILE)
-def test_a_reason_is_known_again_whatever_a_run_names_anew(command: str, reason: str, given: tuple[str, ...]) -> None:
+def test_a_reason_is_known_again_whatever_changes_in_each_run(
+    command: str, reason: str, given: tuple[str, ...]
+) -> None:
     """G-350."""
     assert reported(command, *map(reason.format, given)) == [6]
 
