@@ -14,9 +14,15 @@ RUNS: Final = {
     "go test ./kv": "--- FAIL: TestElects (0.01s)\npanic: {} [recovered]\n\ngoroutine 7 [running]:\nFAIL\tkv\t0.01s",
     "npx jest": "FAIL a.test.ts\n  \u25cf raft \u203a elects\n\n    {}\n\nTests:  1 failed, 3 passed, 4 total",
     "npx mocha": "  3 passing (12ms)\n  1 failing\n\n  1) raft\n       elects:\n     Error: {}\n      at raft.js:88:5",
-    "node --test": "not ok 1 - elects\n  ---\n  duration_ms: 1\n  failureType: 'x'\n  error: '{}'\n# pass 3\n# fail 1",
+    "node --test": "    not ok 1 - elects\n      ---\n      duration_ms: 1.6\n      location: '/r/a.js:2:24'\n"
+    "      failureType: 'testCodeFailure'\n      error: '{}'\n      ...\nnot ok 1 - raft\n  ---\n"
+    "  duration_ms: 4.3\n  type: 'suite'\n  location: '/r/a.js:2:1'\n  error: '1 failed'\n  ...\n# pass 3\n# fail 1",
+    "npm test": "\u2716 raft (1.9ms)\n\u2139 pass 3\n\u2139 fail 1\n\n\u2716 failing tests:\n\ntest at a.js:2:24\n"
+    "\u2716 elects (1.997209ms)\n  AssertionError [ERR_ASSERTION]: {}\n\n  1 !== 2\n\n      at a.js:2:50",
     "mvn test": "[ERROR] RaftTest.elects:88 {}\n[ERROR] Tests run: 4, Failures: 1, Errors: 0, Skipped: 0",
     "vendor/bin/phpunit": "1) RaftTest::testElects\n{}\n\n/r/RaftTest.php:88\n\nTests: 4, Assertions: 9, Failures: 1.",
+    "phpunit --testdox": "Raft\n \u2718 Elects\n   \u2502\n   \u2502 {}\n   \u2502\n   \u2502 /r/RaftTest.php:88\n\n"
+    "Tests: 4, Assertions: 9, Failures: 1.",
     "bundle exec rspec": "  1) Raft elects\n     Failure/Error: expect(raft)\n\n       {}\n\n4 examples, 1 failure\n\n"
     "Failed examples:\n\nrspec ./spec/raft_spec.rb:88 # Raft elects",
     "dotnet test": "  Failed Raft.Elects [12 ms]\n  Error Message:\n   {}\n\nFailed!  - Failed: 1, Passed: 3, Total: 4",
@@ -119,6 +125,7 @@ LOGS: Final = {
     "go test -v ./...": "=== RUN   TestElectsAll\n--- PASS: TestElectsAll (0.00s)\n=== RUN   TestElects\n"
     "    raft_test.go:88: {}\n--- FAIL: TestElects (0.01s)\nFAIL\nFAIL\tkv/raft\t2.1s\nFAIL",
     "npx mocha": "  raft\n    \u2714 votes\n    1) elects\n    \u2714 ends\n\n" + RUNS["npx mocha"],
+    "npx ava": "  \u2718 [fail]: elects {}\n  \u2714 votes\n  \u2500\n\n  elects\n\n  a.mjs:8\n\n  1 test failed",
 }
 
 

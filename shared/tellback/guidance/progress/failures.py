@@ -59,7 +59,8 @@ _SAYS: Final = re.compile(r"\w{3}")
 _GOT: Final = re.compile(r"(?:\bassert |AssertionError: |\b[Gg]ot:? )-?\d{1,20}(?:\.\d{1,20})?(?![\w.])")
 # SWE-agent's editor says with the same words each time that it refused, and why in a list below.
 _LISTED: Final = re.compile(r"^ERRORS:\n- (.{4,300})$", re.MULTILINE)
-# The lines below a failed test, of runners that name no exception; node says its duration and its kind first.
+# The lines below a failed test, of runners that name no exception; those of TAP that are no reason come first.
+_FACTS: Final = re.compile(r"\s*(?:---$|(?:duration_ms|type|location|failureType): )")
 _REASON_LINES: Final = 4
 _REASON_CHARS: Final = 1_200
 # What is below belongs to another test, or to the run.
@@ -131,8 +132,8 @@ def _reason(text: str, name: str) -> str:
     start = substance.end_of_heading(text, name)
     below = text[start : start + _REASON_CHARS].splitlines()
     own = takewhile(lambda line: not _NEXT.match(line), below)
-    lines = [substance.without_volatile(line) for line in own if line.strip()][:_REASON_LINES]
-    return " ".join(_RESULT.sub("~", line) for line in lines)
+    lines = [substance.without_volatile(line) for line in own if line.strip() and not _FACTS.match(line)]
+    return " ".join(_RESULT.sub("~", line) for line in lines[:_REASON_LINES])
 
 
 def _with_message(name: str, text: str) -> str:

@@ -139,9 +139,12 @@ _FAILED_NAMES: Final = re.compile(
     r"|^rspec (\S{1,200}:\d+)|^\[ERROR\] {1,4}(\w{1,100}\.\w{1,100})\b"
     r"|^(\S{1,200} > [^\n]{1,200}) FAILED$"
     r"|^ {1,4}Failed (\S{1,200}) \[|^ {0,4}\d{1,4}\) ([^\n]{3,200})$"
-    r"|^[ \t]*not ok \d{1,6} (?:- )?([^\n#]{3,200})|^[ \t]*\d{1,6} - (\S{1,200}) \((?:Failed|Timeout)\)$"
+    r"|^[ \t]*not ok \d{1,6} (?:- )?([^\n#]{3,200}+)(?!\n *---\n *duration_ms: [^\n]{1,20}\n *type: 'suite')"
+    r"|^[ \t]*\d{1,6} - (\S{1,200}) \((?:Failed|Timeout)\)$"
     r"|^(//\S{1,200}) +FAILED\b|^\[ {2}FAILED {2}\] (\w{1,100}\.\w{1,100})"
-    r"|^ {0,8}(\S[^\n]{0,200}?) (?:\.\.\. FAILED \(|=> \./\S{1,200}:\d{1,6}:\d{1,6}$)",
+    r"|^ {0,8}(\S[^\n]{0,200}?) (?:\.\.\. FAILED \(|=> \./\S{1,200}:\d{1,6}:\d{1,6}$)"
+    r"|^test at [^\n]{1,400}:\d{1,6}\n\u2716 ([^\n]{1,200}?) \(\d[\d.]{0,20}ms\)$"
+    r"|^ {0,4}\u2718 (?:\[fail\]: )?([^\s\d][^\n]{2,300})$",  # AVA, which adds the reason, and PHPUnit's testdox
     re.MULTILINE,
 )
 # Above what a test prints, which go test -v and googletest show before they say that it failed.
