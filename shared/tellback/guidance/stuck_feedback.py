@@ -16,10 +16,10 @@ from tellback.guidance.next_steps import next_step
 from tellback.guidance.observations.testruns import count_tests
 from tellback.guidance.observations.values import is_sequence
 from tellback.guidance.progress.detectors import NOTHING_SHOWN
+from tellback.guidance.progress.failed_tests import failed_names
 from tellback.guidance.progress.features import SHOWN
 from tellback.guidance.progress.fruitless import MISSING
 from tellback.guidance.progress.output import printed_by
-from tellback.guidance.progress.substance import failed_names
 from tellback.guidance.progress.trail import StuckFinding
 from tellback.guidance.provider import FeedbackContext, NamedByClass
 from tellback.lazy_pattern import lazy_pattern

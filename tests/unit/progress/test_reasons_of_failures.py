@@ -19,6 +19,12 @@ RUNS: Final = {
     "  duration_ms: 4.3\n  type: 'suite'\n  location: '/r/a.js:2:1'\n  error: '1 failed'\n  ...\n# pass 3\n# fail 1",
     "npm test": "\u2716 raft (1.9ms)\n\u2139 pass 3\n\u2139 fail 1\n\n\u2716 failing tests:\n\ntest at a.js:2:24\n"
     "\u2716 elects (1.997209ms)\n  AssertionError [ERR_ASSERTION]: {}\n\n  1 !== 2\n\n      at a.js:2:50",
+    "deno test": "elects ... FAILED (16ms)\n\n ERRORS \n\nelects => ./a_test.ts:1:6\nerror: Error: {}\n  f();\n  ^\n"
+    "    at file:///r/a_test.ts:1:35\n\n FAILURES \n\nelects => ./a_test.ts:1:6\n\nFAILED | 1 passed | 1 failed (23ms)",
+    "bun test": "8 |   f();\n      ^\nerror: {}\n      at <anonymous> (/r/a.ts:8:7)\n(fail) raft > elects [0.1ms]\n"
+    "(pass) raft > votes\n\n 1 pass\n 1 fail\nRan 2 tests across 1 file. [8.00ms]",
+    "npx vitest run --reporter=tap": "not ok 1 - r.mjs # time=5ms {{\n    1..2\n    not ok 1 - elects # time=3.99ms\n"
+    '        ---\n        error:\n            name: "Error"\n            message: "{}"\n    ok 2 - votes # time=1s\n}}',
     "mvn test": "[ERROR] RaftTest.elects:88 {}\n[ERROR] Tests run: 4, Failures: 1, Errors: 0, Skipped: 0",
     "vendor/bin/phpunit": "1) RaftTest::testElects\n{}\n\n/r/RaftTest.php:88\n\nTests: 4, Assertions: 9, Failures: 1.",
     "phpunit --testdox": "Raft\n \u2718 Elects\n   \u2502\n   \u2502 {}\n   \u2502\n   \u2502 /r/RaftTest.php:88\n\n"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tellback.guidance.progress.substance import failed_names, without_places, without_volatile
+from tellback.guidance.progress.failed_tests import failed_names
+from tellback.guidance.progress.substance import without_places, without_volatile
 from tests.support.dialects import MadeCall, claude_code, codex_exec, mini_swe_agent, nudges_in
 
 

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from tellback.guidance.progress.substance import failed_names, fingerprint, last_exception
+from tellback.guidance.progress.failed_tests import failed_names
+from tellback.guidance.progress.substance import fingerprint, last_exception
 from tests.support.dialects import MadeCall, claude_code, codex_exec, mini_swe_agent, nudges_in, openhands
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import takewhile
 from typing import Final
 
 from tellback.guidance.observations.bodies import error_message
@@ -13,6 +12,7 @@ from tellback.guidance.observations.texts import timeout_in
 from tellback.guidance.observations.values import decoded_json, is_dict
 from tellback.guidance.progress import substance
 from tellback.guidance.progress.diagnosed import count_findings
+from tellback.guidance.progress.failed_tests import failed_names, reason_of
 from tellback.guidance.progress.features import DISTINCT_CHARS, CallFeatures
 from tellback.guidance.progress.substance import ERROR_CHARS
 
@@ -59,20 +59,6 @@ _SAYS: Final = re.compile(r"\w{3}")
 _GOT: Final = re.compile(r"(?:\bassert |AssertionError: |\b[Gg]ot:? )-?\d{1,20}(?:\.\d{1,20})?(?![\w.])")
 # SWE-agent's editor says with the same words each time that it refused, and why in a list below.
 _LISTED: Final = re.compile(r"^ERRORS:\n- (.{4,300})$", re.MULTILINE)
-# The lines below a failed test, of runners that name no exception; those of TAP that are no reason come first.
-_FACTS: Final = re.compile(r"\s*(?:---$|(?:duration_ms|type|location|failureType): )")
-_REASON_LINES: Final = 4
-_REASON_CHARS: Final = 1_200
-# What is below belongs to another test, or to the run.
-_NEXT: Final = re.compile(
-    r"===|--- |\[ |FAIL|Failed\b|PASS|Tests\b|ok\b|not ok\b|# | {0,4}\d{1,4}(?:\) | (?:tests?|examples?|FAILED)\b)"
-)
-# The value that it got, how long it took, and words with a digit, such as ids.
-_RESULT: Final = re.compile(
-    r"\b(?:received|actual|got|but:? was|which is)\b[ :=<].*|\bleft: .*|= .{1,200}?(?=[,;] want\b)"
-    r"|(?<=asserting that ).{1,200}?(?= (?:matches|is) )| ?[\[(][<~][^\])]{0,20}[\])]|(?:~|\b\w*?\d\w*)+",
-    re.IGNORECASE,
-)
 # What an error quotes. If the call has it too, the error is about that and not about one item of a list.
 _QUOTED: Final = re.compile(r"[\"'`\u2018\u201c]([^\"'`\u2018\u2019\u201c\u201d\n]{3,80})[\"'`\u2019\u201d]")
 
@@ -94,7 +80,7 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
     if error.startswith("Traceback "):  # cut off before the exception
         error = ""
     error = (error or _message_in_body(text) or (timeout_in(text) if runs else ""))[:ERROR_CHARS]
-    names = substance.failed_names(text) if features.tests is not None else ()
+    names = failed_names(text) if features.tests is not None else ()
     labelled = substance.labelled_error(text) if (runs or features.programs) and not error else ""
     # One that names a place is a finding of a compiler, and the rest of the result says which.
     if reported and features.tests is None and not _PLACE.search(_ADDRESS.sub("", labelled)):
@@ -111,8 +97,8 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
     # A last line with numbers says how much failed, and not what.
     if features.named and not (unknown and _NUMBER.search(substance.without_times(error))):
         said = _GOT.sub("got", error) if names and error else features.error
-        said_why = raised or (error and not substance.failed_names(error))
-        reason = _reason(text, names[-1]) if names and not said_why else ""
+        said_why = raised or (error and not failed_names(error))
+        reason = reason_of(text, names[-1]) if names and not said_why else ""
         features.error_mark = substance.error_fingerprint(f"{said} {' '.join(names)} {reason}".rstrip())
     else:
         features.error_mark = substance.fingerprint(_GOT.sub("got", substance.without_places(text)))
@@ -125,15 +111,6 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
 def _first_said(features: CallFeatures, text: str) -> str:
     listed = _LISTED.search(text) if features.effect == "write" else None
     return listed[1] if listed else substance.first_line(text)
-
-
-def _reason(text: str, name: str) -> str:
-    """Return the lines below the name of a failed test, which say why, without what changes in each run."""
-    start = substance.end_of_heading(text, name)
-    below = text[start : start + _REASON_CHARS].splitlines()
-    own = takewhile(lambda line: not _NEXT.match(line), below)
-    lines = [substance.without_volatile(line) for line in own if line.strip() and not _FACTS.match(line)]
-    return " ".join(_RESULT.sub("~", line) for line in lines[:_REASON_LINES])
 
 
 def _with_message(name: str, text: str) -> str:

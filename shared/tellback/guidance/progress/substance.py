@@ -23,7 +23,6 @@ ERROR_CHARS: Final = 300
 HEAD_CHARS: Final = 2_000
 TAIL_CHARS: Final = 4_000
 _HEADING_CHARS: Final = 12
-_NAMES_MAX: Final = 40
 
 # Each pattern begins with one kind of character, which lets `re` skip ahead: one pattern of all took 20 times as long.
 _TIMES: Final = re.compile(
@@ -129,26 +128,6 @@ def fingerprint(text: str) -> int:
     return zlib.crc32(without_volatile(text).encode("utf-8", "replace"), seed)
 
 
-# Of pytest, go test, unittest and cargo, of Jest, Vitest, minitest, RSpec, Maven, Gradle and dotnet, then of PHPUnit,
-# ExUnit and Mocha, which number them, of TAP, CTest, Bazel, googletest and Deno: which tests failed is part of a
-# failure, how long they took is not.
-_FAILED_NAMES: Final = re.compile(
-    r"^(?:FAILED|ERROR) (\S+)|^[ \t]*--- FAIL: (\S+)|^(?:FAIL|ERROR): (\S+ \S*)|^test (\S+) \.\.\. FAILED"
-    r"|^ {1,4}\u25cf ([^\n]{3,200})$|^ {1,4}FAIL {1,4}([^\n]{3,200} > [^\n]{1,200})$"
-    r"|^(?: {1,4}\d{1,4}\) )?(?:Failure|Error):\n(\S{1,200}#\S{1,200})"
-    r"|^rspec (\S{1,200}:\d+)|^\[ERROR\] {1,4}(\w{1,100}\.\w{1,100})\b"
-    r"|^(\S{1,200} > [^\n]{1,200}) FAILED$"
-    r"|^ {1,4}Failed (\S{1,200}) \[|^ {0,4}\d{1,4}\) ([^\n]{3,200})$"
-    r"|^[ \t]*not ok \d{1,6} (?:- )?([^\n#]{3,200}+)(?!\n *---\n *duration_ms: [^\n]{1,20}\n *type: 'suite')"
-    r"|^[ \t]*\d{1,6} - (\S{1,200}) \((?:Failed|Timeout)\)$"
-    r"|^(//\S{1,200}) +FAILED\b|^\[ {2}FAILED {2}\] (\w{1,100}\.\w{1,100})"
-    r"|^ {0,8}(\S[^\n]{0,200}?) (?:\.\.\. FAILED \(|=> \./\S{1,200}:\d{1,6}:\d{1,6}$)"
-    r"|^test at [^\n]{1,400}:\d{1,6}\n\u2716 ([^\n]{1,200}?) \(\d[\d.]{0,20}ms\)$"
-    r"|^ {0,4}\u2718 (?:\[fail\]: )?([^\s\d][^\n]{2,300})$",  # AVA, which adds the reason, and PHPUnit's testdox
-    re.MULTILINE,
-)
-# Above what a test prints, which go test -v and googletest show before they say that it failed.
-_BEGUN: Final = re.compile(r"^(?:=== (?:RUN|CONT|NAME)|\[ RUN {6}\]) {1,4}(\S{1,200})$", re.MULTILINE)
 # The last line of a Python traceback, also behind the margin `E   ` of pytest.
 _MARGIN: Final = 4
 _EXCEPTION: Final = re.compile(
@@ -181,21 +160,6 @@ def fails_in(text: str) -> str:
     """Return the name of the file of the last frame of a traceback, "" without one."""
     frames = _FRAME.findall(text) if '  File "' in text else None
     return frames[-1].rpartition("/")[2] if frames else ""
-
-
-def failed_names(text: str) -> tuple[str, ...]:
-    """Return the names of the failed tests that the text lists, sorted."""
-    names = {found[found.lastindex or 0] for found in _FAILED_NAMES.finditer(text)}
-    return tuple(sorted(names)[:_NAMES_MAX])
-
-
-def end_of_heading(text: str, name: str) -> int:
-    """Return where the last heading of one of the failed tests ends, below which its failure stands."""
-    for headings in (_BEGUN, _FAILED_NAMES):
-        ends = [found.end(found.lastindex or 0) for found in headings.finditer(text) if name in found.groups()]
-        if ends:
-            return ends[-1]
-    return len(text)
 
 
 def first_line(text: str) -> str:
