@@ -121,7 +121,9 @@ class RedisCluster:
         there = f"cluster_known_nodes:{len(self.nodes)}\r".encode()
         link: Any = self.client(node).command("INFO", "replication")
         in_step = b"role:master" in link or b"master_link_status:up" in link
-        return b"cluster_state:ok" in info and there in info and in_step
+        # With `cluster-require-full-coverage no` the state is ok before a node has heard who serves the other slots.
+        whole = b"cluster_state:ok" in info and f"cluster_slots_assigned:{SLOTS}\r".encode() in info
+        return whole and there in info and in_step
 
     def _share_slots(self) -> None:
         share = SLOTS / len(self.primaries)
