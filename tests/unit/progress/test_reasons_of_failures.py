@@ -21,10 +21,11 @@ RUNS: Final = {
     "\u2716 elects (1.997209ms)\n  AssertionError [ERR_ASSERTION]: {}\n\n  1 !== 2\n\n      at a.js:2:50",
     "deno test": "elects ... FAILED (16ms)\n\n ERRORS \n\nelects => ./a_test.ts:1:6\nerror: Error: {}\n  f();\n  ^\n"
     "    at file:///r/a_test.ts:1:35\n\n FAILURES \n\nelects => ./a_test.ts:1:6\n\nFAILED | 1 passed | 1 failed (23ms)",
-    "bun test": "8 |   f();\n      ^\nerror: {}\n      at <anonymous> (/r/a.ts:8:7)\n(fail) raft > elects [0.1ms]\n"
-    "(pass) raft > votes\n\n 1 pass\n 1 fail\nRan 2 tests across 1 file. [8.00ms]",
-    "npx vitest run --reporter=tap": "not ok 1 - r.mjs # time=5ms {{\n    1..2\n    not ok 1 - elects # time=3.99ms\n"
-    '        ---\n        error:\n            name: "Error"\n            message: "{}"\n    ok 2 - votes # time=1s\n}}',
+    "bun test": "8 |   f();\n      ^\nerror: {}\n      at <anonymous> (/r/a.ts:8:7)\n(fail) raft > votes [0.1ms]\n"
+    "9 |   g();\nerror: it timed out\n(fail) raft > elects [0.2ms]\n\n 1 pass\n 2 fail\nRan 3 tests. [8.00ms]",
+    "npx vitest run --reporter=tap": "not ok 1 - v.mjs # time=5ms {{\n    1..1\n    not ok 1 - raft # time=4ms {{\n"
+    "        1..2\n        not ok 1 - elects # time=3.99ms\n            ---\n            error:\n"
+    '                message: "{}"\n        ok 2 - votes # time=1s\n    }}\n}}',
     "mvn test": "[ERROR] RaftTest.elects:88 {}\n[ERROR] Tests run: 4, Failures: 1, Errors: 0, Skipped: 0",
     "vendor/bin/phpunit": "1) RaftTest::testElects\n{}\n\n/r/RaftTest.php:88\n\nTests: 4, Assertions: 9, Failures: 1.",
     "phpunit --testdox": "Raft\n \u2718 Elects\n   \u2502\n   \u2502 {}\n   \u2502\n   \u2502 /r/RaftTest.php:88\n\n"
@@ -131,6 +132,8 @@ LOGS: Final = {
     "go test -v ./...": "=== RUN   TestElectsAll\n--- PASS: TestElectsAll (0.00s)\n=== RUN   TestElects\n"
     "    raft_test.go:88: {}\n--- FAIL: TestElects (0.01s)\nFAIL\nFAIL\tkv/raft\t2.1s\nFAIL",
     "npx mocha": "  raft\n    \u2714 votes\n    1) elects\n    \u2714 ends\n\n" + RUNS["npx mocha"],
+    "bun test": "8 |   f();\nerror: {}\n(fail) raft > elects [0.2ms]\n\n 1 pass\n 1 fail\nRan 2 tests.",
+    "bun test a.ts": "error: {}\n(fail) raft > elects [0.2ms]\n(pass) raft > votes\n\n 1 pass\n 1 fail\nRan 2 tests.",
     "npx ava": "  \u2718 [fail]: elects {}\n  \u2714 votes\n  \u2500\n\n  elects\n\n  a.mjs:8\n\n  1 test failed",
 }
 

@@ -76,7 +76,7 @@ def reason_of(text: str, name: str) -> str:
     start = _end_of_heading(text, name)
     rest, _, below = text[start : start + _REASON_CHARS].partition("\n")
     own = takewhile(lambda line: not _NEXT.match(line), below.splitlines())
-    said = (_masked(line) for line in (rest.partition("#")[0], *own) if not _ASIDE.match(line))
+    said = (_masked(line) for line in (rest, *own) if not _ASIDE.match(line))
     return " ".join([line for line in said if line][:_REASON_LINES]) or _masked(labelled_error(text))
 
 
