@@ -23,7 +23,8 @@ RUNS: Final = {
     "    at file:///r/a_test.ts:1:35\n\n FAILURES \n\nelects => ./a_test.ts:1:6\n\nFAILED | 1 passed | 1 failed (23ms)",
     "bun test": "8 |   f();\n      ^\nerror: {}\n      at <anonymous> (/r/a.ts:8:7)\n(fail) raft > votes [0.1ms]\n"
     "9 |   g();\nerror: it timed out\n(fail) raft > elects [0.2ms]\n\n 1 pass\n 2 fail\nRan 3 tests. [8.00ms]",
-    "npx vitest run --reporter=tap": "not ok 1 - v.mjs # time=5ms {{\n    1..1\n    not ok 1 - raft # time=4ms {{\n"
+    "npx vitest run --reporter=tap": "TAP version 13\n1..1\nnot ok 1 - v.mjs # time=5ms {{\n"
+    "    1..1\n    not ok 1 - raft # time=4ms {{\n"
     "        1..2\n        not ok 1 - elects # time=3.99ms\n            ---\n            error:\n"
     '                message: "{}"\n        ok 2 - votes # time=1s\n    }}\n}}',
     "mvn test": "[ERROR] RaftTest.elects:88 {}\n[ERROR] Tests run: 4, Failures: 1, Errors: 0, Skipped: 0",
