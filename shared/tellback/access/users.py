@@ -36,7 +36,6 @@ class RedisUser(NamedTuple):
     """A user by its name in Redis; None are the rights on a server where it does not exist."""
 
     name: str
-    purpose: str
     state: Rights | None
     broker: Rights | None
 
@@ -155,7 +154,6 @@ def agent(team: str) -> RedisUser:
     """
     return RedisUser(
         agent_name(check_team(team)),
-        "an agent host: publishes, decides and reads for one team",
         Rights((*AGENT_COMMANDS, *_RECALL_HERE), (f"~{pattern_of(team)}", *_OF_THE_FLEET)),
         None,
     )
@@ -163,14 +161,13 @@ def agent(team: str) -> RedisUser:
 
 WORKER: Final = RedisUser(
     "worker",
-    "a worker: applies the events of all teams, and publishes and runs tasks",
     Rights(_WORKER, ("~tb:*",)),
     Rights(_WORKER_OF_BROKER, (f"~{KEY_PREFIX}*",), _CHANNELS),
 )
 
+# Beat puts sweeps into their queue; its health check reads when a worker last ran one.
 BEAT: Final = RedisUser(
     "beat",
-    "beat: puts sweeps into their queue; its health check reads when a worker last ran one",
     Rights(_allow(f"{_CONNECT} {_SERVERS} get hget"), ("%R~tb:{*}:team", f"%R~{FLEET.key('beat')}")),
     Rights(
         _PUBLISH_TASKS,
@@ -178,9 +175,9 @@ BEAT: Final = RedisUser(
     ),
 )
 
+# Flower listens to workers, sends them remote control, and reads the lengths of queues.
 FLOWER: Final = RedisUser(
     "flower",
-    "Flower: listens to workers, sends them remote control, and reads the lengths of queues",
     None,
     Rights(
         _WATCH_WORKERS,
@@ -189,9 +186,9 @@ FLOWER: Final = RedisUser(
     ),
 )
 
+# A person, or `tellback metrics`.
 OPERATOR: Final = RedisUser(
     "operator",
-    "a person, or `tellback metrics`: reads and changes the state of all teams, diagnoses both servers",
     Rights(_OPERATOR, ("~tb:*",)),
     Rights(_OPERATOR_OF_BROKER, (f"%R~{KEY_PREFIX}*",)),
 )
