@@ -62,9 +62,9 @@ def _nearest(name: str, known: list[str]) -> str:
     return f"{PREFIX}{found[0]}" if found else ""
 
 
-def mistyped_variables(environ: Mapping[str, str] | None = None) -> list[UnknownVariable]:
+def mistyped_variables() -> list[UnknownVariable]:
     """Return those that resemble one of ours."""
-    return [variable for variable in unknown_variables(environ) if variable.nearest]
+    return [variable for variable in unknown_variables() if variable.nearest]
 
 
 def log_unknown_variables() -> None:

@@ -262,7 +262,7 @@ def submit(
             "host": host,
             "parent": parent,
             "inputs": _as_list("inputs", inputs, "give a list of ids of commands"),
-            "env": _as_dict("env", env),
+            "env": _as_dict(env),
             "secret_env": _as_list("secret_env", secret_env, "give a list of names of variables"),
             "on_lost": on_lost,
             "priority": priority,
@@ -288,11 +288,11 @@ def _as_list(name: str, given: Any, advice: str) -> list[object]:
     raise InvalidInput(f"{name} is {type(given).__name__}; {advice}")
 
 
-def _as_dict(name: str, given: Any) -> dict[object, object]:
+def _as_dict(given: Any) -> dict[object, object]:
     try:
         return dict(given or {})
     except (TypeError, ValueError):
-        raise InvalidInput(f"{name} is {type(given).__name__}; give a mapping") from None
+        raise InvalidInput(f"env is {type(given).__name__}; give a mapping") from None
 
 
 def records(context: ClientContext, session: str, last: int = 20) -> list[CommandRecord]:

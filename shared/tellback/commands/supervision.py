@@ -63,11 +63,6 @@ class SupervisorProcess:
             raise
 
     @property
-    def pid(self) -> int:
-        """The supervisor's process id."""
-        return self._process.pid
-
-    @property
     def alive(self) -> bool:
         """True while the supervisor runs."""
         return self._process.poll() is None

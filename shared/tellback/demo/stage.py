@@ -106,8 +106,6 @@ CHANNEL: Final = "chat"
 
 PROMPT: Final = "demo:repair"
 
-RETRIES: Final = 2
-
 
 @dataclass(slots=True)
 class ExpectedCounts:

@@ -231,9 +231,9 @@ _MIN_BUDGET: Final = 64
 _KEY: Final = 1_000  # longer keys are data in disguise
 
 
-def trim_value(value: Any, budget: int = BUDGET) -> Any:
-    """Copy at most about `budget` characters, with the head and tail of long texts and lists; less is unchanged."""
-    return _Trimmer(budget).trim(value, budget, 0)
+def trim_value(value: Any) -> Any:
+    """Copy at most about `BUDGET` characters, with the head and tail of long texts and lists; less is unchanged."""
+    return _Trimmer().trim(value, BUDGET, 0)
 
 
 def trim_and_redact(value: object) -> object:
@@ -246,8 +246,8 @@ def trim_and_redact(value: object) -> object:
 class _Trimmer:
     """Spends one budget on a whole value; the rest is shared by the whole walk."""
 
-    def __init__(self, budget: int) -> None:
-        self._left = budget
+    def __init__(self) -> None:
+        self._left = BUDGET
 
     def trim(self, value: Any, room: int, depth: int) -> Any:
         room = min(room, self._left)
