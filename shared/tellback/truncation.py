@@ -55,7 +55,7 @@ def truncate_start(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"…{text[len(text) - limit + 1 :]}"
 
 
-def single_line(text: str, limit: int = 240) -> str:
+def single_line(text: str, limit: int) -> str:
     """Return the text on one line of at most `limit` characters; only its beginning is read."""
     line = one_line(text[: limit * 8])
     return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"

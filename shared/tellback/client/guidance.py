@@ -318,13 +318,13 @@ def begin_prompt(
     session: str,
     name: str,
     *,
-    feedback_providers: Iterable[FeedbackProviderConfig | ProviderSpec] = (),
-    deadline: datetime | timedelta | float | None = None,
-    tools: Iterable[ToolDeclaration] = (),
-    question: str | None = None,
-    evaluation: str | None = None,
-    delivery: DeliveryMode = "first",
-    observations: Observations | None = None,
+    feedback_providers: Iterable[FeedbackProviderConfig | ProviderSpec],
+    deadline: datetime | timedelta | float | None,
+    tools: Iterable[ToolDeclaration],
+    question: str | None,
+    evaluation: str | None,
+    delivery: DeliveryMode,
+    observations: Observations | None,
 ) -> Prompt:
     """Begin an evaluation, or join the one named `evaluation`. See `tellback.Tellback.prompt`.
 

@@ -342,7 +342,7 @@ def join_turn(context: ClientContext, turn_id: str) -> Turn:
     return _join_view(context, found)
 
 
-def list_handed_over(context: ClientContext, to: str | None = None) -> list[Turn]:
+def list_handed_over(context: ClientContext, to: str | None) -> list[Turn]:
     """Return the open turns that are handed over to a host. See `tellback.Tellback.handed_over`.
 
     Raises:

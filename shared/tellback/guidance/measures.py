@@ -56,7 +56,7 @@ def read_calls(state: EvaluationState | None, events: Iterable[object]) -> list[
 
 
 def count_call(
-    state: EvaluationState, event: ToolInvoked, effects: BatchEffects, reading: CallReading | None = None
+    state: EvaluationState, event: ToolInvoked, effects: BatchEffects, reading: CallReading | None
 ) -> Judgement:
     """Judge the call after those in `state.recent`, and count it; its index is `state.calls`."""
     tool, counts_as, declared = event.tool, call_verdict(event), state.declared_effect(event.tool)

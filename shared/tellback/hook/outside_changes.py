@@ -23,7 +23,7 @@ _MOST_SECONDS: Final = 1.0  # on a slow disk: the agent waits
 _NOT_ENTERED: Final = frozenset({".git", "node_modules", ".venv", "venv", "site-packages", ".tox", ".nox", "target"})
 
 
-def note_turn(data: str, event: HookEvent, *, kept: bool = False) -> None:
+def note_turn(data: str, event: HookEvent, *, kept: bool) -> None:
     """Note that a person or program has just spoken to the session's agent, and may have changed anything before.
 
     Or that a call of the session was `kept` on disk: in the history it will seem as new as it is late.

@@ -51,7 +51,7 @@ class PlayedConversation:
 
 
 def play_conversation(
-    tb: Tellback, conversation: Conversation, run: str, tools: Sequence[ToolDeclaration] = ()
+    tb: Tellback, conversation: Conversation, run: str, tools: Sequence[ToolDeclaration]
 ) -> PlayedConversation:
     """Play a conversation in order, as a session and an evaluation of its own.
 

@@ -56,7 +56,7 @@ class WrongType(exceptions.ResponseError):
         self.keys = keys
 
 
-def connect_to(url: str, *, call_deadline: float | None = None, once: bool = False) -> Connections:
+def connect_to(url: str, *, call_deadline: float | None, once: bool = False) -> Connections:
     """Prepare the connections to the Redis, the primary behind Sentinel, or the cluster that a URL names.
 
     Raises:

@@ -186,7 +186,7 @@ class Evaluations:
         operation: str,
         waiter: ListWaiter,
         seconds: float,
-        first: FirstCall | None = None,
+        first: FirstCall | None,
     ) -> list[Feedback] | None:
         """Return and remove feedback when there is some, or after `seconds`; None at once if waiting is impossible.
 

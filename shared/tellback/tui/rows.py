@@ -148,7 +148,7 @@ class RecordList(ScrollView, can_focus=True, inherit_bindings=False):
         visible = self._review.visible
         return self._review.rows[visible[self.cursor]] if self.cursor < len(visible) else None
 
-    def refresh_rows(self, place: int | None, *, still: bool = False) -> None:
+    def refresh_rows(self, place: int | None, *, still: bool) -> None:
         """Show the review's current rows, with the cursor on the record at `place`, near it, or on the newest.
 
         With `still` the list doesn't scroll if the cursor was out of sight, since the user has scrolled away from it.

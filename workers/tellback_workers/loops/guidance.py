@@ -154,7 +154,7 @@ class _Batch:
     invoker: IsolatedInvoker
     pending: Mapping[EvaluationId, Sequence[IntakeEntry]]
 
-    def event_ids(self, without: Container[EvaluationId] = ()) -> dict[EvaluationId, list[str]]:
+    def event_ids(self, without: Container[EvaluationId]) -> dict[EvaluationId, list[str]]:
         return {
             id_: [entry.message.event_id for entry in group]
             for id_, group in self.pending.items()

@@ -76,7 +76,7 @@ def _parse_arguments(text: str, place: int) -> dict[str, Any] | None:
 
 
 def fitting_arguments(
-    tool: Tool, params: Mapping[str, Any], query: str | None, known: Iterable[str] = ()
+    tool: Tool, params: Mapping[str, Any], query: str | None, known: Iterable[str]
 ) -> dict[str, Any] | None:
     """Return arguments with which another tool may do what a call with `params` did not, or None.
 

@@ -52,9 +52,9 @@ def check_completion(
     question: str,
     memory: ObservationMemory,
     catalog: Catalog,
-    required_tools: Iterable[str] = (),
-    todo: Iterable[str] = (),
-    max_refusals: int = MAX_REFUSALS,
+    required_tools: Iterable[str],
+    todo: Iterable[str],
+    max_refusals: int,
 ) -> AnswerCheck:
     """List what is missing and decide whether the agent may end; counts refusals in `memory`."""
     found = [

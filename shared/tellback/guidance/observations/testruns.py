@@ -309,7 +309,7 @@ def _summed(counts: Iterator[TestCounts]) -> TestCounts | None:
     return total
 
 
-def _of_total(total: int, failed: int, errors: int = 0) -> TestCounts:
+def _of_total(total: int, failed: int, errors: int) -> TestCounts:
     return TestCounts(max(total - failed - errors, 0), failed, errors)
 
 

@@ -250,7 +250,7 @@ def is_tool_name_only(message: str, tool: str) -> bool:
     return bool(colon) and error.endswith("KeyError") and rest.strip("'\"`") == tool
 
 
-def code_for_report(text: str, tool: str = "") -> OutcomeCode | None:
+def code_for_report(text: str, tool: str) -> OutcomeCode | None:
     """Return the code of a text that is nothing but a report of failure or emptiness, or None for any other text."""
     # Gateways answer with a short HTML page, whose tags must neither hide the report nor count toward its length.
     page = re.match(r"\s*<(?:!doctype|html|head|body|title|h1)\b", text[:200], re.IGNORECASE) is not None
