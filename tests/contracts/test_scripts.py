@@ -87,7 +87,7 @@ def test_a_header_names_all_that_is_sent(name: str) -> None:
     header, text = header_of(read(name)), script_text(name)
     keys = [entry.name for entry in header.keys]
     assert ("local function steady(" in text or "key_clock" in read(name)) == ("clock" in keys)
-    assert ("local function replay(" in text) == (keys[:1] == ["operation"])
+    assert ("local replayed = " in text) == (keys[:1] == ["operation"])
 
 
 EVERY: Final = """\

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from tellback.state.script_calls import DecisionCall, Script, ScriptCall, beside, of_shard
 
 _abandon_job = Script("commands/abandon_job", "e56cb5113cf53a227dcb5208807bde69e1d28afc")
-_cancel_job = Script("commands/cancel_job", "a75faaca469809b21d9bbfddf5c181e41e0cc17f")
+_cancel_job = Script("commands/cancel_job", "90c16c4488ab0d959db3cb5877d6793386746c95")
 _enqueue_job = Script("commands/enqueue_job", "5c6b89b7ea10f2b1166f490f901d9ebd002df573")
 _finish_job = Script("commands/finish_job", "df00eb4dc8a9db2c40151e06717a8648c2b42b32")
 _lease_job = Script("commands/lease_job", "d448ebb2ea287b6e43b1246c595b9131690ece8a")
 _mark_job_lost = Script("commands/mark_job_lost", "053ca1875950c5020e5740672d2414b223c350c1")
 _publish_output = Script("commands/publish_output", "1ee727b1d8858cfbd50738e678a52c44d314b05a")
 _renew_job = Script("commands/renew_job", "12f8898a13a0a664141a7aec7bd29091e75384ab")
-_waive_record = Script("commands/waive_record", "bbd54560331794e7a6d48b6a4df270e1d353a49d")
+_waive_record = Script("commands/waive_record", "6affc987051e829c2e71c17e1a1fae666512a819")
 
 
 def abandon_job(

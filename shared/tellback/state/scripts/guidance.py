@@ -13,7 +13,7 @@ _commit_evaluation = Script("guidance/commit_evaluation", "3121b4e1d7226fb4e9887
 _commit_timer = Script("guidance/commit_timer", "6fcf7163aa45fb5620186187a71d101956cd4b1f")
 _note_tools = Script("guidance/note_tools", "b29446f4444e1b4b63a5b0b19088705c69585abd")
 _store_shared_changes = Script("guidance/store_shared_changes", "d2d2a82b63380a104cdebc2d6374543ee6924b56")
-_take_feedback = Script("guidance/take_feedback", "d614f8a935fc593f943c944d104b5f7ede1cfefd")
+_take_feedback = Script("guidance/take_feedback", "46a1ee1229f6170de1fadb53edd25092ff314e02")
 
 
 def claim_timers(*, shard: Shard, lease_ms: int, limit: int) -> ScriptCall:

@@ -11,7 +11,7 @@ from tellback.state.script_calls import DecisionCall, Script, ScriptCall, beside
 _add_dead_letter = Script("intake/add_dead_letter", "95015a7cf7b0cc6f1ef0be3307d6b8f04ad854c3")
 _append_events = Script("intake/append_events", "4ff26dec310e8b0b5839561ae54f457c6b5ad248")
 _claim_entries = Script("intake/claim_entries", "ad797f83cee744de378d30002a0c85dc683f88f7")
-_drop_dead = Script("intake/drop_dead", "9c872bb98c288c9284d2b61e005ae882b70d4d14")
+_drop_dead = Script("intake/drop_dead", "8de411e1e53f4a47270d6b810902beb485ae04a5")
 _ensure_groups = Script("intake/ensure_groups", "47e4de6a9ef05ac10e171db6654c2fce75fca3eb")
 _extend_lease = Script("intake/extend_lease", "55c67242896c9aab606c4003a7bbc5633df84f60")
 _peek_entries = Script("intake/peek_entries", "3ea6875518d74259fd9c97bb54c4b8bf534347a4")
@@ -19,7 +19,7 @@ _read_pending = Script("intake/read_pending", "dcf631595da92a6db0119e5f8872dad65
 _read_stream = Script("intake/read_stream", "9455998110ed0ac1f4a2218a3f46ddda400e8beb")
 _release_lease = Script("intake/release_lease", "bb7cb026d1d36cd40c6265bdcecc90e248a551cd")
 _renew_lease = Script("intake/renew_lease", "a941c0436529d14f9e3a6ce214029bd518ebc6f8")
-_replay_dead = Script("intake/replay_dead", "7e1bdc06d7d21482d9192aabb2bd38e9597c35d3")
+_replay_dead = Script("intake/replay_dead", "655af0fa394dcf818983747b4ac4d2d6443a5543")
 _take_lease = Script("intake/take_lease", "352e5f513b374565c96056ed4008fdfb06585187")
 
 

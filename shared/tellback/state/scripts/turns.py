@@ -7,23 +7,23 @@ from collections.abc import Sequence
 
 from tellback.state.script_calls import DecisionCall, Script, ScriptCall, beside, of_shard
 
-_answer_turn = Script("turns/answer_turn", "fa1735fbc9ac26bc4c3ce112a9056676be17fe95")
+_answer_turn = Script("turns/answer_turn", "4fd9fd6bcbf3faf55583f44bcd1057612a211146")
 _claim_ambiguous = Script("turns/claim_ambiguous", "82013ce68b12e94d7583275e42071b3d0a6066a7")
 _claim_delivery = Script("turns/claim_delivery", "e035c35079e9bfd80412ba7259c727d04abc26ec")
-_close_turn = Script("turns/close_turn", "4c38ec19d38fe5b6ddc0be3ee03597376ae61430")
-_defer_turn = Script("turns/defer_turn", "fa9f15630c08f1138b946a38643fd4d447ea1e66")
+_close_turn = Script("turns/close_turn", "9d1a3eec2f61c6a999d19b7a78b1b0f8babfa7fe")
+_defer_turn = Script("turns/defer_turn", "ad3c803036a65dc886bdba7e99704a1033ebe817")
 _drop_handover = Script("turns/drop_handover", "244780ac8f1943cf468f8bd399714d05bffe7160")
 _evict_delivery = Script("turns/evict_delivery", "b4a4a840926b03ef7599ad68371e84fdb935ef91")
 _fallback_turn = Script("turns/fallback_turn", "cefd193cc7c611aa8d4897e78fc00f64403cb73f")
 _finish_turn = Script("turns/finish_turn", "53d7ad65e2e0226a8f303c13318871c54e8ef09c")
-_hand_over_turn = Script("turns/hand_over_turn", "66ab8f4353d3ceab0dc3c7edbdd80a621fd0410d")
-_mark_finishing = Script("turns/mark_finishing", "70bc42678dab6d2c4ed766f8ce52c1f418efcc10")
-_merge_turns = Script("turns/merge_turns", "145a718416c519b54581b520f81aba8d7da9a88a")
-_open_turn = Script("turns/open_turn", "3a4044c80bdc04453c4ffced65f7d4d4b1c89eef")
-_progress_turn = Script("turns/progress_turn", "12a03623ac225e23304ec1a6ae1f2ee247b33fa9")
+_hand_over_turn = Script("turns/hand_over_turn", "07889d4d12db2d0fcdc112e0ad5985a7d31b42bf")
+_mark_finishing = Script("turns/mark_finishing", "49d07d39e04b270be972470809ffd42b3b4f0e96")
+_merge_turns = Script("turns/merge_turns", "b92db975578263c5e99498d4fc143288072b3fd2")
+_open_turn = Script("turns/open_turn", "d023fabd83566a3eb29dc738393fcd6e04e0981b")
+_progress_turn = Script("turns/progress_turn", "f7739a12acdd163aaf08f1a066dcc314a4efb492")
 _ready_deliveries = Script("turns/ready_deliveries", "08ca4cf9cea6cc57f46677d3c56aeb4902a76923")
 _reindex_queue = Script("turns/reindex_queue", "aa7e220220eaffa2b8fdb454b2ede1cb0e0234df")
-_settle_delivery = Script("turns/settle_delivery", "e836cabc0507576ae2d10cb9230dc1a4a4060052")
+_settle_delivery = Script("turns/settle_delivery", "a33efdc96209feb1f5b0dd75887c2e892d97ce72")
 
 
 def answer_turn(

@@ -17,10 +17,6 @@
 -- @include records
 -- @include audit
 -- constants: STOP_LIFETIME
-local replayed = replay()
-if replayed then
-  return replayed
-end
 check_records()
 local job = redis.call('HMGET', key_job, 'state', 'member', 'next')
 if job[1] == 'queued' then check_queue() end

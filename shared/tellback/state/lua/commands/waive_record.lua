@@ -10,10 +10,6 @@
 -- @include decision
 -- @include history
 -- @include audit
-local replayed = replay()
-if replayed then
-  return replayed
-end
 local place = redis.call('LPOS', key_records, arg_before)
 if not place then
   return answer({ waived = false })

@@ -10,8 +10,6 @@
 -- returns: JSON: false if the shard has other limits than `before`; then nothing is changed.
 -- @include decision
 -- @include audit
-local replayed = replay()
-if replayed then return replayed end
 if (redis.call('HGET', key_limits, 'team') or '') ~= arg_before then return answer(false) end
 append_audit(key_audit, arg_entry)
 redis.call('DEL', key_limits)

@@ -7,7 +7,5 @@
 -- returns: {"logged": true}
 -- @include decision
 -- @include audit
-local replayed = replay()
-if replayed then return replayed end
 append_audit(key_audit, arg_entry)
 return answer({ logged = true })

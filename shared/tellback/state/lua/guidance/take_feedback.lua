@@ -15,10 +15,6 @@
 -- @include steady
 -- constants: DAY_MS, TIMERS_LIFETIME
 local EXPIRES_AFTER = 3
-local replayed = replay()
-if replayed then
-  return replayed
-end
 local waiting = redis.call('LRANGE', key_mailbox, 0, -1)
 if #waiting == 0 then
   return '{"feedback":[]}'

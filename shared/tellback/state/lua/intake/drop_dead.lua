@@ -7,10 +7,6 @@
 -- returns: {"dropped": 1}, or {"dropped": 0} if there is no such letter.
 -- @include decision
 -- @include audit
-local replayed = replay()
-if replayed then
-  return replayed
-end
 local dropped = redis.call('XDEL', key_dead, arg_letter)
 if dropped == 1 then
   append_audit(key_audit, arg_entry)

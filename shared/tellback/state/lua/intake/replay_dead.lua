@@ -7,10 +7,6 @@
 -- returns: {"entry": id}, or {"entry": false} if there is no such letter.
 -- @include decision
 -- @include audit
-local replayed = replay()
-if replayed then
-  return replayed
-end
 local found = redis.call('XRANGE', key_dead, arg_letter, arg_letter)
 if #found == 0 then
   return answer({entry = false})

@@ -1,11 +1,9 @@
 -- The stored reply of a decision. The key operation keeps the reply of this operation id for ten minutes: a retry gets
--- the same reply and has no second effect.
+-- the same reply here, before anything else of the script, and has no second effect.
 -- @include clock
 -- constants: OP_LIFETIME
-
-local function replay()
-  return redis.call('GET', key_operation)
-end
+local replayed = redis.call('GET', key_operation)
+if replayed then return replayed end
 
 local function answer(reply)
   local json = cjson.encode(reply)

@@ -22,10 +22,6 @@
 -- @include decision
 -- @include answer
 -- @include restore
-local replayed = replay()
-if replayed then
-  return replayed
-end
 local keys, now = turn_keys(), now_ms()
 redis.call('LLEN', keys.queue) -- of another type: fails before anything has changed
 local turn = load_or_restore(keys, now)

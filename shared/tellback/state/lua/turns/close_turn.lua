@@ -7,10 +7,6 @@
 -- returns: {"state", "closed"}; `closed` is true if the turn is now closed without a reply.
 -- @include decision
 -- @include turn
-local replayed = replay()
-if replayed then
-  return replayed
-end
 local keys = turn_keys()
 local turn = load_turn(keys)
 local state = turn and turn.state or 'not_found'

@@ -7,10 +7,6 @@
 -- returns: {"state", "left"}; `left` is the time to the deadline in milliseconds, 0 if the turn is not open.
 -- @include decision
 -- @include turn
-local replayed = replay()
-if replayed then
-  return replayed
-end
 local keys = turn_keys()
 local turn = load_turn(keys)
 local state = turn and turn.state or 'not_found'

@@ -10,10 +10,6 @@
 -- @include decision
 -- @include turn
 -- constants: HANDOVER_LIFETIME
-local replayed = replay()
-if replayed then
-  return replayed
-end
 local keys = turn_keys()
 local turn = load_turn(keys)
 local state = turn and turn.state or 'not_found'

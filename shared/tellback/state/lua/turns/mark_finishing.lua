@@ -18,10 +18,6 @@
 -- @include decision
 -- @include turn
 -- @include restore
-local replayed = replay()
-if replayed then
-  return replayed
-end
 local keys, now = turn_keys(), now_ms()
 local turn = load_or_restore(keys, now)
 local state = turn and turn.state or 'not_found'

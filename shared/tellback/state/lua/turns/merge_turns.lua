@@ -10,10 +10,6 @@
 --   that prevents the merge.
 -- @include decision
 -- @include turn
-local replayed = replay()
-if replayed then
-  return replayed
-end
 local keys, id = turn_keys(), arg_turn_id
 local into = load_turn(keys)
 if not into then

@@ -18,10 +18,6 @@
 -- returns: {"new", "state", "session", "language", "opened_at"}, or {"refused": 'suspended' | the most open turns}.
 -- @include decision
 -- @include turn
-local replayed = replay()
-if replayed then
-  return replayed
-end
 local keys = turn_keys()
 local found = load_turn(keys)
 if found then

@@ -20,10 +20,6 @@
 -- @include history
 -- @include delivery
 -- constants: AMBIGUOUS_LIFETIME
-local replayed = replay()
-if replayed then
-  return replayed
-end
 local conversation, settlement, delay = arg_conversation, arg_settlement, tonumber(arg_delay_ms)
 local head = redis.call('LINDEX', key_queue, 0)
 local delivery = head and cjson.decode(head)
