@@ -85,7 +85,6 @@ SynthesizeSpeech = Callable[[str], bytes]
 class _ApiReply(msgspec.Struct, frozen=True):
     """The envelope of every API reply."""
 
-    ok: bool = False
     description: str = ""
     parameters: dict[str, Any] = {}
 
