@@ -141,6 +141,11 @@ def nudges_in(calls: Sequence[MadeCall]) -> list[tuple[int, Feedback]]:
     return [(call.index, each) for call in account.tool_calls for each in call.provider_feedback]
 
 
+def spoken(calls: Sequence[MadeCall]) -> list[int]:
+    """Return the calls after which such an agent would have read something."""
+    return [call for call, _ in nudges_in(calls)]
+
+
 def woven(*rows: list[MadeCall]) -> list[MadeCall]:
     """Return the first call of each row, then the second of each, and so on."""
     return [call for calls in zip(*rows, strict=True) for call in calls]

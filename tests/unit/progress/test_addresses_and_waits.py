@@ -12,6 +12,7 @@ from tests.support.dialects import (
     mini_swe_agent,
     nudges_in,
     openhands,
+    spoken,
     swe_agent,
     woven,
 )
@@ -28,10 +29,6 @@ METER = (
 REFUSED = "curl: (7) Failed to connect to localhost port 8000 after {0} ms: Couldn't connect to server"
 SILENT = "Your command ran successfully and did not produce any output."
 LOG = "starting\npart 1 of 3\npart 2 of 3"
-
-
-def spoken(calls: list[MadeCall]) -> list[int]:
-    return [call for call, _ in nudges_in(calls)]
 
 
 @pytest.mark.parametrize("shell", SHELLS)

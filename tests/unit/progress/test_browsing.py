@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.dialects import MadeCall, nudges_in
+from tests.support.dialects import MadeCall, spoken
 
 LIST = "\n".join(f'- link "Hub with {n} ports" [ref=e{20 + n}]' for n in range(8))
 FORM = '- textbox "Name" [ref=e1]\n- textbox "City" [ref=e2]\n- button "Save" [ref=e3]'
-
-
-def spoken(calls: list[MadeCall]) -> list[int]:
-    return [call for call, _ in nudges_in(calls)]
 
 
 def page(path: str, snapshot: str) -> str:

@@ -6,11 +6,7 @@ import pytest
 
 from tellback.guidance.next_steps import MISCALLED_STEP, RAN_OUT_STEP
 from tellback.guidance.stuck_feedback import TEXTS
-from tests.support.dialects import MadeCall, nudges_in
-
-
-def spoken(calls: list[MadeCall]) -> list[int]:
-    return [call for call, _ in nudges_in(calls)]
+from tests.support.dialects import MadeCall, nudges_in, spoken
 
 
 def graded(passed: int, *failed: str) -> MadeCall:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.dialects import SHELLS, MadeCall, Shell, claude_code, nudges_in
+from tests.support.dialects import SHELLS, MadeCall, Shell, claude_code, spoken
 
 EACH_SHELL = pytest.mark.parametrize("sh", SHELLS)
 
@@ -18,10 +18,6 @@ def edit(old: str, new: str, path: str = "/r/app.py") -> MadeCall:
 def edit_with_tests(old: str, new: str, failed: int, passed: int) -> MadeCall:
     params: dict[str, object] = {"command": "str_replace", "path": "app.py", "old_str": old, "new_str": new}
     return "EditActionArguments", params, f"Edited.\n\n{passed} passed. {failed} failed. 0 errors."
-
-
-def reported(calls: list[MadeCall]) -> list[int]:
-    return [call for call, _ in nudges_in(calls)]
 
 
 def traceback(error: str = "KeyError: 'indexes'", line: int = 3) -> str:
@@ -51,7 +47,7 @@ def test_the_same_failing_command_with_cosmetic_changes_is_reported_at_the_third
     ]
     builds = [sh(line, "src/main.c:4:2: error: expected ';'", 2) for line in ("make", "make -j4", "make V=1")]
     logins = [sh(f"ssh {flags} host ls", "Permission denied (publickey).", 255) for flags in ("", "-v", "-p 22")]
-    assert [reported(calls) for calls in (script, tests, builds, logins)] == [[3]] * 4
+    assert [spoken(calls) for calls in (script, tests, builds, logins)] == [[3]] * 4
 
 
 @EACH_SHELL
@@ -59,51 +55,51 @@ def test_runs_that_show_more_of_a_failure_each_time_are_let_pass(sh: Shell) -> N
     def longer(n: int) -> str:
         return "".join(f"frame {n} of the run: value {n * m}\n" for m in range(2, 20)) + summary(1)
 
-    assert reported([sh(f"pytest -q --tb=style{n}", longer(n), 1) for n in range(4)]) == []
+    assert spoken([sh(f"pytest -q --tb=style{n}", longer(n), 1) for n in range(4)]) == []
 
 
 @EACH_SHELL
 def test_the_same_error_of_several_scripts_is_let_pass(sh: Shell) -> None:
-    assert reported([sh(f"python probe{n}.py", traceback("ValueError: bad state"), 1) for n in range(4)]) == []
+    assert spoken([sh(f"python probe{n}.py", traceback("ValueError: bad state"), 1) for n in range(4)]) == []
     codes = [f"python - <<'EOF'\nimport app; print(app.state({n}))\nEOF" for n in range(3)]
-    assert reported([sh(code, traceback("ValueError: bad state"), 1) for code in codes]) == []
+    assert spoken([sh(code, traceback("ValueError: bad state"), 1) for code in codes]) == []
 
 
 @EACH_SHELL
 def test_a_script_that_shows_the_same_fault_after_each_edit_is_reported_at_the_third(sh: Shell) -> None:
     calls = [each for n in range(4) for each in (changed(sh, n), sh("python repro.py", "got 302, expected 200", 0))]
-    assert reported(calls) == [6]
+    assert spoken(calls) == [6]
 
 
 @EACH_SHELL
 @pytest.mark.parametrize("said", ["System check identified no issues (0 silenced).", "all fine, 0 errors", "done"])
 def test_a_check_that_finds_nothing_after_each_edit_is_let_pass(sh: Shell, said: str) -> None:
-    assert reported([each for n in range(8) for each in (changed(sh, n), sh("python manage.py check", said, 0))]) == []
+    assert spoken([each for n in range(8) for each in (changed(sh, n), sh("python manage.py check", said, 0))]) == []
 
 
 @EACH_SHELL
 def test_an_edit_that_is_made_again_after_it_was_restored_is_reported(sh: Shell) -> None:
     restored = sh("git checkout app.py", "Updated 1 path from the index", 0)
-    assert reported([changed(sh, 1), restored, changed(sh, 1)]) == [3]
-    assert reported([edit("a", "b"), sh("git checkout /r/app.py", "", 0), edit("a", "b")]) == [3]
+    assert spoken([changed(sh, 1), restored, changed(sh, 1)]) == [3]
+    assert spoken([edit("a", "b"), sh("git checkout /r/app.py", "", 0), edit("a", "b")]) == [3]
 
 
 @EACH_SHELL
 def test_the_good_one_of_two_edits_may_be_made_again(sh: Shell) -> None:
     restored = sh("git checkout app.py", "Updated 1 path from the index", 0)
-    assert reported([changed(sh, 1), changed(sh, 2), restored, changed(sh, 1), changed(sh, 3)]) == []
+    assert spoken([changed(sh, 1), changed(sh, 2), restored, changed(sh, 1), changed(sh, 3)]) == []
 
 
 @EACH_SHELL
 def test_a_run_of_the_original_between_undoing_and_redoing_is_a_check(sh: Shell) -> None:
     restored = sh("git checkout app.py", "Updated 1 path from the index", 0)
     calls = [changed(sh, 1), sh("pytest -q", summary(1), 1), restored, sh("pytest -q", summary(1), 1), changed(sh, 1)]
-    assert reported(calls) == []
+    assert spoken(calls) == []
 
 
 def test_an_edit_there_and_back_by_an_editor_that_runs_tests_is_reported() -> None:
     there, back = edit_with_tests("a", "b", 2, 86), edit_with_tests("b", "a", 1, 87)
-    assert reported([there, back, there]) == [3]
+    assert spoken([there, back, there]) == [3]
 
 
 @EACH_SHELL
@@ -115,19 +111,19 @@ def test_the_same_lines_are_known_by_whatever_path_they_are_read(sh: Shell) -> N
         "cat src/app.py | head -50",
         "head -n 50 ./src/app.py",
     )
-    assert reported([sh(command, lines, 0) for command in commands])[:1] in ([3], [4])
+    assert spoken([sh(command, lines, 0) for command in commands])[:1] in ([3], [4])
     moved = (
         "cd /r && head -50 src/app.py",
         "head -50 /r/src/app.py",
         "sed -n 1,50p /r/src/app.py",
         "head -50 /r/src/app.py",
     )
-    assert reported([sh(command, lines, 0) for command in moved])[:1] in ([3], [4])
+    assert spoken([sh(command, lines, 0) for command in moved])[:1] in ([3], [4])
 
 
 @EACH_SHELL
 def test_searches_for_ever_changing_words_with_nothing_found_are_reported(sh: Shell) -> None:
-    assert reported([sh(f'grep -rn "word{n}" src', "", 1) for n in range(7)]) == [6]
+    assert spoken([sh(f'grep -rn "word{n}" src', "", 1) for n in range(7)]) == [6]
 
 
 def test_an_error_of_a_compiler_is_the_same_at_another_line() -> None:
@@ -135,7 +131,7 @@ def test_an_error_of_a_compiler_is_the_same_at_another_line() -> None:
     calls = [
         each for n in range(4) for each in (edit(f"a{n}", f"b{n}"), claude_code("npx tsc", error.format(n + 10), 2))
     ]
-    assert reported(calls) == [6]
+    assert spoken(calls) == [6]
 
 
 def test_what_an_agent_remarks_about_its_call_is_no_other_call() -> None:
@@ -144,7 +140,7 @@ def test_what_an_agent_remarks_about_its_call_is_no_other_call() -> None:
     tool: list[MadeCall] = [("get_page", {"id": 1, "explanation": each}, "the page") for each in remarks]
     comments: list[MadeCall] = [("bash", {"command": f"git status  # try {n}"}, "clean") for n in range(3)]
     matters: list[MadeCall] = [("create_issue", {"description": each}, "Done.") for each in remarks]
-    assert [reported(calls) for calls in (shell, tool, comments, matters)] == [[3], [3], [3], []]
+    assert [spoken(calls) for calls in (shell, tool, comments, matters)] == [[3], [3], [3], []]
 
 
 def fewer_failures(sh: Shell) -> list[MadeCall]:
@@ -206,4 +202,4 @@ def names_in_a_list(sh: Shell) -> list[MadeCall]:
     "work", [fewer_failures, refactoring, review, commits, other_errors, build_log, names_in_a_list]
 )
 def test_a_healthy_run_is_never_interrupted(work: Callable[[Shell], list[MadeCall]], sh: Shell) -> None:
-    assert reported(work(sh)) == []
+    assert spoken(work(sh)) == []

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from tellback.guidance.next_steps import GUESSED_STEP, LACKING_STEP, LIMITED_STEP, SERVER_STEP
-from tests.support.dialects import MadeCall, Shell, claude_code, codex_exec, cursor, mini_swe_agent, nudges_in, woven
+from tests.support.dialects import (
+    MadeCall,
+    Shell,
+    claude_code,
+    codex_exec,
+    cursor,
+    mini_swe_agent,
+    nudges_in,
+    spoken,
+    woven,
+)
 from tests.support.stretches import claude_edit
 
 SHELLS: list[Shell] = [claude_code, codex_exec, cursor, mini_swe_agent]
@@ -14,10 +24,6 @@ SHELLS: list[Shell] = [claude_code, codex_exec, cursor, mini_swe_agent]
 def runs(command: str, *said: str, code: int = 1, shell: Shell = claude_code) -> list[MadeCall]:
     """Return runs with an edit before each."""
     return woven([claude_edit(n) for n in range(len(said))], [shell(command, each, code) for each in said])
-
-
-def spoken(calls: list[MadeCall]) -> list[int]:
-    return [call for call, _ in nudges_in(calls)]
 
 
 def quoted(calls: list[MadeCall]) -> list[str]:

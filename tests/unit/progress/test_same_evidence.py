@@ -6,7 +6,7 @@ import pytest
 
 from tellback.guidance.progress.failed_tests import failed_names
 from tellback.guidance.progress.substance import without_places, without_volatile
-from tests.support.dialects import MadeCall, claude_code, codex_exec, mini_swe_agent, nudges_in
+from tests.support.dialects import MadeCall, claude_code, codex_exec, mini_swe_agent, spoken
 
 
 def edit(n: int) -> MadeCall:
@@ -25,10 +25,6 @@ def searched(tool: str, words: str, said: str) -> MadeCall:
 def linted(line: int, rule: str) -> MadeCall:
     said = f"\n/r/a.ts\n  {line}:9  error  Broken in a way  {rule}\n\n\u2716 1 problem (1 error, 0 warnings)"
     return claude_code("npx eslint src", said, 1)
-
-
-def spoken(calls: list[MadeCall]) -> list[int]:
-    return [call for call, _ in nudges_in(calls)]
 
 
 NGINX = 'nginx: [emerg] unknown directive "proxy_pas" in /etc/nginx/r.conf:{}\nnginx: configuration test failed'

@@ -6,14 +6,10 @@ import pytest
 
 from tellback.guidance.progress.programs import effect_of
 from tellback.guidance.shell import simple_commands
-from tests.support.dialects import MadeCall, Shell, claude_code, codex_exec, mini_swe_agent, nudges_in, openhands, woven
+from tests.support.dialects import MadeCall, Shell, claude_code, codex_exec, mini_swe_agent, openhands, spoken, woven
 from tests.support.stretches import claude_edit
 
 SHELLS: list[Shell] = [claude_code, codex_exec, mini_swe_agent, openhands]
-
-
-def spoken(calls: list[MadeCall]) -> list[int]:
-    return [call for call, _ in nudges_in(calls)]
 
 
 @pytest.mark.parametrize("shell", SHELLS)

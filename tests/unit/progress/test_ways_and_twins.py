@@ -27,16 +27,13 @@ from tests.support.dialects import (
     mini_swe_agent,
     nudges_in,
     openhands,
+    spoken,
     woven,
 )
 from tests.support.stretches import claude_edit, str_replace
 
 SHELLS: list[Shell] = [claude_code, codex_exec, codex_json, gemini_cli, mini_swe_agent, openhands]
 NAMES = ("fastcoupon", "fast-coupon", "coupon-fast", "coupons", "pycoupon")
-
-
-def spoken(calls: Sequence[MadeCall]) -> list[int]:
-    return [call for call, _ in nudges_in(calls)]
 
 
 def step_of(calls: Sequence[MadeCall]) -> str:

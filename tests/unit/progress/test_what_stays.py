@@ -12,6 +12,7 @@ from tests.support.dialects import (
     mini_swe_agent,
     nudges_in,
     openhands,
+    spoken,
     swe_agent,
     woven,
 )
@@ -19,10 +20,6 @@ from tests.support.stretches import claude_edit
 
 SHOW_EXIT_CODES: list[Shell] = [claude_code, codex_json, mini_swe_agent, openhands]
 SHELLS: list[Shell] = [*SHOW_EXIT_CODES, swe_agent]
-
-
-def spoken(calls: list[MadeCall]) -> list[int]:
-    return [call for call, _ in nudges_in(calls)]
 
 
 @pytest.mark.parametrize("shell", SHELLS)
