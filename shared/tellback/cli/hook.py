@@ -204,34 +204,23 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Show the installed hooks and their recent errors."""
-    from tellback.hook.failure_log import NAME
-    from tellback.hook.installation import commands_in
     from tellback.hook.programs import program_named
-    from tellback.messaging.spool import spool_sizes
-    from tellback.messaging.team_cache import SPOOL
+    from tellback.hook.status import hook_status
     from tellback.settings import load
 
     with report_errors():
         path = _settings_file(program_named(program), settings, shared=shared, user=user)
-        commands = commands_in(path)
-        data = load().data_path
-    waiting, lines = len(spool_sizes(str(data / SPOOL))), list[str]()
-    try:
-        lines = (data / NAME).read_text("utf-8", "replace").splitlines()[-5:]
-    except FileNotFoundError:
-        pass
-    except OSError as error:  # such as that of another user
-        lines = [f"can't read {error.filename}: {error.strerror}"]
+        found = hook_status(path, load().data_path)
     if as_json:
-        print_json({"settings": str(path), "commands": commands, "troubles": lines, "spool_files": waiting})
+        print_json(found._asdict())
         return
-    for event, command in commands.items():
+    for event, command in found.commands.items():
         echo(f"{event}: {command}")
-    if not commands:
+    if not found.commands:
         echo(f"{path}: no Tellback hooks; run `tellback hook install` to add them, or ask with --shared or --user")
-    if waiting:
-        echo(f"spool files waiting for Redis on this host: {waiting}")
-    for line in lines:
+    if found.spool_files:
+        echo(f"spool files waiting for Redis on this host: {found.spool_files}")
+    for line in found.troubles:
         echo(f"error: {_dated_line(line)}")
 
 
