@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tellback.cli.history import HistoryEntry, new_entries
+from tellback.cli.history import new_entries
+from tellback.cli.timeline import HistoryEntry
 
 
 def entry(at: int, kind: str = "turn") -> HistoryEntry:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,13 +20,11 @@ from tellback.cli.common import (
 )
 from tellback.cli.records import poll_ticks, print_line, require_session, stop_on_interrupt
 from tellback.cli.steering import job_listing
-from tellback.cli.timeline import entry_text
+from tellback.cli.timeline import HistoryEntry, entry_text
 
 if TYPE_CHECKING:
     from tellback.client.connection import Tellback
     from tellback.state.job_listing import ListedJob
-
-HistoryEntry = dict[str, Any]
 
 
 def register(app: typer.Typer) -> None:
@@ -85,7 +83,7 @@ def _polled(tb: Tellback, session: str, *, as_json: bool) -> Iterator[Sequence[H
         yield found
 
 
-def _timeline(tb: Tellback, session: str, *, as_json: bool) -> list[HistoryEntry]:
+def _timeline(tb: Tellback, session: str, *, as_json: bool) -> Sequence[HistoryEntry]:
     """Return the session's history and, for people, after it what runs now, which has no entry before it ends."""
     if as_json:
         return tb.history(session)
