@@ -120,8 +120,10 @@ def test_at_most_one_of_a_slot_waits_and_taking_makes_it_due_again(
 
 
 def test_forty_sweepers_fire_each_evaluation_once(
-    tb: Tellback, settings: Settings, consume: Callable[[], None], database: Database, layout: Layout
-) -> None:
+    tb: Tellback, settings: Settings, consume: Callable[[], None], database: Database, layout: Layout,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(due_timers, "BATCH", 7)
     prompts = [tb.prompt("s", f"p{n}", feedback_providers=[timed()]) for n in range(60)]
     consume()
     wait_until(
@@ -133,7 +135,7 @@ def test_forty_sweepers_fire_each_evaluation_once(
     def sweep() -> None:
         one = timers(Runtime(settings), "s")
         gate.wait()
-        while one.fire(time.monotonic() + 5, limit=7):
+        while one.fire(time.monotonic() + 5):
             pass
 
     sweepers = [threading.Thread(target=sweep) for _ in range(40)]

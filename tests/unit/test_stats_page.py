@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from io import StringIO
+from collections.abc import Callable, Mapping
 
 import pytest
-from rich.console import Console
 
 from tellback.cli.stats_report import TOP, print_guidance
 from tellback.client.statistics import GuidanceStats
@@ -20,15 +19,22 @@ COUNTERS = {
 }
 
 
-def page(width: int) -> str:
-    stats = GuidanceStats(team="t", session=None, since=0, until=1, summary=summarize(COUNTERS))
-    out = StringIO()
-    print_guidance(stats, bars=False, console=Console(file=out, width=width))
-    return out.getvalue()
+Page = Callable[..., str]
+
+
+@pytest.fixture
+def page(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Page:
+    def printed(width: int, counters: Mapping[str, int] = COUNTERS) -> str:
+        monkeypatch.setenv("COLUMNS", str(width))
+        stats = GuidanceStats(team="t", session=None, since=0, until=1, summary=summarize(counters))
+        print_guidance(stats, bars=False)
+        return capsys.readouterr().out
+
+    return printed
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
-def test_every_name_and_figure_is_read_in_a_terminal_of_any_width(width: int) -> None:
+def test_every_name_and_figure_is_read_in_a_terminal_of_any_width(page: Page, width: int) -> None:
     """A wider one has bars too; no line is wider than the terminal."""
     lines = page(width).splitlines()
     assert max(map(len, lines)) <= width
@@ -38,18 +44,15 @@ def test_every_name_and_figure_is_read_in_a_terminal_of_any_width(width: int) ->
     assert ("▒" in shown) == (width >= 60)
 
 
-def test_one_of_a_thing_is_named_in_the_singular() -> None:
+def test_one_of_a_thing_is_named_in_the_singular(page: Page) -> None:
     shown = " ".join(page(200).split())
     assert "1 tool call, 1 error (100%) · 1 suggestion, 0 taken" in shown
 
 
-def test_a_provider_that_only_fails_is_shown_however_many_others_speak() -> None:
+def test_a_provider_that_only_fails_is_shown_however_many_others_speak(page: Page) -> None:
     counters = {f"provider:Busy{n}:fires": 1_000 for n in range(TOP + 5)}
     counters |= {"provider:Broken:failures": 3, "provider:Broken:disabled": 1}
-    stats = GuidanceStats(team="t", session=None, since=0, until=1, summary=summarize(counters))
-    out = StringIO()
-    print_guidance(stats, bars=False, console=Console(file=out, width=120))
-    lines = out.getvalue().splitlines()
+    lines = page(120, counters).splitlines()
     title = next(n for n, line in enumerate(lines) if "Feedback providers" in line)
     assert "--json has 6 more" in lines[title]
     assert lines[title + 2].split() == ["Broken", "0", "0", "3", "0", "1"]

@@ -45,13 +45,13 @@ class DueTimers:
         self._idle = process.settings.guidance_idle
         self._store = Evaluations(process.database, shard, idle=self._idle)
 
-    def fire(self, end: float, limit: int = BATCH) -> int:
+    def fire(self, end: float) -> int:
         """Fire due timers until the monotonic clock reaches `end`; return how many evaluations were claimed.
 
         Raises:
             Unavailable: Redis is unavailable; claimed timers are due again when the claim ends.
         """
-        claimed = self._store.claim_timers(limit, CLAIM_SECONDS)
+        claimed = self._store.claim_timers(BATCH, CLAIM_SECONDS)
         ids = [id_ for id_, _ in claimed]
         loaded = self._loaded(ids)
         self._store.drop_timers([id_ for id_, found in loaded.items() if found.state is None])

@@ -45,9 +45,9 @@ def percent(rate: float | None) -> str:
 TOP: Final = 20  # rows of a table; --json has all
 
 
-def print_guidance(stats: GuidanceStats, *, bars: bool, console: Console | None = None) -> None:
+def print_guidance(stats: GuidanceStats, *, bars: bool) -> None:
     """Print all measures of guidance as tables, or with `bars` the main ones as bars; empty ones are left out."""
-    console = console or Console()
+    console = Console()
     if stats.since is None and (bars or not stats.cooling):
         _print_nothing(stats, console)
         return
