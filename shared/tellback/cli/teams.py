@@ -19,7 +19,7 @@ from tellback.cli.common import (
     show_rows,
 )
 from tellback.cli.steering import ByOption, WhyOption
-from tellback.names import MAX_SHARDS
+from tellback.names import MAX_SHARDS, check_team
 from tellback.wording import count_phrase
 
 if TYPE_CHECKING:
@@ -185,13 +185,16 @@ def remove(
 
     Events that hosts have spooled for it stay on their disks.
     """
+    from tellback.errors import StateConflict
     from tellback.messaging.spool import spool_sizes
     from tellback.messaging.team_cache import SPOOL
 
     with _teams(redis_url) as (teams, settings):
-        question = _question(teams, team)
+        before, question = teams.stored(check_team(team)), _question(teams, team)
         if not yes:
             typer.confirm(question, abort=True)
+            if teams.created_since(team, before):
+                raise StateConflict(f"nothing was deleted: another team {team} was created meanwhile; ask again")
         deleted = _remove_all(teams, team)
     echo(f"{team}: removed, {count_phrase(deleted, 'key')} deleted")
     folder = settings.data_path / SPOOL / team

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -45,6 +45,13 @@ class TeamRow(msgspec.Struct, frozen=True, kw_only=True):
     """Shards of a cluster whose node did not answer; their entries and turns are not counted."""
     noticed: int | None = None
     limits: TeamLimits = TeamLimits()
+
+
+class StoredTeam(NamedTuple):
+    """Whether a team exists, and the id that its first client gave it."""
+
+    exists: bool
+    id: bytes | None
 
 
 class Teams:
@@ -98,6 +105,16 @@ class Teams:
             NotFound: there is no such team.
         """
         return LimitStore(self._db, self.layout(team))
+
+    def created_since(self, team: str, before: StoredTeam) -> bool:
+        """Check whether a team is another one than it was; one whose first client gave it an id is the same."""
+        now = self.stored(team)
+        return now.exists and (not before.exists or before.id not in (None, now.id))
+
+    def stored(self, team: str) -> StoredTeam:
+        """Return what tells a team from a later one of its name."""
+        shards, id_ = self._db.command("HMGET", Layout(team, 1).shard(0).key("team"), "shards", "id")
+        return StoredTeam(shards is not None, id_)
 
     def has_keys(self, team: str) -> bool:
         """Check whether there is any key of a team, also of one without the key that makes it known."""
