@@ -125,10 +125,16 @@ def test_a_directory_in_the_place_of_a_file_leaves_all_passwords_as_they_were(tm
 @pytest.mark.parametrize(
     ("option", "url", "why"),
     [
-        ("--broker-url", "broker", "not the URL of a Redis"),
-        ("--redis-url", "http://redis/0", "not the URL of a Redis"),
+        ("--broker-url", "broker", "--broker-url: not the URL of a Redis"),
+        ("--redis-url", "http://redis/0", "--redis-url: not the URL of a Redis"),
+        ("--redis-url", "rediss://redis:6379/0?ssl_cert_reqs=maybe", "--redis-url: ssl_cert_reqs is not one of"),
+        ("--broker-url", "rediss://broker:6379/0?ssl_cert_reqs=maybe", "--broker-url: ssl_cert_reqs is not one of"),
         ("--broker-url", "redis+cluster://broker:6379", "Redis Cluster"),
-        ("--broker-url", "redis://broker:6379/0\nTELLBACK_TEAMS=other", "control character"),
+        (
+            "--broker-url",
+            "redis://broker:6379/0\nTELLBACK_TEAMS=other",
+            "--broker-url: it has a space, a control character",
+        ),
         ("--broker-url", "redis://bröker:6379/0", "beyond ASCII"),
         ("--broker-url", "redis://redis/1", "pass --one-redis"),
     ],

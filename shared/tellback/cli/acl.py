@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from tellback.cli.common import OPERATE, JsonOption, UrlOption, echo, named_directory, print_json, report_errors
-from tellback.errors import InvalidInput
+from tellback.errors import ConfigurationError, InvalidInput
 from tellback.sanitize import is_printable
 
 DirectoryArgument = Annotated[
@@ -74,8 +74,9 @@ def acl(
         if broker_url and one_redis:
             raise InvalidInput("use either --broker-url or --one-redis, not both")
         broker = "" if one_redis else settings.broker_url
-        for url in (settings.redis_url, broker):
-            _check_address(url)
+        _check_address("--redis-url", settings.redis_url)
+        if broker:
+            _check_address("--broker-url", broker)
         check_broker(broker or settings.redis_url, "--broker-url" if broker else "--redis-url")
         if broker and not names_several(broker) and where_of(broker) == where_of(settings.redis_url):
             raise InvalidInput("the broker's Redis is that of the state, and a server loads one file: pass --one-redis")
@@ -92,7 +93,7 @@ def acl(
     echo("Each .env file is the login of one user. Keep the directory out of version control.")
 
 
-def _check_address(url: str) -> None:
+def _check_address(option: str, url: str) -> None:
     """Check an address that goes into files which nobody reads before a process fails to start with them.
 
     Raises:
@@ -102,12 +103,13 @@ def _check_address(url: str) -> None:
     from tellback.state.database import Database
     from tellback.tls_options import FILES
 
-    if not url:
-        return
     if not (url.isascii() and is_printable(url)) or " " in url:
         raise InvalidInput(
-            "a URL of Redis has a space, a control character or one beyond ASCII: percent-encode it, and name the host "
+            f"{option}: it has a space, a control character or one beyond ASCII: percent-encode it, and name the host "
             "as DNS does (xn--...)"
         )
     # It connects to nothing. The files of TLS are those of the hosts to which the .env files go.
-    Database(re.sub(rf"(?<=[?&])(?:{'|'.join(FILES)})=[^&;]*", "", url)).close()
+    try:
+        Database(re.sub(rf"(?<=[?&])(?:{'|'.join(FILES)})=[^&;]*", "", url)).close()
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{option}: {error}") from None
