@@ -64,3 +64,12 @@ def test_the_finding_says_what_to_do(info: dict[str, str], state: str, advice: s
     finding = servers._check_scripts(info)
     assert finding.state == state
     assert advice in finding.advice
+
+
+def test_each_release_among_the_nodes_has_its_own_upgrade() -> None:
+    """Of mixed nodes, the advice named the fix of one release line for all."""
+    nodes = {"a:1": "8.2.1", "b:1": "7.4.2", "c:1": "8.2.1", "d:1": "8.6.3"}
+    worst = servers._worst([(place, servers._check_scripts({"redis_version": each})) for place, each in nodes.items()])
+    assert "upgrade to 8.2.2 or newer (a:1, c:1)" in worst.advice
+    assert "upgrade to 7.4.6 or newer (b:1)" in worst.advice
+    assert "d:1" not in worst.found + worst.advice

@@ -71,7 +71,9 @@ def check_reachable(url: str, source: str) -> DoctorFinding:
         if isinstance(error.__cause__, NoPermissionError):  # of an agent's login; `check_servers` says more
             return ok("redis", f"answers at {without_secrets(url)} ({source}), and keeps its version from this user")
         parts = re.fullmatch(r"(.+)\. ([A-Z][a-z].+)", str(error))  # the last sentence is the next step, if it has two
-        found, advice = parts.groups() if parts else (error, "start it with `tellback up`, or set TELLBACK_REDIS_URL")
+        found, advice = (
+            parts.groups() if parts else (error, "correct TELLBACK_REDIS_URL, or start a Redis with `tellback up`")
+        )
         return wrong("redis", f"{found} ({source})", advice)
     return ok("redis", f"{release} at {without_secrets(url)} ({source})")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -67,18 +67,29 @@ def _parsed(text: bytes) -> Info:
 
 
 def _worst(found: Sequence[tuple[str, DoctorFinding]]) -> DoctorFinding:
-    """Return the worst finding of all servers; of several, it names those that it is about."""
+    """Return the worst finding of all servers; of several, it names those that it and its advice are about."""
     worst = max((finding for _, finding in found), key=lambda finding: _SEVERITY[finding.state])
-    places: dict[str, list[str]] = {}
-    for place, finding in found:
-        if finding.state == worst.state:
-            places.setdefault(finding.found, []).append(place)
-    if len(found) == 1 or (worst.state == "ok" and len(places) == 1):
+    alike = [(place, finding) for place, finding in found if finding.state == worst.state]
+    texts = _by_text((finding.found, place) for place, finding in alike)
+    if len(found) == 1 or (worst.state == "ok" and len(texts) == 1):
         return worst
     if worst.state == "ok":
         return msgspec.structs.replace(worst, found=f"{worst.found} ({found[0][0]}; {len(found) - 1} more nodes)")
-    named = "; ".join(f"{text} ({', '.join(some)})" for text, some in places.items())
-    return msgspec.structs.replace(worst, found=named)
+    advice = _by_text((finding.advice, place) for place, finding in alike)
+    return msgspec.structs.replace(
+        worst, found=_named(texts), advice=_named(advice) if len(advice) > 1 else worst.advice
+    )
+
+
+def _by_text(found: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    places: dict[str, list[str]] = {}
+    for text, place in found:
+        places.setdefault(text, []).append(place)
+    return places
+
+
+def _named(places: dict[str, list[str]]) -> str:
+    return "; ".join(f"{text} ({', '.join(some)})" for text, some in places.items())
 
 
 def _check_scripts(info: Info) -> DoctorFinding:
