@@ -16,14 +16,17 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from tellback import ConfigurationError, Settings, Tellback
+from tellback import ConfigurationError, Settings, Tellback, connect
+from tellback.alerts.fleet_watcher import FleetWatcher
 from tellback.alerts.settings import AlertSettings, load_alert_settings
 from tellback.alerts.sinks import AlertNotice, Sink, SlackSink, WebhookSink, slack_text
 from tellback.alerts.watcher import RULES, AlertWatcher
 from tellback.cli.app import app
 from tellback.client.fleet import TeamStatus, team_status
 from tellback.state.database import Database
+from tellback.state.keys import FLEET
 from tellback.state.notified_alerts import NotifiedAlerts
+from tellback.state.teams import Teams
 from tellback.transports.webhook import SIGNATURE, TIMESTAMP, sign
 from tests.support.commands import TOOL
 from tests.support.http_server import HttpServer, http_server, reply, reset, silent
@@ -57,13 +60,16 @@ def made(server: HttpServer, **changes: Any) -> AlertSettings:
 def watcher(tb: Tellback, settings: AlertSettings, sink: Sink | None = None) -> AlertWatcher:
     sink = sink or WebhookSink(settings)
     known = NotifiedAlerts(tb.context.database, tb.context.layout, sink.name)
-    return AlertWatcher(sink, known, lambda: team_status(tb.context), settings)
+    return AlertWatcher(sink, known, lambda: team_status(tb.context.database, tb.context.layout), settings)
 
 
 def late_turn(tb: Tellback) -> None:
     """A turn that the rule calls overdue."""
     overdue(tb)
-    wait_until(lambda: team_status(tb.context).sweep_lag > 0.01, "the turn is overdue for long enough")
+    wait_until(
+        lambda: team_status(tb.context.database, tb.context.layout).sweep_lag > 0.01,
+        "the turn is overdue for long enough",
+    )
 
 
 def clear_overdue(database: Database, tb: Tellback) -> None:
@@ -129,7 +135,7 @@ def test_a_notice_whose_reply_was_lost_comes_again_with_its_key(
 def test_each_rule_fires_and_links_to_its_runbook(tb: Tellback, server: HttpServer) -> None:
     """The rules are overdue turns, dead letters, lag, and a team above its share; Slack gets each too."""
     settings = made(server)
-    well = team_status(tb.context)
+    well = team_status(tb.context.database, tb.context.layout)
     ill = msgspec.structs.replace(
         well,
         turns_overdue=3,
@@ -165,7 +171,8 @@ def test_a_process_that_lost_its_turn_while_the_receiver_took_long_sends_no_more
     tb: Tellback, server: HttpServer
 ) -> None:
     """The process that has taken over sends the next alert, and each is sent once. Requirement A-444."""
-    ill = msgspec.structs.replace(team_status(tb.context), dead_letters=7, waiting={"events": 9}, waited={"events": 99})
+    well = team_status(tb.context.database, tb.context.layout)
+    ill = msgspec.structs.replace(well, dead_letters=7, waiting={"events": 9}, waited={"events": 99})
     lease = tb.context.layout.shard(0).key("alerting", "webhook")
 
     class SlowSink(WebhookSink):
@@ -177,6 +184,56 @@ def test_a_process_that_lost_its_turn_while_the_receiver_took_long_sends_no_more
     known = NotifiedAlerts(tb.context.database, tb.context.layout, "webhook")
     AlertWatcher(SlowSink(settings), known, lambda: ill, settings).step()
     assert [one.json["alert"] for one in server.requests] == ["dead-letters"]
+
+
+def test_each_team_is_watched_from_its_first_event_to_its_removal(
+    tb: Tellback, settings: Settings, server: HttpServer, database: Database
+) -> None:
+    """Without names, one team alone was watched. Requirement A-553."""
+    every = FleetWatcher(WebhookSink(made(server, period=1)), database, Teams(database).names, made(server, period=1))
+    stop = threading.Event()
+    late_turn(tb)
+    wait_until(lambda: every.step(stop) and server.requests, "the team is told of")
+    with connect(settings=msgspec.structs.replace(settings, team="acme")) as other:
+        late_turn(other)
+        wait_until(lambda: every.step(stop) and len(server.requests) > 1, "the new team is told of")
+    assert [each.json["team"] for each in server.requests] == ["default", "acme"]
+    list(Teams(database).remove("acme"))
+    wait_until(lambda: every.step(stop) and len(every._watchers) == 1, "the removed team is no longer looked at")
+    clear_overdue(database, tb)
+    wait_until(lambda: every.step(stop) and len(server.requests) > 2, "the end is told of")
+    assert (server.requests[2].json["team"], server.requests[2].json["state"]) == ("default", "resolved")
+
+
+def test_a_receiver_that_fails_is_tried_again_for_its_team_alone(
+    tb: Tellback, settings: Settings, server: HttpServer, database: Database
+) -> None:
+    """Alerts of other teams do not wait for the delay."""
+    every = FleetWatcher(WebhookSink(made(server, period=1)), database, Teams(database).names, made(server, period=1))
+    stop = threading.Event()
+    server.then(reply(429, Retry_After="3600"))
+    late_turn(tb)
+    wait_until(lambda: every.step(stop) and server.requests, "the team was tried")
+    with connect(settings=msgspec.structs.replace(settings, team="acme")) as other:
+        late_turn(other)
+        wait_until(lambda: every.step(stop) and len(server.requests) > 1, "the other team is told of")
+    assert server.requests[1].json["team"] == "acme"
+
+
+def test_a_key_by_hand_among_those_of_all_teams_ends_no_thread(
+    tb: Tellback, server: HttpServer, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    every = FleetWatcher(WebhookSink(made(server, period=1)), database, Teams(database).names, made(server, period=1))
+    stop, key = threading.Event(), FLEET.key("teams")
+    late_turn(tb)
+    Teams(database).names()
+    database.command("DEL", key)
+    database.command("SET", key, "by hand")
+    every.step(stop)
+    assert "alerts.failed" in caplog.text
+    database.command("DEL", key)
+    Teams(database).create("default", 1)
+    wait_until(lambda: every.step(stop) and server.requests, "it goes on")
 
 
 def test_slack_reads_no_markup_in_what_we_write(server: HttpServer) -> None:
@@ -273,6 +330,12 @@ def test_the_command_line_lists_and_tries(
     assert (both.exit_code, json.loads(both.stdout)["alert"]) == (1, "overdue-turns")
     assert "there is no team absent" in both.stderr, "a team without any event hides no alert of another"
     monkeypatch.delenv("TELLBACK_TEAMS")
+    with connect(settings=msgspec.structs.replace(settings, team="acme")) as other:
+        late_turn(other)
+    every = runner.invoke(app, ["alerts", "--json", "--redis-url", settings.redis_url])
+    assert [json.loads(line)["team"] for line in every.stdout.splitlines()] == ["acme", "default"]
+    one = runner.invoke(app, ["alerts", "--json", "--redis-url", settings.redis_url], env={"TELLBACK_TEAM": "acme"})
+    assert [json.loads(line)["team"] for line in one.stdout.splitlines()] == ["acme"]
     assert runner.invoke(app, ["alerts", "--test"]).output == "webhook: delivered\nslack: delivered\n"
     server.then(reply(404))
     failed = runner.invoke(app, ["alerts", "--test"])

@@ -92,7 +92,7 @@ def test_a_member_that_is_none_of_ours_stops_nothing(
         assert place.tb.handed_over(to="h2") == []
         assert "tellback_workers" in render_metrics(place.tb)
         assert [job.command_id for job in JobListing(database, place.tb.context.layout).unfinished()]
-        assert team_status(place.tb.context).team == place.shard.team
+        assert team_status(place.tb.context.database, place.tb.context.layout).team == place.shard.team
         assert check_outbox(database, place.tb.context.layout).found == "deliveries waiting: 0"
     database.command("DEL", index)  # it has no lifetime if nothing of ours was in it
 

@@ -151,7 +151,7 @@ def test_a_listing_costs_the_same_however_many_sessions_there_are(
         monkeypatch.setattr(Database, "pipeline", counted)
         sent.clear()
         assert len(active_sessions(tb.context, limit=50)) == 50
-        team_status(tb.context)
+        team_status(tb.context.database, tb.context.layout)
         monkeypatch.undo()
         costs.append(list(sent))
     assert len(costs[0]) == len(costs[1])
@@ -183,7 +183,7 @@ def test_a_team_in_a_few_lines(
     assert "Redis has no limit" in text
     database.command("CONFIG", "SET", "maxmemory", "100mb")
     try:
-        share = team_status(tb.context).memory_share
+        share = team_status(tb.context.database, tb.context.layout).memory_share
         assert share is not None
         assert 0 < share < 1
         assert "% of Redis' limit of 100 MiB" in printed(settings, "team")

@@ -1,4 +1,4 @@
-"""The rules, and the loop of one receiver: check a team, compare with what it knows, and send each change once.
+"""The rules, and the check of one team for one receiver: compare with what it knows, and send each change once.
 
 A rule says when a team's state is an alert, what it says, and which runbook it links to.
 
@@ -8,7 +8,6 @@ again for each attempt: after an outage, the receiver learns the present state, 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
@@ -112,17 +111,16 @@ class AlertWatcher:
         self._since: dict[str, int] = {}  # of those that the receiver has not accepted yet: each attempt has one key
         self._delays: Iterator[float] = BACKOFF.delays()
 
-    def run(self, stop: threading.Event) -> None:
-        """Check every period until `stop` is set; after a failure, wait longer each time."""
-        while not stop.wait(self.step()):
-            pass
-        try:
-            self._notified.release()
-        except Unavailable:  # another process takes over when the lease ends
-            return
+    def release(self) -> None:
+        """Let another process notify the receiver at once.
+
+        Raises:
+            Unavailable: Redis does not answer.
+        """
+        self._notified.release()
 
     def step(self) -> float:
-        """Check once, send what has changed, and return the seconds to wait before the next check."""
+        """Check once, send what has changed, and return the seconds to wait; after each failure they are more."""
         try:
             self._check()
         except NotDelivered as error:

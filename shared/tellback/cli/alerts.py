@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from contextlib import ExitStack
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -25,14 +25,14 @@ from tellback.cli.common import (
 )
 from tellback.errors import ConfigurationError, InvalidInput, NotFound, Unavailable
 from tellback.urls import servers_of
-from tellback.wording import count_phrase
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tellback.alerts.settings import AlertSettings
     from tellback.alerts.sinks import Sink
     from tellback.client.connection import Tellback
+    from tellback.state.database import Database
 
 COLUMNS: Final = ("team", "alert", "severity", "summary", "action", "runbook")
 
@@ -52,12 +52,16 @@ def alerts(
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Show the alerts of TELLBACK_TEAMS, or of your team, and exit 1 if there are any. With --send, post them."""
-    from tellback.alerts.settings import load_alert_settings
-    from tellback.client.connection import connect_for_command
-    from tellback.settings import load
+    """Show the alerts of all teams, or of those that you name, and exit 1 if there are any. With --send, post them.
 
-    with report_errors(), ExitStack() as open_clients:
+    TELLBACK_TEAMS, and TELLBACK_TEAM, name teams as --team does.
+    """
+    from tellback.alerts.settings import load_alert_settings
+    from tellback.settings import load
+    from tellback.state.database import Database
+    from tellback.state.teams import Teams
+
+    with report_errors():
         if send and test:
             raise InvalidInput("use --send or --test, not both")
         settings = load_alert_settings()
@@ -65,14 +69,14 @@ def alerts(
         if test:
             _send_tests(settings)
             return
-        teams = (served.team,) if team else served.served_teams or (served.team,)
-        if send:
-            # A service may start before its team's first event, so it creates the team as a host does.
-            opened = (connect_for_command(redis_url, team=each, create=True) for each in teams)
-            _send_until_stopped([open_clients.enter_context(each) for each in opened], settings)
-        else:
-            required = is_named(team) or bool(served.served_teams)
-            _list(served.redis_url, teams, settings, required=required, as_json=as_json)
+        named = (served.team,) if team else served.served_teams or ((served.team,) if is_named(None) else ())
+        with closing(Database(served.redis_url)) as database:
+            teams = Teams(database)
+            if send:
+                _send_until_stopped(database, partial(tuple, named) if named else teams.names, settings)
+                return
+            chosen = named or teams.names()
+        _list(served.redis_url, chosen, settings, required=bool(named), as_json=as_json)
 
 
 def _list(url: str, teams: Sequence[str], settings: AlertSettings, *, required: bool, as_json: bool) -> None:
@@ -94,7 +98,7 @@ def _list(url: str, teams: Sequence[str], settings: AlertSettings, *, required: 
             if servers is None or servers.kind != "cluster":
                 raise  # all teams are on the one Redis, and each would wait for it
             away[team] = error
-    if len(missing) + len(away) == len(teams):
+    if teams and len(missing) + len(away) == len(teams):
         raise [*away.values(), *missing][0]
     show_rows(rows, as_json=as_json, columns=COLUMNS, spare=("action", "severity"), title="Alerts")
     report_losses([*losses, *losses_by_node("team", away)])
@@ -108,7 +112,7 @@ def _firing_rows(tb: Tellback, settings: AlertSettings) -> list[dict[str, str]]:
     from tellback.alerts.watcher import firing_now
     from tellback.client.fleet import team_status
 
-    status = team_status(tb.context)
+    status = team_status(tb.context.database, tb.context.layout)
     return [
         {
             "team": status.team,
@@ -154,29 +158,17 @@ def _receivers(settings: AlertSettings) -> list[Sink]:
     return found
 
 
-def _send_until_stopped(clients: list[Tellback], settings: AlertSettings) -> None:
-    from tellback.alerts.watcher import AlertWatcher
-    from tellback.client.fleet import team_status
-    from tellback.state.notified_alerts import NotifiedAlerts
+def _send_until_stopped(database: Database, names: Callable[[], Sequence[str]], settings: AlertSettings) -> None:
+    from tellback.alerts.fleet_watcher import FleetWatcher
 
     receivers = _receivers(settings)
     logging.getLogger("tellback").setLevel(logging.WARNING)  # a service: its log is where failures are looked for
     stop = stop_event()
-    watchers = [
-        AlertWatcher(
-            sink,
-            NotifiedAlerts(tb.context.database, tb.context.layout, sink.name),
-            partial(team_status, tb.context),
-            settings,
-        )
-        for sink in receivers
-        for tb in clients
-    ]
+    watchers = [FleetWatcher(sink, database, names, settings) for sink in receivers]
     threads = [threading.Thread(target=watcher.run, args=(stop,), daemon=True) for watcher in watchers]
     for thread in threads:
         thread.start()
-    names = " and ".join(sink.name for sink in receivers)
-    echo(f"notifying {names} of alerts of {count_phrase(len(clients), 'team')}", err=True)
+    echo(f"notifying {' and '.join(sink.name for sink in receivers)} of alerts", err=True)
     while not stop.wait(0.5):
         pass
     for thread in threads:

@@ -89,7 +89,7 @@ def team(
     from tellback.client.fleet import team_status
 
     with listed_team(redis_url, team) as tb:
-        status = team_status(tb.context, within=within)
+        status = team_status(tb.context.database, tb.context.layout, within=within)
         if as_json:
             print_json({**msgspec.to_builtins(status), "memory_share": status.memory_share})
             return

@@ -11,9 +11,11 @@ import msgspec
 
 from tellback.client.client_context import ClientContext
 from tellback.names import Family
+from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.gauges import TurnStats, command_gauges, read_backlog
 from tellback.state.job_listing import JobListing, ListedJob
+from tellback.state.keys import Layout
 from tellback.state.presence import Presence
 from tellback.state.records import Records
 from tellback.state.sessions import SessionActivity, Sessions
@@ -135,17 +137,16 @@ class TeamStatus(msgspec.Struct, frozen=True, kw_only=True):
         return self.memory / self.memory_limit if self.memory is not None and self.memory_limit else None
 
 
-def team_status(context: ClientContext, *, within: float = ACTIVE_SECONDS) -> TeamStatus:
-    """Return the state of the team; sessions count that were active in the last `within` seconds.
+def team_status(database: Database, layout: Layout, *, within: float = ACTIVE_SECONDS) -> TeamStatus:
+    """Return the state of a team; sessions count that were active in the last `within` seconds.
 
     Raises:
         Unavailable: Redis does not answer.
     """
-    database, layout = context.database, context.layout
     now = database.now_ms()
     backlog = {family.value: read_backlog(database, layout, family) for family in Family}
     turns, commands = TurnStats(database, layout).gauges(), command_gauges(database, layout)
-    memory, limit = _memory(context)
+    memory, limit = _memory(database, layout)
     return TeamStatus(
         team=layout.team,
         shards=layout.shards,
@@ -165,10 +166,9 @@ def team_status(context: ClientContext, *, within: float = ACTIVE_SECONDS) -> Te
     )
 
 
-def _memory(context: ClientContext) -> tuple[int | None, int | None]:
-    database = context.database
+def _memory(database: Database, layout: Layout) -> tuple[int | None, int | None]:
     try:
-        used = team_memory(database, context.layout)
+        used = team_memory(database, layout)
         if database.is_cluster():  # each node has a limit of its own
             return used, None
         lines = database.command("INFO", "memory").decode().splitlines()

@@ -1,0 +1,80 @@
+"""The loop of one receiver: the teams that exist, one after another. Requirement A-553."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from tellback import clock
+from tellback.alerts.settings import AlertSettings
+from tellback.alerts.sinks import Sink
+from tellback.alerts.watcher import AlertWatcher
+from tellback.client.fleet import team_status
+from tellback.errors import Unavailable
+from tellback.log import get_logger
+from tellback.state.database import Database
+from tellback.state.keys import Layout
+from tellback.state.notified_alerts import NotifiedAlerts
+from tellback.state.team import layouts_within_reach
+
+_logger = get_logger("tellback.alerts")
+
+
+class FleetWatcher:
+    """Notifies one receiver of the alerts of many teams; `names` returns those that it may be about.
+
+    Teams come and go: in each period those that exist are looked up again.
+    """
+
+    def __init__(
+        self, sink: Sink, database: Database, names: Callable[[], Sequence[str]], settings: AlertSettings
+    ) -> None:
+        self._sink = sink
+        self._db = database
+        self._names = names
+        self._settings = settings
+        self._watchers: dict[Layout, AlertWatcher] = {}
+        self._due: dict[Layout, float] = {}
+        self._look_up_at = 0.0
+
+    def run(self, stop: threading.Event) -> None:
+        """Check the teams that are due until `stop` is set."""
+        while not stop.wait(self.step(stop)):
+            pass
+        for watcher in self._watchers.values():
+            try:
+                watcher.release()
+            except Unavailable:  # another process takes over when the lease ends
+                return
+
+    def step(self, stop: threading.Event) -> float:
+        """Check the teams that are due, and return the seconds until the next one is."""
+        begun = clock.monotonic()
+        if begun >= self._look_up_at:
+            self._look_up_at = begun + self._settings.period
+            try:
+                self._look_up()
+            except Unavailable as error:
+                _logger.warning("alerts.redis_unavailable", receiver=self._sink.name, reason=str(error))
+                if self._db.cluster is None:  # each team would wait for the same server
+                    return self._settings.period
+            except Exception:  # a key that somebody changed by hand, perhaps: no thread may end for good
+                _logger.exception("alerts.failed", receiver=self._sink.name)
+        for layout in [layout for layout, due in self._due.items() if due <= begun]:
+            if stop.is_set():
+                break
+            self._due[layout] = begun + self._watchers[layout].step()
+        return max(0.0, min([self._look_up_at, *self._due.values()]) - clock.monotonic())
+
+    def _look_up(self) -> None:
+        layouts, away = layouts_within_reach(self._db, self._names())
+        for layout in self._watchers.keys() - layouts:
+            if layout.team not in away:
+                del self._watchers[layout], self._due[layout]
+        for layout in layouts:
+            if layout not in self._watchers:
+                notified = NotifiedAlerts(self._db, layout, self._sink.name)
+                read = partial(team_status, self._db, layout)
+                self._watchers[layout] = AlertWatcher(self._sink, notified, read, self._settings)
+                self._due[layout] = 0.0
