@@ -112,6 +112,14 @@ def test_a_session_gets_a_change_once_in_each_evaluation_but_the_makers(
     assert reported == [("file", "src/app.py"), ("branch", "main")]
 
 
+@pytest.mark.parametrize("by", [5, ["agent-1"], "\ud800", "x" * 257])
+def test_a_maker_that_is_no_text_is_refused(tb: Tellback, by: Any) -> None:
+    """It was published, and every worker refused it: a dead letter, of which the caller learned nothing."""
+    with pytest.raises(InvalidInput, match=r"by is .*; use a prompt, or the name of its evaluation"):
+        tb.context_changed("s", "file", "a", by=by)
+    tb.context_changed("s", "file", "a", by="")
+
+
 def test_a_change_published_twice_by_a_retry_is_one_change(tb: Tellback, consume: Callable[[], None]) -> None:
     prompt = tb.prompt("s", "p", feedback_providers=[each_call(ContextChangeFeedback())])
     consume()

@@ -224,8 +224,11 @@ def build_context_changed(
     """Build the event of a change, redacted and truncated: for the evaluation `id_`, or else for the whole session.
 
     Raises:
-        InvalidInput: the kind or the name is not text, or is empty.
+        InvalidInput: the kind or the name is not text, or is empty, or `by` is no name of an evaluation.
     """
+    maker: Any = by
+    if not isinstance(maker, str) or len(maker) > MAX_NAME_CHARS or maker.encode(errors="replace").decode() != maker:
+        raise InvalidInput(f"by is {maker!r:.100}; use a prompt, or the name of its evaluation")
     for what, value in (("kind", kind), ("name", name)):
         given: Any = value
         if not isinstance(given, str) or not given:
