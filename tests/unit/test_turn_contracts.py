@@ -62,7 +62,7 @@ def test_a_response_at_the_limits_is_taken() -> None:
         (RoutingOutcome(attempted=True, error="500"), "retry"),
         (RoutingOutcome(attempted=True), "retry"),
         (RoutingOutcome(attempted=False, error="not connected"), "retry"),
-        (RoutingOutcome(attempted=False, sent_text=True), "retry"),
+        (RoutingOutcome(attempted=False, sent_text=True), "delivered"),
         (RoutingOutcome(attempted=True, error="no reply in 10 s", ambiguous=True), "ambiguous"),
         (RoutingOutcome(attempted=False, ambiguous=True), "retry"),
         (RoutingOutcome(attempted=True, error="blocked", permanent=True), "dead"),

@@ -193,7 +193,7 @@ class RoutingOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     @property
     def delivered(self) -> bool:
         """True if anything reached the user."""
-        return self.attempted and (self.sent_text or self.sent_voice or self.sent_attachments > 0)
+        return self.sent_text or self.sent_voice or self.sent_attachments > 0
 
     @property
     def settlement(self) -> Settlement:
