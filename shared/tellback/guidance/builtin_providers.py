@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 from tellback.contracts.guidance import ContextChange, Feedback, Observation, Severity
 from tellback.errors import InvalidInput
@@ -204,6 +204,16 @@ class StaticFeedback:
     suggestions: tuple[str, ...] = ()
     severity: Severity = "info"
     label: str = "StaticFeedback"
+
+    def __post_init__(self) -> None:
+        """Refuse a reminder without words and an unknown severity: a worker could give no agent such feedback."""
+        words: Any = self.summary
+        if not isinstance(words, str) or not words.strip():
+            raise InvalidInput(f"StaticFeedback.summary is {words!r}; use a text that is not blank")
+        if self.severity not in get_args(Severity):
+            raise InvalidInput(
+                f"StaticFeedback.severity is {self.severity!r}; use one of {', '.join(get_args(Severity))}"
+            )
 
     @property
     def name(self) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from tellback import ToolFeedback
+from tellback import InvalidInput, ToolFeedback
 from tellback.contracts.guidance import CallStatus
 from tellback.guidance.observations.observer import ToolObserver
 
@@ -203,6 +205,23 @@ def test_the_wrapper_of_the_document(status: CallStatus, line: str) -> None:
     assert seen.to_observation() == f"{line}\n\nbody\n\nNEXT STEPS:\n- one\n- two"
     assert ToolFeedback("news", status, None, []).to_observation() == line
     assert ToolFeedback("news", status, "", ()).suggestions_section is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"status": "odd"}, "status is 'odd'; use one of success, partial, error"),
+        ({"status": None}, "status is None; use one of success, partial, error"),
+        ({"status": []}, "status is []; use one of success, partial, error"),
+        ({"suggestions": "go on"}, "suggestions is str; use a list of texts"),
+        ({"suggestions": None}, "suggestions is NoneType; use a list of texts"),
+    ],
+)
+def test_a_wrapper_of_anything_else_is_refused(fields: dict[str, Any], reason: str) -> None:
+    """The status was a `KeyError` of its name, and a text was one suggestion a letter, when the text was rendered."""
+    given: dict[str, Any] = {"tool_name": "news", "status": "success"} | fields
+    with pytest.raises(InvalidInput, match=re.escape(reason)):
+        ToolFeedback(**given)
 
 
 def test_one_result_and_unknown_numbers_of_them() -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast, get_args
 
 from tellback.contracts.guidance import CallStatus
+from tellback.errors import InvalidInput
 from tellback.guidance.observations.catalog import Catalog, catalog_for
 from tellback.guidance.observations.emptiness import results_in
 from tellback.guidance.observations.evidence import ToolEnvelope
@@ -44,6 +45,14 @@ class ToolFeedback:
     note: str = ""
     envelope: ToolEnvelope | None = field(default=None, compare=False)
     catalog: Catalog = field(default_factory=lambda: catalog_for("en"), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse a status that has no sign, and a text as suggestions, each of whose letters would be one."""
+        status, lines = cast("Any", self.status), cast("Any", self.suggestions)
+        if status not in get_args(CallStatus):
+            raise InvalidInput(f"status is {status!r}; use one of {', '.join(get_args(CallStatus))}")
+        if isinstance(lines, str) or not isinstance(lines, Sequence):
+            raise InvalidInput(f"suggestions is {type(lines).__name__}; use a list of texts")
 
     def to_observation(self) -> str:
         """Return the text: status line, result and next steps, with an empty line between them."""
