@@ -10,6 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tellback import Tellback
 from tellback.cli.metrics_collector import render_metrics
+from tellback.commands.record import record_without_run
+from tellback.commands.resource_limits import limit_error, refused_by_policy
 from tellback.state.gauges import OUTCOMES
 from tellback.state.job_losses import AbsentHosts
 from tellback.state.jobs import Jobs
@@ -67,6 +69,25 @@ def test_records_are_counted_by_outcome_once(tb: Tellback, jobs: Jobs, queue: Co
         ("succeeded", "failed", "no_exit", "refused", "abandoned", "lost", "superseded"), 1
     )
     assert exposed(tb, "commands_lease_expired") == exposed(tb, "commands_running") == {"": 0}
+
+
+def test_what_a_policy_refuses_and_what_is_cancelled_while_it_runs_is_counted_as_such(
+    tb: Tellback, jobs: Jobs, queue: CommandQueue, session: str
+) -> None:
+    """Both counted as commands that ran and have no exit code, and `refused` stayed at zero under any policy."""
+    queue.put(session)
+    refused = taken(jobs)
+    assert jobs.finish(refused, record_without_run(refused.submitted, refused_by_policy("programs", "not git")))
+    queue.put(session)
+    running = taken(jobs)
+    jobs.cancel(running.submitted, AUTHOR)
+    reason = jobs.stop_requested(running, 1.0)
+    assert reason
+    assert jobs.finish(running, record_without_run(running.submitted, reason))
+    queue.put(session)
+    killed = taken(jobs)
+    assert jobs.finish(killed, record_without_run(killed.submitted, limit_error("processes", 64)))
+    assert counted(tb) == dict.fromkeys(("refused", "cancelled", "no_exit"), 1)
 
 
 def test_a_forward_step_of_the_clock_ends_no_lease(

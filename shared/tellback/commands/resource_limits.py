@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Meta
 
 from tellback import clock
+from tellback.commands.start_errors import REFUSED_BY_POLICY
 
 _MAX_LIMIT: Final = (1 << 63) - 1  # the kernel takes no more, and a command would not start
 
@@ -51,7 +52,7 @@ NO_LIMITS = CommandLimits()
 
 def refused_by_policy(rule: str, reason: str) -> str:
     """Return the error of a command that the policy refuses."""
-    return f"refused by this host's policy, rule {rule}: {reason}"
+    return f"{REFUSED_BY_POLICY}, rule {rule}: {reason}"
 
 
 def limit_error(rule: str, limit: int) -> str:

@@ -21,6 +21,10 @@ _CWD_NO_DIRECTORY: Final = "cwd is not a directory"
 MISTYPED: Final = tuple(f"{error}: " for error in (_NOT_FOUND, _A_DIRECTORY, _NO_CWD, _CWD_NO_DIRECTORY))
 """The beginnings of the errors which say that argv or cwd names nothing to run, so nothing has been started."""
 
+REFUSED_BY_POLICY: Final = "refused by this host's policy"
+CANCELLED: Final = "cancelled"
+"""The beginnings of the errors of a command that the policy of its host refused, and of one that somebody cancelled."""
+
 
 def command_error(argv: Sequence[object], cwd: str | None = None, env: Mapping[str, str] | None = None) -> str | None:
     """Return what is wrong with a command that can be seen before its start, or None."""

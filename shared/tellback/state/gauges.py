@@ -29,8 +29,8 @@ from tellback.state.readable import (
 from tellback.state.steady import skews, steady_now
 
 OUTCOMES: Final = ("succeeded", "failed", "no_exit", "refused", "cancelled", "abandoned", "lost", "superseded")
-"""no_exit: it ran and has no exit code, as after a timeout. abandoned: no worker served its host. lost: its worker
-crashed. superseded: a second record of one command, which is kept beside the first."""
+"""no_exit: it has no exit code for another reason than the rest, such as a timeout. abandoned: no worker served its
+host. lost: its worker crashed. superseded: a second record of one command, which is kept beside the first."""
 
 POOLS: Final = 100  # names of hosts come from outside: cap the labels of the metric
 

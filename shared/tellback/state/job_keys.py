@@ -7,6 +7,7 @@ from typing import Final, TypedDict
 import msgspec
 
 from tellback.commands.record import history_entry
+from tellback.commands.start_errors import CANCELLED, REFUSED_BY_POLICY
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
 from tellback.names import Family, host_queue
 from tellback.state.keys import Shard
@@ -48,10 +49,13 @@ def stored_record(record: CommandRecord) -> StoredRecord:
 
 
 def outcome_of(record: CommandRecord) -> str:
-    """Return the counter of a command that ran: by its exit code, if it has one."""
-    if record.exit_code is None:
-        return "no_exit"
-    return "failed" if record.exit_code else "succeeded"
+    """Return the counter of a worker's record: by its exit code, or else by who did not let it end."""
+    if record.exit_code is not None:
+        return "failed" if record.exit_code else "succeeded"
+    error = record.error or ""
+    if error.startswith(REFUSED_BY_POLICY):
+        return "refused"
+    return "cancelled" if error.startswith(CANCELLED) else "no_exit"
 
 
 def command_keys(shard: Shard, submitted: CommandSubmitted) -> CommandKeys:

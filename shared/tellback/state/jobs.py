@@ -23,6 +23,7 @@ import msgspec
 from tellback import clock
 from tellback.backoff import Backoff, retry
 from tellback.commands.record import CommandAttempt, record_without_run
+from tellback.commands.start_errors import CANCELLED
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
 from tellback.names import Family
 from tellback.state.answering import among_answering
@@ -219,8 +220,8 @@ class Jobs:
         """Wait at most `wait` seconds for a cancellation; return the text for the record, or None if there is none."""
         found = self._db.first_of(lease.shard.key("stop", lease.command_id), wait)
         if found is None or found == _EARLIER_STOP:
-            return found and "cancelled"
-        return f"cancelled {truncate_chars(found.decode(errors='replace'), MAX_PHRASE_CHARS)}"
+            return found and CANCELLED
+        return f"{CANCELLED} {truncate_chars(found.decode(errors='replace'), MAX_PHRASE_CHARS)}"
 
     def finish(self, lease: JobLease, record: CommandRecord, *, retry_seconds: float = 0.0) -> bool | None:
         """Store the record of the command; return False if it came too late and is kept as superseded.

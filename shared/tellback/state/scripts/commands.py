@@ -10,7 +10,7 @@ from tellback.state.script_calls import DecisionCall, Script, ScriptCall, beside
 _abandon_job = Script("commands/abandon_job", "e56cb5113cf53a227dcb5208807bde69e1d28afc")
 _cancel_job = Script("commands/cancel_job", "90c16c4488ab0d959db3cb5877d6793386746c95")
 _enqueue_job = Script("commands/enqueue_job", "5c6b89b7ea10f2b1166f490f901d9ebd002df573")
-_finish_job = Script("commands/finish_job", "df00eb4dc8a9db2c40151e06717a8648c2b42b32")
+_finish_job = Script("commands/finish_job", "e7acc0d89526129739d68d509733fd7f558302ea")
 _lease_job = Script("commands/lease_job", "d448ebb2ea287b6e43b1246c595b9131690ece8a")
 _mark_job_lost = Script("commands/mark_job_lost", "053ca1875950c5020e5740672d2414b223c350c1")
 _publish_output = Script("commands/publish_output", "1ee727b1d8858cfbd50738e678a52c44d314b05a")

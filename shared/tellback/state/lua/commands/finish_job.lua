@@ -8,7 +8,7 @@
 --   token str: of the lease
 --   record text: JSON
 --   history text: its history entry, JSON without its first brace
---   outcome str: succeeded, failed or no_exit
+--   outcome str: succeeded, failed, no_exit, refused or cancelled
 -- returns: 'ok' | 'superseded'.
 -- @include records
 -- constants: SUPERSEDED_LIFETIME
