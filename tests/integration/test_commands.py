@@ -295,6 +295,11 @@ def test_a_submission_of_a_host_in_another_language_is_checked_too(tb: Tellback,
         (["ok"], {"env": ["A=1"]}, "env"),
         (["ok"], {"secret_env": "KEY"}, "secret_env is str; give a list"),
         (["ok"], {"inputs": "1-0"}, "inputs is str; give a list"),
+        (["ok"], {"on_lost": "again"}, "on_lost is 'again'; use one of record, retry"),
+        (["ok"], {"priority": "high"}, "priority is 'high'; use one of interactive, normal, batch"),
+        (["ok"], {"priority": ["batch"]}, "priority is ['batch']; use one of"),
+        (["ok"], {"cwd": ""}, "cwd is empty; give a text, or leave it out"),
+        (["ok"], {"parent": ""}, "parent is empty; give a text, or leave it out"),
     ],
 )
 def test_wrong_arguments_are_refused_before_publishing(

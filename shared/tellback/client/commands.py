@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 import msgspec
 
@@ -248,6 +248,12 @@ def submit(
     follow: bool = False,
 ) -> Job:
     """Submit a command to the workers. See `tellback.Tellback.submit`. Requirements C-1 and C-3."""
+    for name, text in (("cwd", cwd), ("parent", parent)):
+        if text == "":  # a variable that is not set: the command would run elsewhere, or clear no failure
+            raise InvalidInput(f"{name} is empty; give a text, or leave it out")
+    for name, word, known in (("on_lost", on_lost, get_args(OnLost)), ("priority", priority, get_args(Priority))):
+        if word not in known:
+            raise InvalidInput(f"{name} is {word!r}; use one of {', '.join(known)}")
     event_id = new_event_id()
     try:
         fields = {
