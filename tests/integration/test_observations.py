@@ -123,6 +123,14 @@ def test_wrong_declarations_are_refused_before_anything_is_sent(tb: Tellback) ->
     for required in odd:
         with pytest.raises(InvalidInput, match=r"^required_tools (holds|is) (an empty text|NoneType|str|int);"):
             tb.prompt("s1", "p", observations=Observations(required_tools=required))
+    wrong: list[dict[str, Any]] = [
+        *({"classifiers": odd} for odd in (print, "print", ["print"], None)),
+        *({"suggesters": odd} for odd in (["print"], print)),
+        {"memory": b"{}"},
+    ]
+    for options in wrong:
+        with pytest.raises(InvalidInput, match=rf"^observations\.{next(iter(options))} (is|holds) .*; use "):
+            tb.prompt("s1", "p", observations=Observations(**options))
     with pytest.raises(ConfigurationError, match="no observations in 'xx'"):
         tb.prompt("s1", "p", observations=Observations(language="xx"))
 

@@ -117,6 +117,7 @@ def build_observer(
     given: Any = how
     if not isinstance(given, Observations):
         raise InvalidInput(f"observations is {type(given).__name__}; use tellback.Observations(...)")
+    _check_observations(how)
     return ToolObserver(
         tools=tools,
         question=question,
@@ -129,6 +130,20 @@ def build_observer(
         seed=evaluation,
         suggester_timeout=context.settings.provider_timeout,
     )
+
+
+def _check_observations(how: Observations) -> None:
+    """Refuse what only each call would show: it is classified and remembered without the caller."""
+    for name, fits, advice in (
+        ("classifiers", isinstance(cast("object", how.classifiers), tuple | list), "a tuple of functions"),
+        ("suggesters", isinstance(cast("object", how.suggesters), Mapping | None), "a mapping of tools to suggesters"),
+        ("memory", isinstance(cast("object", how.memory), ObservationMemory | None), "ObservationMemory.from_bytes"),
+    ):
+        if not fits:
+            raise InvalidInput(f"observations.{name} is {type(getattr(how, name)).__name__}; use {advice}")
+    for classifier in how.classifiers:
+        if not callable(classifier):
+            raise InvalidInput(f"observations.classifiers holds {classifier!r:.60}; use functions of an Evidence")
 
 
 def _catalog_for(context: ClientContext, how: Observations) -> Catalog:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import socket
 import subprocess
 import urllib.error
 from datetime import UTC, datetime
 from email.message import Message
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -316,6 +317,26 @@ def test_a_classifier_of_ones_own_comes_first_and_may_break() -> None:
         seen = observer.observe("t", result=text)
         assert seen.envelope is not None
         assert seen.envelope.code == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (3, "int"),
+        ("nonsense", "str"),
+        (Finding(cast("Any", "nonsense")), "Finding"),
+        (Finding(cast("Any", [])), "Finding"),
+    ],
+)
+def test_an_answer_that_is_no_finding_is_logged(answer: Any, said: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The call counted as a success, and nobody learned that the classifier is wrong."""
+    observer = ToolObserver(classifiers=[lambda _evidence: answer, lambda _evidence: None])
+    with caplog.at_level(logging.WARNING, "tellback.guidance"):
+        seen = observer.observe("t", result="a good long text")
+    assert seen.envelope is not None
+    assert seen.envelope.code == "ok"
+    assert caplog.text.count("classifier.failed") == 1
+    assert f"returned {said}; use one of the codes, a Finding of one, or None" in caplog.text
 
 
 def test_a_tool_that_was_not_declared_and_is_not_there_is_unknown() -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final, cast, get_args
 import msgspec
 
 from tellback.contracts.guidance import Outcome, OutcomeCode, ToolInvoked
+from tellback.errors import InvalidInput
 from tellback.guidance.observations.bodies import classify_body, is_partial
 from tellback.guidance.observations.emptiness import is_empty_result
 from tellback.guidance.observations.evidence import Classifier, Evidence, Finding
@@ -166,13 +167,14 @@ BUILT_IN: Final[tuple[Classifier, ...]] = (
 
 
 def classify(evidence: Evidence, tools: Mapping[str, Any], classifiers: Sequence[Classifier] = ()) -> Finding:
-    """Return the first finding, or "ok" without any. A classifier that raises is logged and skipped."""
+    """Return the first finding, or "ok" without any. A classifier that raises or returns another value is skipped."""
     for classifier in (*classifiers, *BUILT_IN):
         try:
             found = _as_finding(classifier(evidence), evidence)
         except Exception as error:  # noqa: BLE001 - the code of others, and the objects of others in ours
             name = getattr(classifier, "__name__", type(classifier).__name__)
-            _logger.warning("classifier.failed", classifier=name, reason=f"{type(error).__name__}")
+            reason = str(error) if isinstance(error, InvalidInput) else type(error).__name__
+            _logger.warning("classifier.failed", classifier=name, reason=reason)
             continue
         if found is not None:
             said = _with_retry_after(_check_tool_exists(found, evidence, tools), evidence)
@@ -183,7 +185,9 @@ def classify(evidence: Evidence, tools: Mapping[str, Any], classifiers: Sequence
 def _as_finding(answer: object, evidence: Evidence) -> Finding | None:
     if isinstance(answer, str) and answer in CODES:
         return Finding(cast("OutcomeCode", answer), evidence.message)
-    return answer if isinstance(answer, Finding) and answer.code in CODES else None
+    if answer is None or (isinstance(answer, Finding) and answer.code in get_args(OutcomeCode)):  # it may be unhashable
+        return answer
+    raise InvalidInput(f"returned {type(answer).__name__}; use one of the codes, a Finding of one, or None")
 
 
 def _check_tool_exists(found: Finding, evidence: Evidence, tools: Mapping[str, Any]) -> Finding:
