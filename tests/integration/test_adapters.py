@@ -128,6 +128,13 @@ def test_without_feedback_the_message_is_the_very_same_and_other_content_is_refu
         openai_adapter.append_feedback(object(), [FEEDBACK])
 
 
+@pytest.mark.parametrize("feedback", ["go on", FEEDBACK, None])
+def test_feedback_that_is_no_list_is_refused(feedback: Any) -> None:
+    """Each letter of a text was appended as a paragraph of its own; anything else was a `TypeError`."""
+    with pytest.raises(InvalidInput, match=r"feedback is (str|Feedback|NoneType); use a list"):
+        openai_adapter.append_feedback(TOOL, feedback)
+
+
 def test_a_guided_message_publishes_its_call(tb: Tellback, prompt: Prompt) -> None:
     params = {"query": "Ruby"}
     assert openai_adapter.guided(prompt, TOOL, tool="search", params=params, wait=0)["content"]

@@ -27,6 +27,7 @@ from tellback.adapters.common import (
     publish_call_async,
 )
 from tellback.contracts.guidance import Feedback
+from tellback.errors import InvalidInput
 
 Message = TypeVar("Message")
 
@@ -38,8 +39,10 @@ def append_feedback(message: Message, feedback: Iterable[Feedback | str], *, in_
     Returns a copy unless `in_place` is set, and the message itself if nothing changes.
 
     Raises:
-        InvalidInput: the message's content is neither a text nor a list of parts.
+        InvalidInput: the message's content is neither a text nor a list of parts, or `feedback` is no list.
     """
+    if isinstance(feedback, str) or not isinstance(cast("object", feedback), Iterable):
+        raise InvalidInput(f"feedback is {type(feedback).__name__}; use a list of feedback")
     texts = [given if isinstance(given, str) else given.render() for given in feedback]
     return append_text(message, Guidance(GAP.join(text for text in texts if text)), in_place=in_place)
 
