@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def count_phrase(number: int, what: str, several: str = "") -> str:
+def count_phrase(number: float, what: str, several: str = "") -> str:
     """Return a number with its noun: 1 call, 2 calls, 1,000 calls; `several` is a plural that does not end in s."""
     return f"{number:,} {what if number == 1 else several or f'{what}s'}"
 

@@ -153,7 +153,7 @@ def test_a_team_at_its_limit_of_banks_does_not_hide_the_blocks_error(tb: Tellbac
     with pytest.raises(ZeroDivisionError) as raised:
         fail_in(second.session("s1"))
     [noted] = raised.value.__notes__
-    assert "the limit of banks is reached" in noted
+    assert "the limit of banks of team default is reached" in noted
 
 
 @pytest.mark.faults

@@ -85,8 +85,9 @@ def _state_text(row: TeamRow) -> str:
 
 def _limits_text(limits: TeamLimits) -> str:
     counts = ((limits.open_turns, "open turn"), (limits.sessions, "session"), (limits.banks, "bank"))
+    rate = limits.events_per_second
     parts = [
-        f"{limits.events_per_second:g} events/s" if limits.events_per_second else "",
+        count_phrase(int(rate) if rate.is_integer() else rate, "event/s", "events/s") if rate else "",
         f"{limits.intake_bytes:,} bytes" if limits.intake_bytes else "",
         *(count_phrase(most, what) for most, what in counts if most),
     ]

@@ -85,7 +85,7 @@ class Admission:
         except Unavailable:  # the append that follows says why
             self._breaker.trip()
             return
-        limited = is_limited(kind, reply)
+        limited = is_limited(shard, kind, reply)
         with self._lock:
             self._known[admitted if limited else unlimited] = None
 

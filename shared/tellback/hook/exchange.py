@@ -284,7 +284,7 @@ def _admit(connection: RespConnection, shard: Shard, session: str) -> None:
 
     [reply] = _run_scripts(connection, [admit_call(shard, "sessions", session)])
     if isinstance(reply, bytes):  # else an error, which the append that follows meets too
-        is_limited("sessions", reply)
+        is_limited(shard, "sessions", reply)
 
 
 def _is_too_many(error: Exception) -> bool:

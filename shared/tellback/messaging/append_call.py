@@ -44,7 +44,8 @@ class Bounds(NamedTuple):
         if outcome == b"appended":
             return
         if outcome != b"full":
-            raise StreamFull(_REFUSED[outcome])
+            team = stream.partition("{")[2].partition(".")[0]
+            raise StreamFull(_REFUSED[outcome].format(stream=stream, team=team))
         at = f"{self.entries} entries" if entries >= self.entries else f"{self.bytes} bytes, its share of the family's"
         name = self.setting if entries >= self.entries else "TELLBACK_INTAKE_MAX_BYTES"
         held, further = f"{stream} holds {entries} entries in {size} bytes", f", or raise {name}" if name else ""
@@ -52,11 +53,11 @@ class Bounds(NamedTuple):
 
 
 _REFUSED: Final = {
-    b"bytes": "the stream holds its share of the bytes that an operator allows the team: start more workers, or ask "
-    "for a higher limit (tellback teams limit)",
-    b"rate": "the team publishes more events than an operator allows it: publish less, or ask for a higher limit "
-    "(tellback teams limit)",
-    b"suspended": "the team is suspended: an operator resumes it by `tellback teams resume`",
+    b"bytes": "{stream} holds its share of the bytes that an operator allows team {team}: start more workers, or ask "
+    "for a higher limit (`tellback teams limit {team} --intake-bytes NUMBER`)",
+    b"rate": "team {team} publishes more events than an operator allows it: publish less, or ask for a higher limit "
+    "(`tellback teams limit {team} --events-per-second NUMBER`)",
+    b"suspended": "team {team} is suspended: an operator resumes it by `tellback teams resume {team}`",
 }
 
 

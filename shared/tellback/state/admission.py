@@ -18,8 +18,8 @@ SESSION_SECONDS: Final = HOUR
 """Seconds after its last activity in which a session counts."""
 
 _REACHED: Final = {
-    "sessions": "the limit of active sessions is reached ({most} in this shard, within an hour)",
-    "banks": "the limit of banks is reached ({most} in this shard)",
+    "sessions": "the limit of active sessions of team {team} is reached ({most} in this shard, within an hour)",
+    "banks": "the limit of banks of team {team} is reached ({most} in this shard)",
 }
 
 
@@ -35,16 +35,17 @@ def admit_call(shard: Shard, kind: Counted, name: str) -> ScriptCall:
     )
 
 
-def is_limited(kind: Counted, reply: bytes) -> bool:
-    """Return True if the team has such a limit.
+def is_limited(shard: Shard, kind: Counted, reply: bytes) -> bool:
+    """Return True if the shard's team has such a limit.
 
     Raises:
         TooMany: the team has as many as it may have.
     """
     if reply in (b"unlimited", b"admitted"):
         return reply == b"admitted"
+    reached = _REACHED[kind].format(team=shard.team, most=reply.decode())
     raise TooMany(
-        f"{_REACHED[kind].format(most=reply.decode())}: use one of them, or raise the limit by `tellback teams limit`"
+        f"{reached}: use one of them, or raise the limit by `tellback teams limit {shard.team} --{kind} NUMBER`"
     )
 
 

@@ -19,10 +19,10 @@ from tellback.state.keys import Layout
 from tellback.state.readable import readable
 from tellback.state.scripts import common as scripts
 
-SUSPENDED: Final = "the team is suspended: an operator resumes it by `tellback teams resume`"
+SUSPENDED: Final = "team {team} is suspended: an operator resumes it by `tellback teams resume {team}`"
 TOO_MANY_OPEN: Final = (
-    "the limit of open turns is reached ({most} in this shard): answer some, or raise the limit by "
-    "`tellback teams limit`"
+    "the limit of open turns of team {team} is reached ({most} in this shard): answer some, or raise the limit by "
+    "`tellback teams limit {team} --open-turns NUMBER`"
 )
 BURST_SECONDS: Final = 10
 """Seconds of the rate that a team may publish at once."""

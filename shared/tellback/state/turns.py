@@ -126,7 +126,8 @@ class Turns:
         reply = decide(self._db, shard, decision)
         if "refused" in reply:
             most = reply["refused"]
-            raise Unavailable(SUSPENDED if most == "suspended" else TOO_MANY_OPEN.format(most=most))
+            text = SUSPENDED if most == "suspended" else TOO_MANY_OPEN
+            raise Unavailable(text.format(team=shard.team, most=most))
         return msgspec.convert(reply, OpenedTurn)
 
     def answer(self, ref: TurnRef, given: TurnAnswer, origin: LostTurnOrigin) -> AnswerResult:
