@@ -109,7 +109,9 @@ def test_fallbacks_are_sent_where_the_primary_lives(cluster: RedisCluster, setti
         wait_until(all_answered, "each overdue turn on a living primary has its fallback", timeout=30)
 
 
-def test_a_worker_that_starts_serves_the_teams_of_other_nodes(cluster: RedisCluster, settings: Settings) -> None:
+def test_a_worker_that_starts_serves_the_teams_of_other_nodes(
+    cluster: RedisCluster, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
     """One notification of a team whose own key is away threw away all that came with it, and postponed its wake-ups."""
     away, here = team_on(cluster, cluster.primaries[2]), team_on(cluster, cluster.primaries[0])
     with connect(settings=replace(settings, team=away)), connect(settings=replace(settings, team=here)) as tb:
@@ -120,7 +122,9 @@ def test_a_worker_that_starts_serves_the_teams_of_other_nodes(cluster: RedisClus
     found = [Notified(team, (0, Family.EVENTS)) for team in (away, here)]
     assert process.streams_of(found[:1]) == []
     assert process.streams_of(found) == [stream]
-    with pytest.raises(Unavailable):
+    said = capsys.readouterr().out
+    assert said.count("team.postponed") == said.count(f"tb:{{{away}.0}}:team does not answer") == 1
+    with pytest.raises(Unavailable, match="serves none until that node answers"):
         process.shard(away, 0)
 
 

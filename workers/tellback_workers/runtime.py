@@ -10,8 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property, lru_cache
 from typing import Final
 
-from cachetools import LRUCache
+import structlog
+from cachetools import LRUCache, TTLCache
 
+from tellback import clock
 from tellback.errors import InvalidInput, Unavailable
 from tellback.guidance.registry import ProviderRegistry, load_registry
 from tellback.settings import Settings, load
@@ -19,6 +21,7 @@ from tellback.state.answering import among_answering
 from tellback.state.confirmation import Confirmation
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
+from tellback.state.fleet import place_of
 from tellback.state.intake import Intake, Notified, StreamRef
 from tellback.state.keys import Layout, Shard
 from tellback.state.team import existing_layouts, open_layout
@@ -31,7 +34,14 @@ TEAMS: Final = 64  # of which a process keeps stores and loops; more are made ag
 BY_LAYOUT: Final[list[Callable[[], None]]] = []
 """Clear what other modules keep for each team and made for its number of shards."""
 
+SAY_AGAIN_SECONDS: Final = 60.0  # between two log lines about a team whose shards are unknown
+
+NODE_AWAY: Final = "the node of the Redis Cluster with {place} left a call unanswered (`tellback doctor` names it)"
+
 SHORT_DEADLINE: Final = 1.0  # seconds; for calls that a running command must not wait for
+
+
+_logger = structlog.get_logger("tellback.team")
 
 
 class Runtime:
@@ -44,6 +54,7 @@ class Runtime:
         self.kept_shares = KeptShares()
         self._layouts: LRUCache[str, Layout] = LRUCache(20_000)
         self._former: LRUCache[str, Layout] = LRUCache(20_000)  # of teams that were removed, or that Redis lost
+        self._said_away: TTLCache[str, None] = TTLCache(1_000, SAY_AGAIN_SECONDS, clock.monotonic)
         self.intake = lru_cache(TEAMS)(self._intake)
         self.dead = lru_cache(TEAMS)(self._dead)
 
@@ -71,18 +82,22 @@ class Runtime:
 
         Raises:
             InvalidInput: the team or the shard does not exist, so the task's message is forged or outdated.
-            Unavailable: nobody knows, because the node with the team's own key is away.
+            Unavailable: nobody knows, because the node with the team's own key is away, or the shard's node is.
         """
         layout = self._layouts.get(team)
         if layout is None or index >= layout.shards:  # the team was made again since, perhaps with more
             layout = self.current_layouts([team]).get(team)
             if layout is not None and team not in self._layouts:
-                raise Unavailable(f"the node of team {team} does not answer")
+                raise Unavailable(_unknown_shards(team))
         if layout is None:
             raise InvalidInput(f"there is no team {team}")
         if index >= layout.shards:
             raise InvalidInput(f"team {team} has {count_phrase(layout.shards, 'shard')}; there is no shard {index}")
-        return layout.shard(index)
+        shard = layout.shard(index)
+        # A node that hangs would take its time from each task that needs it, and from those of all teams behind them.
+        if not self.database.answering([shard]):
+            raise Unavailable(NODE_AWAY.format(place=place_of(shard)))
+        return shard
 
     def layout(self, team: str) -> Layout:
         """Return a team's layout; a new team gets the shards of the settings, and a lost one those that it had."""
@@ -100,7 +115,11 @@ class Runtime:
         """
         wanted = list(dict.fromkeys(teams))
         unseen = [team for team in wanted if team not in self._layouts]
-        self._layouts.update((layout.team, layout) for layout in self._stored_layouts(unseen)[1])
+        asked, layouts = self._stored_layouts(unseen)
+        self._layouts.update((layout.team, layout) for layout in layouts)
+        for team in set(unseen).difference(asked, self._said_away):
+            self._said_away[team] = None
+            _logger.warning("team.postponed", team=team, reason=_unknown_shards(team))
         return {team: self._layouts[team] for team in wanted if team in self._layouts}
 
     def streams_of(self, found: Sequence[Notified]) -> list[StreamRef]:
@@ -163,6 +182,14 @@ class Runtime:
 
     def _dead(self, team: str) -> DeadLetters:
         return DeadLetters(self.database, self.layout(team))
+
+
+def _unknown_shards(team: str) -> str:
+    key = Layout(team, 1).shard(0).key("team")
+    return (
+        f"the node of the Redis Cluster with {key} does not answer, and this process, which has not served the team "
+        "before, does not know its shards: it serves none until that node answers (`tellback doctor` names it)"
+    )
 
 
 @lru_cache(maxsize=1)

@@ -74,7 +74,7 @@ def _shards_of(process: Runtime, streams: Sequence[tuple[str, int]]) -> tuple[li
             shards.append(process.shard(team, shard_index))
         except InvalidInput as error:
             failures.append(error)
-        except Unavailable as away:  # of a cluster, the node that has the team's own key
+        except Unavailable as away:  # of a cluster, its node or the one with the team's own key
             _postpone([(team, shard_index)], away)
     return shards, failures
 

@@ -1,7 +1,6 @@
 """The connections to the nodes of a Redis Cluster: a pool for each primary, with redirections followed here.
 
-redis-py's own `RedisCluster` is not used: it connects in its constructor, while our clients start without a Redis; its
-pipelines cost what those of `Redis` do (docs/decisions/packed-pipelines.md); and its retries know no call deadline.
+Why redis-py's own `RedisCluster` is not used, docs/decisions/cluster-client.md says.
 
 Every call of ours stays in one slot, since a shard is a slot. While a slot moves to another node, Redis refuses calls
 of several keys with TRYAGAIN until all keys have moved. Such a call is repeated for `REPEAT_SECONDS`, then fails.
@@ -57,9 +56,8 @@ class _ClusterCall:
         self.commands = commands
         self.slots: list[int | None] = []
         for command in commands:
-            self.slots.append(
-                self.slots[-1] if command[0] in CONFIRMATIONS and self.slots else slot_of_command(command)
-            )
+            follows = self.slots and command[0] in CONFIRMATIONS
+            self.slots.append(self.slots[-1] if follows else slot_of_command(command))
         self.replies: list[Any] = [None] * len(commands)
         self.waiting = list(range(len(commands)))
         self.asking: dict[int, NodeAddress] = {}
@@ -130,8 +128,7 @@ class ClusterConnections:
         """
         if any(command[0] in EVERYWHERE for command in commands):
             return [self._run_everywhere(command) for command in commands]
-        retries, seconds = (LOST_RETRIES, REPEAT_SECONDS) if self._seconds is None else (0, self._seconds)
-        call = _ClusterCall(commands, clock.monotonic() + seconds, retries if repeat else 0)
+        call = _ClusterCall(commands, self._end(), LOST_RETRIES if repeat and self._seconds is None else 0)
         for attempt, delay in enumerate(chain((0.0,), BACKOFF.delays())):
             self._attempt(call)
             refused = self._keep_waiting(call)
@@ -151,7 +148,7 @@ class ClusterConnections:
         After a redirection all of them are sent again.
         """
         end = clock.monotonic() + seconds
-        address, asking = self._primary(slot_of_command(command), end), False
+        address, asking = self._primary(slot_of_command(command), self._end()), False
         for _ in range(AT_ONCE):
             left = max(0.0, end - clock.monotonic())
             try:
@@ -183,20 +180,19 @@ class ClusterConnections:
 
     def each_primary(self) -> list[RedisConnections]:
         """Return the connections to each primary."""
-        end = clock.monotonic() + (self._seconds or REPEAT_SECONDS)
-        self._primary(0, end)
+        self._primary(0, self._end())
         return [self._pool(address) for address in dict.fromkeys(self._primaries.values())]
 
     def answers(self, slot: int) -> bool:
         """Check whether the primary of a slot answered its last call; one that did not is asked again by a thread."""
-        return self._answers(self._primary(slot, clock.monotonic() + (self._seconds or REPEAT_SECONDS)))
+        return self._answers(self._primary(slot, self._end()))
 
     def run_at_primaries(self, command_of: Callable[[int], Command]) -> dict[NodeAddress, Any]:
         """Run a command at each primary, made from its number; return replies or errors by address, in that order.
 
         One that did not answer its last call is not asked, as in `answers`.
         """
-        self._primary(0, clock.monotonic() + (self._seconds or REPEAT_SECONDS))
+        self._primary(0, self._end())
         replies: dict[NodeAddress, Any] = {}
         for number, address in enumerate(dict.fromkeys(self._primaries.values())):
             if not self._answers(address):
@@ -303,6 +299,9 @@ class ClusterConnections:
     def _is_silent(self, address: NodeAddress) -> bool:
         return self._silent.get(address, 0.0) > clock.monotonic()
 
+    def _end(self) -> float:
+        return clock.monotonic() + (self._seconds or REPEAT_SECONDS)
+
     def _left(self, end: float) -> float:
         """Return the seconds by which a call that begins now has to end before a whole call deadline, as negative."""
         return 0.0 if self._seconds is None else end - clock.monotonic() - self._seconds
@@ -361,10 +360,13 @@ class ClusterConnections:
 
     def _read_primaries(self, end: float) -> dict[int, NodeAddress]:
         """Ask the known nodes, in random order, which node has which slot."""
-        trouble: Exception = exceptions.ConnectionError("no node of the cluster answers")
-        known = list(self._pools)
+        trouble: Exception = exceptions.TimeoutError("no time was left to ask which node has the slot")
+        known, failed = list(self._pools), ""
         for asked, address in enumerate(sorted(random.sample(known, len(known)), key=self._is_silent)):
-            if clock.monotonic() >= end:
+            # The socket's timeout of a worker is longer than `end`: after a node that hangs, it asks one more.
+            if clock.monotonic() >= end and (asked != 1 or self._seconds is not None):
+                if failed:
+                    trouble.add_note(failed)  # not all that are known, of which most may be well
                 break
             try:
                 with self._pool(address).sent([("CLUSTER", "SLOTS")], self._left(end)) as read:
@@ -373,7 +375,7 @@ class ClusterConnections:
                 self._note_silent(address, error)
                 # One that refuses the login or the certificate says more than one that is away.
                 if asked == 0 or not isinstance(error.__context__, ConnectionRefusedError):
-                    trouble = error
+                    trouble, failed = error, f"{address[0]}:{address[1]}"
                 continue
             if isinstance(reply, Exception):
                 trouble = exceptions.ConnectionError(f"{address[0]}:{address[1]} is not a node of a cluster: {reply}")
@@ -387,14 +389,12 @@ class ClusterConnections:
         raise trouble
 
     def _pool(self, address: NodeAddress) -> RedisConnections:
-        pool = self._pools.get(address)
-        if pool is None:
-            with self._lock:
-                pool = self._pools.get(address)
-                if pool is None:
-                    url = self._servers.url_of(*address)
-                    pool = RedisConnections(url, call_deadline=self._seconds, shared=self._deadline)
-                    self._pools[address] = pool
-                    if self._closed:
-                        pool.close()
-        return pool
+        if (pool := self._pools.get(address)) is not None:
+            return pool
+        with self._lock:
+            if (pool := self._pools.get(address)) is None:
+                url = self._servers.url_of(*address)
+                pool = self._pools[address] = RedisConnections(url, call_deadline=self._seconds, shared=self._deadline)
+                if self._closed:
+                    pool.close()
+            return pool

@@ -1,0 +1,132 @@
+"""A node of a Redis Cluster hangs: it accepts connections and answers none. It costs the others' calls little time."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellback import Settings, clock
+from tellback.errors import Unavailable
+from tellback.state.cluster import ClusterConnections
+from tellback.state.database import Database
+from tellback.state.keys import FLEET, Layout
+from tellback.state.slots import slot_of
+from tellback.urls import servers_of
+from tellback_workers import tasks
+from tellback_workers.runtime import Runtime
+from tests.support.redis_cluster import RedisCluster
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.faults
+
+SHARDS = Layout("default", 12).all
+KEYS = [shard.key("done", "x") for shard in SHARDS]
+
+
+def test_a_node_that_hangs_is_asked_again_beside_the_work(cluster: RedisCluster) -> None:
+    """The next call asked it, and each process stood still for five seconds again and again."""
+    with closing(Database(cluster.url, call_deadline=3.0)) as database:
+        connections = database._connections
+        assert isinstance(connections, ClusterConnections)
+
+        def silence_ends() -> None:
+            connections._silent = dict.fromkeys(connections._silent, 0.0)
+
+        gone = cluster.primaries[1]
+        others = [shard for shard in SHARDS if cluster.owner(slot_of(shard.prefix)) is not gone]
+        database.pipeline([("SET", key, 1) for key in KEYS])
+        gone.suspend()
+        try:
+            database.pipeline([("GET", key) for key in KEYS], raise_on_error=False)
+            assert database.answering(SHARDS) == others
+            silence_ends()
+            assert database.answering(SHARDS) == others
+        finally:
+            gone.resume()
+
+        def asked_again() -> bool:
+            silence_ends()
+            return len(database.answering(SHARDS)) == len(SHARDS)
+
+        wait_until(asked_again, "it is found to answer again")
+        cluster.wait_until_serving()
+
+
+def test_who_has_which_slot_is_asked_of_nodes_that_answer_first(cluster: RedisCluster) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as hanging:  # it accepts connections, and never answers
+        port = hanging.getsockname()[1]
+        servers = servers_of(cluster.url.replace("//", f"//127.0.0.1:{port},"))
+        assert servers is not None
+        with closing(ClusterConnections(servers, call_deadline=5.0)) as connections:
+            connections._note_silent(("127.0.0.1", port))
+            for _ in range(50):  # each time in random order
+                connections.drop_idle()
+                connections.each_primary()
+        hanging.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            hanging.accept()
+
+
+def test_calls_of_the_other_nodes_succeed_if_the_one_asked_for_slots_first_hangs(cluster: RedisCluster) -> None:
+    """Its five seconds used up those in which another node could have been asked."""
+    gone, *others = cluster.primaries
+    key = next(key for key in KEYS if cluster.owner(slot_of(key)) in others)
+    with closing(Database(cluster.url)) as database:
+        connections: Any = database._connections
+        gone.suspend()
+        try:
+            for node in others:  # so that the one that hangs is asked first
+                connections._note_silent(("127.0.0.1", node.port))
+                connections._silent["127.0.0.1", node.port] += 60
+            assert database.command("GET", key) is None
+        finally:
+            gone.resume()
+    cluster.wait_until_serving()
+
+
+def test_a_node_that_hangs_is_named_by_who_asked_it_which_node_has_which_slot(cluster: RedisCluster) -> None:
+    """The error listed every node of the URL, as if all were away."""
+    gone, *others = cluster.primaries
+    with closing(Database(cluster.url, call_deadline=0.5)) as database:
+        connections: Any = database._connections
+        database.command("PING")
+        gone.suspend()
+        try:
+            connections.drop_idle()
+            for node in others:  # so that the one that hangs is asked first
+                connections._note_silent(("127.0.0.1", node.port))
+            with pytest.raises(Unavailable, match=str(gone.port)) as raised:
+                database.command("GET", KEYS[0])
+        finally:
+            gone.resume()
+    assert not [node.port for node in others if str(node.port) in str(raised.value)]
+    cluster.wait_until_serving()
+
+
+def test_a_wake_up_waits_for_no_node_that_left_a_call_unanswered(
+    cluster: RedisCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each wake-up for a stream of a node that hung kept a process from all teams for five seconds more."""
+    process = Runtime(Settings(redis_url=cluster.url, shards=12, data_dir=str(tmp_path)))
+    needed = {cluster.owner(slot_of(key)) for key in (SHARDS[0].prefix, FLEET.prefix)}
+    hanging = next(node for node in cluster.primaries if node not in needed)
+    on_it = [shard for shard in process.layout("default").all if cluster.owner(slot_of(shard.prefix)) is hanging]
+    monkeypatch.setattr(tasks, "runtime", lambda: process)
+    hanging.suspend()
+    try:
+        took = [timed(partial(tasks.consume, "events", [("default", shard.index)])) for shard in on_it[:2]]
+    finally:
+        hanging.resume()
+    assert took[1] < 1.0 < took[0]
+
+
+def timed(call: Callable[[], object]) -> float:
+    began = clock.monotonic()
+    call()
+    return clock.monotonic() - began
