@@ -189,6 +189,23 @@ def test_an_entry_without_the_message_field_becomes_a_dead_letter(
     assert (letter.reason, letter.raw) == ("MalformedMessage: the entry has no field 'm'", '{"other":"x \ufffd"}')
 
 
+@pytest.mark.parametrize(
+    ("fields", "reason", "kept"),
+    [
+        (("m", "1", "m", "2"), "the entry has the field 'm' 2 times: append each message by itself", '{"m":["1","2"]}'),
+        (("x", "1", "y", "2", "x", "3"), "the entry has no field 'm'", '{"x":["1","3"],"y":"2"}'),
+    ],
+)
+def test_an_entry_with_a_field_twice_becomes_a_dead_letter_with_both(
+    shard: Shard, database: Database, consumer: Consumer, dead: DeadLetters, fields: list[str], reason: str, kept: str
+) -> None:
+    """Of two messages in one entry the last was applied, and the first was lost."""
+    database.command("XADD", stream_of(shard, FAMILY), "*", *fields)
+    consumer.consume(shard, FAMILY)
+    [letter] = dead.newest()
+    assert (letter.reason, letter.raw) == (f"MalformedMessage: {reason}", kept)
+
+
 def test_a_loop_that_is_not_ready_leaves_everything_in_the_stream(
     database: Database, shard: Shard, consumer: Consumer, recorder: Recorder
 ) -> None:

@@ -362,7 +362,7 @@ class Consumer:
         for place, raw in enumerate(raws):
             try:
                 if raw.raw is None:
-                    raise MalformedMessage("the entry has no field 'm'", b"")
+                    raise MalformedMessage(raw.trouble, b"")
                 message = decode(raw.raw, lease.family)
                 if lease.family is Family.SIGNALS and (shard := self._intake.shard_of(message)) != lease.shard:
                     raise MalformedMessage(

@@ -17,14 +17,17 @@ from tellback.state.script_calls import CommitParts
 FIELD: Final = "m"  # the one field of an entry: its message
 _FIELD: Final = FIELD.encode()
 
+NO_MESSAGE: Final = f"the entry has no field '{FIELD}'"
+
 
 class RawEntry(msgspec.Struct, frozen=True, gc=False):  # no dataclass: a worker makes one for each event
-    """An entry as stored in the stream; `raw` is None if the message field is missing, and `fields` has what it has."""
+    """An entry as stored in the stream; `raw` is None if it has not one message field, and `fields` has what it has."""
 
     id: str
     raw: bytes | None
     deliveries: int
     fields: bytes = b""  # as JSON, for the dead letters
+    trouble: str = NO_MESSAGE  # the reason for which `raw` is None
 
 
 class IntakeEntry(msgspec.Struct, frozen=True, gc=False):  # as above; no part of a cycle
@@ -57,11 +60,21 @@ def raw_entry(id_: bytes, fields: Sequence[Any] | None, deliveries: int) -> RawE
     # The form that our publishers write, without the cost of a dict.
     if fields and len(fields) == 2 and fields[0] == _FIELD:
         return RawEntry(id_.decode(), fields[1], deliveries)
-    named = dict(pairs(fields or ()))
-    if _FIELD in named or not named:
-        return RawEntry(id_.decode(), named.get(_FIELD), deliveries)
-    texts = {name.decode(errors="replace"): value.decode(errors="replace") for name, value in named.items()}
-    return RawEntry(id_.decode(), None, deliveries, msgspec.json.encode(texts))
+    named: dict[bytes, list[bytes]] = {}
+    for name, value in pairs(fields or ()):
+        named.setdefault(name, []).append(value)
+    messages = named.get(_FIELD, ())
+    if len(messages) == 1 or not named:
+        return RawEntry(id_.decode(), messages[0] if messages else None, deliveries)
+    texts = {name.decode(errors="replace"): _text(values) for name, values in named.items()}
+    several = f"the entry has the field '{FIELD}' {len(messages)} times: append each message by itself"
+    return RawEntry(id_.decode(), None, deliveries, msgspec.json.encode(texts), several if messages else NO_MESSAGE)
+
+
+def _text(values: Sequence[bytes]) -> str | list[str]:
+    """Return the value of a field as text, or all values of one that an entry has several times."""
+    texts = [value.decode(errors="replace") for value in values]
+    return texts if len(texts) > 1 else texts[0]
 
 
 def pairs(flat: Sequence[Any]) -> zip[tuple[Any, Any]]:
