@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tellback import Settings, Tellback, clock, connect
 from tellback.names import Family
@@ -17,6 +18,7 @@ from tests.support.hooks import run_hook, tool_event, troubles
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer
 from tests.support.spools import waiting
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.faults
 
@@ -118,3 +120,35 @@ def test_a_hook_repeats_its_calls_while_a_slot_moves(cluster: RedisCluster, tb: 
     finally:
         moving.join()
     assert (arrived(tb, "s1"), troubles(tb.context.settings)) == (2, "")
+
+
+@pytest.mark.parametrize("coverage", [pytest.param("no", marks=pytest.mark.slow), "yes"])
+def test_a_hook_asks_another_node_if_the_first_still_names_a_dead_primary(tmp_path: Path, coverage: str) -> None:
+    """A node that imports a slot takes no notice of who has it since; with full coverage it then refuses all calls."""
+    options = ("--cluster-require-full-coverage", coverage)
+    with RedisCluster(tmp_path / "cluster", *options, replicas=1) as cluster:
+        settings = Settings(redis_url=cluster.url, shards=12, data_dir=str(tmp_path / "data"), team="acme")
+        with connect(settings=settings) as tb:
+            key = stream_of(tb.context.layout.of("s1"), Family.EVENTS)
+            start_session(tb, "s1")
+        slot = slot_of(key)
+        importing = next(node for node in cluster.primaries if node is not cluster.owner(slot))
+        source = cluster.begin_move(slot, importing)
+        source.kill()
+        others = [node for node in cluster.nodes if node.running and node is not importing]
+        wait_until(lambda: source.port not in {owner_at(cluster, node, slot) for node in others}, "a replica took over")
+        wait_until(lambda: all(b"cluster_state:ok" in info(cluster, node) for node in others), "the others serve")
+        url = "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in [importing, *others])
+        with connect(settings=replace(settings, redis_url=url)) as tb:
+            start_session(tb, "s1")
+            assert (arrived(tb, "s1"), troubles(settings)) == (2, "")
+
+
+def owner_at(cluster: RedisCluster, node: RedisServer, slot: int) -> int:
+    """The port of a slot's primary as this node knows it."""
+    shared = cluster.client(node).command("CLUSTER", "SLOTS")
+    return next(int(port) for first, last, (_, port, *_), *_ in shared if first <= slot <= last)
+
+
+def info(cluster: RedisCluster, node: RedisServer) -> bytes:
+    return bytes(cluster.client(node).command("CLUSTER", "INFO"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, cycle, islice
 from typing import Any, Final, cast
 
 from tellback import clock
@@ -19,7 +19,8 @@ BACKOFF: Final = Backoff(0.002, longest=0.02)
 
 AT_ONCE: Final = 4  # redirections without a delay; a map that is out of date needs one
 
-PASSING: Final = ("TRYAGAIN", "CLUSTERDOWN")
+TRY_AGAIN: Final = "TRYAGAIN"
+CLUSTER_DOWN: Final = "CLUSTERDOWN"
 
 NodeAddress = tuple[str, int]
 
@@ -81,6 +82,8 @@ class ClusterConnection(RespConnection):
         self._servers = servers
         self.deadline = deadline
         self._owners: dict[int, NodeAddress] = {}
+        self._others = cycle(servers.addresses)
+        self._gone: dict[NodeAddress, Unavailable] = {}  # nodes that another one named, and that did not answer
         trouble = Unavailable("no node")
         for address, (node, reply) in zip(servers.addresses, _ask_each(servers, deadline, "PING"), strict=False):
             if node is not None and not isinstance(reply, Unavailable):
@@ -113,7 +116,7 @@ class ClusterConnection(RespConnection):
             waiting = self._redirected(waiting, replies)
             if not waiting or clock.monotonic() + delay >= end:
                 break
-            if attempt >= AT_ONCE or any(str(replies[at]) in PASSING for at in waiting):
+            if attempt >= AT_ONCE or any(str(replies[at]) in (TRY_AGAIN, CLUSTER_DOWN) for at in waiting):
                 clock.sleep(delay)
         return replies
 
@@ -127,24 +130,42 @@ class ClusterConnection(RespConnection):
             return [error] * len(commands)
 
     def _redirected(
-        self, waiting: dict[int, tuple[NodeAddress, bool]], replies: Sequence[Any]
+        self, waiting: dict[int, tuple[NodeAddress, bool]], replies: list[Any]
     ) -> dict[int, tuple[NodeAddress, bool]]:
-        """Return where to send again what was redirected, or refused while its slot moves."""
+        """Return where to send again what was redirected, or refused while its slot moves.
+
+        A node that imports a slot takes no notice of who has it since. If its source died, it goes on naming that one,
+        and refuses all calls if the cluster is to serve all slots or none. So another node is asked.
+        """
         again: dict[int, tuple[NodeAddress, bool]] = {}
+        known_gone = set(self._gone)
         for at, (asked, asking) in waiting.items():
             reply = replies[at]
             if not isinstance(reply, RedisErrorReply):
-                continue
-            if reply.redirection:
+                if isinstance(reply, Unavailable) and asked != self._first and asked not in known_gone:
+                    self._gone[asked] = reply
+                    if (another := self._another(self._first)) is not None:
+                        again[at] = (another, False)
+            elif reply.redirection:
                 word, slot, place = reply.redirection.split(" ")[:3]
                 host, _, port = place.rpartition(":")
                 address = (host or asked[0], int(port))
+                if address in self._gone:
+                    replies[at] = self._gone[address]
+                    continue
                 if word == "MOVED":
                     self._owners[int(slot)] = address
                 again[at] = (address, word == "ASK")
-            elif str(reply) in PASSING:
+            elif str(reply) == CLUSTER_DOWN:
+                again[at] = (self._another(asked) or asked, False)
+            elif str(reply) == TRY_AGAIN:
                 again[at] = (asked, asking)
         return again
+
+    def _another(self, node: NodeAddress) -> NodeAddress | None:
+        """Return the next node of the URL, other than this one, that has not been found to be gone."""
+        others = islice(self._others, len(self._servers.addresses))
+        return next((other for other in others if other != node and other not in self._gone), None)
 
     def _owner(self, command: Sequence[Arg]) -> NodeAddress:
         slot = slot_of_command(command)
