@@ -97,6 +97,7 @@ REPORTED: dict[str, tuple[Calls, int]] = {
 
 
 LET_PASS: dict[str, Calls] = {
+    "thoughts that are nearly alike": [("scratchpad", {"note": f"idea {n * 'a'}"}, "Noted.") for n in range(9)],
     "lines of which most are new": [
         *[passage(1, n) for n in range(3)],
         claude_code("sed -n '1,100p' app.py", "more lines"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from tellback.guidance.observations.testruns import TestCounts
-from tellback.guidance.progress.effects import notes_an_item, only_notes, words_in
+from tellback.guidance.progress.effects import notes_an_item, words_in
 from tellback.guidance.progress.faults import (
     BLOCKS,
     MUTE,
@@ -349,8 +349,7 @@ def idle_calls(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFi
     """Find many calls in a row that neither ask nor do anything: thoughts, plans, and texts that are printed."""
     if notes_an_item(features.tool):
         return None
-    is_idle = features.effect in IDLE or only_notes(features.tool)
-    trail.idle = trail.idle + 1 if is_idle else 0
+    trail.idle = trail.idle + 1 if features.effect in IDLE else 0
     if trail.idle < IDLE_CALLS:
         return None
     return StuckFinding("no_news", "", 8, at - trail.idle + 1, at, detail=features.shown)

@@ -32,11 +32,10 @@ def named(effect: Effect, *lines: str) -> dict[str, Effect]:
     return {word: effect for line in lines for word in line.split()}
 
 
-_THOUGHTS: Final = words_in("think sequentialthinking thought scratchpad reflect")
 # Those that only note something down; other plans ask a person.
 _NOTES: Final = (
     "todowrite todoread taskcreate taskupdate tasklist taskget write_todos update_plan think sequentialthinking plan",
-    "report_progress task_tracker",
+    "report_progress task_tracker thought scratchpad reflect",
 )
 # Tools that look at a command that still runs: those of Copilot's CLI and VS Code, Augment, Antigravity and Kiro.
 _POLLS: Final = "read_bash read_powershell get_terminal_output read_process command_status getprocessoutput"
@@ -207,12 +206,6 @@ _ITEMS: Final = words_in("taskcreate taskupdate taskget")
 def notes_an_item(tool: str) -> bool:
     """Check whether a call notes one item of a plan, of which there may be many, and not the whole plan again."""
     return plain_name(tool) in _ITEMS
-
-
-@lru_cache(maxsize=1024)  # it is asked of each call
-def only_notes(tool: str) -> bool:
-    """Check whether a tool only notes down what its agent thinks."""
-    return plain_name(tool) in _THOUGHTS
 
 
 def only_organizes(tool: str) -> bool:

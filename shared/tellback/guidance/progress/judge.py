@@ -14,7 +14,7 @@ import msgspec
 from tellback.contracts.guidance import ToolCall, ToolInvoked
 from tellback.guidance.observations.evidence import Verdict
 from tellback.guidance.progress import detectors, endings, fruitless
-from tellback.guidance.progress.effects import DeclaredEffect, only_notes
+from tellback.guidance.progress.effects import DeclaredEffect
 from tellback.guidance.progress.features import ENVIRONMENT, CallFeatures
 from tellback.guidance.progress.reading import call_features
 from tellback.guidance.progress.reports import first_reportable
@@ -194,9 +194,7 @@ def findings(  # noqa: PLR0917 - all that a detector may look at
         if again or trail.stale or trail.reread
         else None,
         detectors.no_new_lines(trail, features, at) if familiar else None,
-        detectors.idle_calls(trail, features, at)
-        if trail.idle or effect in detectors.IDLE or only_notes(features.tool)
-        else None,
+        detectors.idle_calls(trail, features, at) if trail.idle or effect in detectors.IDLE else None,
         same_answer(trail, features, at, repeats) if features.known >= 1 else None,
     )
 
