@@ -240,8 +240,6 @@ def same_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFi
 
 def _is_same_view(view: View, other: tuple[int, int, int, int]) -> bool:
     """Check whether two views show mostly the same lines: half of the new ones, and a third of the others."""
-    if (view.end >= END) != (other[1] >= END):
-        return False
     shared = min(view.end, other[1]) - max(view.start, other[0]) + 1
     return 2 * shared >= view.end - view.start + 1 and 3 * shared >= other[1] - other[0] + 1
 
@@ -370,7 +368,7 @@ def no_new_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
 
 def no_new_output(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find scripts written to learn something that end with the same line and print nothing new."""
-    if not features.lines or features.known < FAMILIAR_SHARE:
+    if features.known < FAMILIAR_SHARE:
         return None
     if len(features.lines) == 1 and not shows_fault(features):  # the answer to one of a row of questions
         return None

@@ -15,7 +15,7 @@ from tellback.contracts.guidance import ToolCall, ToolInvoked
 from tellback.guidance.observations.evidence import Verdict
 from tellback.guidance.progress import detectors, endings, fruitless
 from tellback.guidance.progress.effects import DeclaredEffect
-from tellback.guidance.progress.features import ENVIRONMENT, CallFeatures
+from tellback.guidance.progress.features import CallFeatures
 from tellback.guidance.progress.reading import call_features
 from tellback.guidance.progress.reports import first_reportable
 from tellback.guidance.progress.states import is_dead
@@ -245,7 +245,7 @@ def hash_of(attempt: str, news: int) -> int:
 
 def is_stale(trail: ProgressTrail, features: CallFeatures, repeats: list[int]) -> bool:
     """Check whether a call says nothing new: it repeats another, or reads again what was read twice."""
-    if features.views and trail.reread & 1:
+    if trail.reread & 1:
         return True
     # Two runs after each edit measure something, whose times are no news here.
     runs = features.effect in ("run", "test")
@@ -317,7 +317,7 @@ def _asked_otherwise(trail: ProgressTrail, features: CallFeatures) -> list[int]:
 
     A short answer says too little: "0" may answer anything.
     """
-    if not features.asks or not features.lines:
+    if not features.lines:
         return []
     same = (each.indexes for each in trail.asked.values() if each.news == features.news and each.low == features.asks)
     return max(same, key=_last, default=list[int]())
@@ -371,9 +371,8 @@ def _expected_changes(trail: ProgressTrail, features: CallFeatures) -> list[str]
     features.creates = features.creates and not run
     marks += run
     known = any(each in trail.paths or each in trail.viewed for each in marks)
-    rejected = features.rejected and features.effect == "write"
-    features.fixes = bool(marks) and (known or not features.creates) and not (rejected or features.prints)
-    return [] if rejected else marks
+    features.fixes = (known or not features.creates) and not features.prints
+    return [] if features.rejected and features.effect == "write" else marks
 
 
 def _note_changes(trail: ProgressTrail, features: CallFeatures, changed: list[str], at: int) -> None:
@@ -387,12 +386,7 @@ def _note_changes(trail: ProgressTrail, features: CallFeatures, changed: list[st
         trail.familiar = 0
         trail.swapped = at if features.swaps else trail.swapped
     for each in changed:
-        if each == _ENVIRONMENT_MARK:
-            continue
         if each:
             remember(trail.paths, each, at, PATHS_MAX)
         else:
             trail.changed = at
-
-
-_ENVIRONMENT_MARK: Final = file_mark(ENVIRONMENT)

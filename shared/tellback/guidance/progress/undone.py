@@ -155,7 +155,7 @@ def _made_again(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
     if not features.change or not features.writes or features.restores:
         return None
     path = int(file_mark(features.writes[-1]), 16)
-    undone = [each.at for each in trail.restores if each.path in (path, _ALL_FILES) and at - each.at <= SOON]
+    undone = [each.at for each in trail.restores if each.path in (path, _ALL_FILES)]
     key = mark(f"= {features.change}")
     made = trail.edits.get(key)
     remember(trail.edits, key, (at, path), EDITS_MAX)
