@@ -54,7 +54,69 @@ def searched(pattern: str) -> MadeCall:
     return "Grep", {"pattern": pattern}, "No matches found"
 
 
+PAGE = [f"row {n * 'b'} of the things" for n in range(9)]
+
+
+def page(n: int, lines: int = 5) -> str:
+    return "\n".join(f"page {n * 'a'} has {m * 'b'} things" for m in range(lines))
+
+
+def known_lines(n: int) -> str:
+    return "\n".join(PAGE[n % 7 : n % 7 + 2])
+
+
+def probed(n: int, said: str) -> MadeCall:
+    return claude_code(f"python -c 'print(known({n * 'a'}b))'", said)
+
+
+def looked(path: str, said: str) -> MadeCall:
+    return "Read", {"file_path": path}, said
+
+
+def named_test(n: int) -> MadeCall:
+    test = "tests/test_orders.py::test_the_total_of_all_of_the_orders_of_a_customer_that_were_paid"
+    return "run_tests", {"name": test + n * "x"}, "3 passed in 0.2s"
+
+
+def gone(n: int) -> MadeCall:
+    address = f"https://example.com/shop/customers/orders/of/the/year/and/all/that/was/paid/s{n * 's'}"
+    return "WebFetch", {"url": address, "prompt": "list the orders of the customers"}, "<pre>Cannot GET /orders</pre>"
+
+
 REPORTED: dict[str, tuple[Calls, int]] = {
+    "probes of several lines that end alike": (
+        [probed(n, "loaded the tables\nit is known to all") for n in range(4)],
+        4,
+    ),
+    "lines that are read for the third time beside calls that are made again": (
+        [
+            passage(100, 0),
+            *[claude_code(f"git {each}", f"nothing to say of {each}") for each in ("status", "diff", "log")],
+            passage(100, 1),
+            *[claude_code(f"git {each}", f"nothing to say of {each}") for each in ("status", "diff")],
+            passage(100, 2),
+        ],
+        8,
+    ),
+    "a run is not forgotten as a look is": (
+        [
+            each
+            for n in range(3)
+            for each in (claude_code("./verify", "part one is fine"), *[checked(30 * n + m) for m in range(26)])
+        ],
+        55,
+    ),
+    "what is waited for has died, which its last line does not say": (
+        [
+            each
+            for n in range(3)
+            for each in (
+                claude_code(f"sleep {n + 5}"),
+                claude_code(f"ps -p 4711 {n * 'x'}", f"4711 <defunct>\n{n * 'a'} more"),
+            )
+        ],
+        6,
+    ),
     "lines beside others that differ": (
         [claude_code(f"sed -n '1,40p' app.py; cat part{n}.py", f"x = 1\nline {n * 'a'}") for n in range(4)],
         4,
@@ -98,6 +160,48 @@ REPORTED: dict[str, tuple[Calls, int]] = {
 
 LET_PASS: dict[str, Calls] = {
     "thoughts that are nearly alike": [("scratchpad", {"note": f"idea {n * 'a'}"}, "Noted.") for n in range(9)],
+    "commands that run and show known lines": [
+        looked("/r/a.txt", "\n".join(PAGE)),
+        *[claude_code(f"./show {n * 'a'}", known_lines(n)) for n in range(9)],
+    ],
+    "the answer to one of a row of questions": [probed(n, "it is known to all") for n in range(5)],
+    "probes that are far apart": [
+        each
+        for n in range(4)
+        for each in (
+            probed(n, "loaded the tables\nit is known to all"),
+            *[looked(f"/r/p{n}{m}", page(5 * n + m)) for m in range(5)],
+        )
+    ],
+    "failures that say much alike": [
+        claude_code(f"./run{each}", page(0) + "\nKeyError: 'x of y'", 1) for each in ("", "a", "ab")
+    ],
+    "searches that find one document": [
+        ("Grep", {"pattern": f"w{each}ord"}, page(0)) for each in ("", "aaa", "bbbbbb")
+    ],
+    "a long answer that comes now and then": [
+        each
+        for n in range(4)
+        for each in (claude_code(f"./status{n * 'a'}", page(0)), *[checked(10 * n + m) for m in range(6)])
+    ],
+    "a long answer after changes": between(
+        lambda n: claude_code(f"./status{n * 'a'}", page(0)), 4, lambda n: claude_edit(n, f"/r/other{n}.py")
+    ),
+    "a short answer to several questions": [
+        claude_code(f"grep {each} total app.py", "0") for each in ("-c", "-cw", "-cx", "-ci")
+    ],
+    "tests whose names are nearly alike": [named_test(n) for n in range(4)],
+    "addresses that are nearly alike": [gone(n) for n in range(3)],
+    "one edit that is made now and then": [
+        each for n in range(4) for each in (replaced("a", "b"), *[checked(20 * n + m) for m in range(13)])
+    ],
+    "an edit that is made again long after it was taken back": [
+        replaced("a", "b"),
+        *[looked(f"/r/f{n}", page(n)) for n in range(9)],
+        claude_code("git checkout app.py", "Updated 1 path from the index"),
+        *[looked(f"/r/g{n}", page(n + 9)) for n in range(5)],
+        replaced("a", "b"),
+    ],
     "lines of which most are new": [
         *[passage(1, n) for n in range(3)],
         claude_code("sed -n '1,100p' app.py", "more lines"),
@@ -158,3 +262,15 @@ def test_a_limit_of_a_detector_is_met(name: str) -> None:
 @pytest.mark.parametrize("name", LET_PASS)
 def test_a_limit_of_a_detector_is_not_met(name: str) -> None:
     assert [(call, each.summary) for call, each in nudges_in(LET_PASS[name])] == []
+
+
+def test_a_call_that_shows_something_new_is_not_where_known_lines_are_reported() -> None:
+    """The silence after another report ends with it."""
+    calls = [
+        looked("/r/a.txt", "\n".join(PAGE)),
+        *[claude_code("cat b.py", "x = 1 is all")] * 3,
+        *[checked(n) for n in range(15)],
+        *[claude_code(f"grep -n {(n + 1) * 'c'} a.txt", known_lines(n)) for n in range(9)],
+        looked("/r/new.txt", page(5)),
+    ]
+    assert [call for call, _ in nudges_in(calls)] == [4]

@@ -1,0 +1,151 @@
+"""Which calls may change what others show, and which change nothing: what lies between two looks decides about both."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.dialects import MadeCall, claude_code, nudges_in
+from tests.support.stretches import claude_edit
+from tests.unit.progress.test_detector_conditions import Calls, between
+
+SHOWN = "`python repro.py` has shown the same"
+SAME_CALL = "You have made the same call 3 times"
+
+
+def other_edit(n: int) -> MadeCall:
+    return claude_edit(n, f"/r/other{n}.py")
+
+
+def repro() -> MadeCall:
+    return claude_code("python repro.py", "status 302\nerror: the total is wrong")
+
+
+def wrote(n: int, path: str = "/r/app.py", text: str = "x = ") -> MadeCall:
+    return "Write", {"file_path": path, "content": f"{text}{n}"}, f"File created successfully at: {path}"
+
+
+def read(path: str = "/r/app.py") -> MadeCall:
+    return "Read", {"file_path": path}, f"text of {path}"
+
+
+def refused(n: int) -> MadeCall:
+    tool, params, _ = claude_edit(n)
+    return tool, params, f"<tool_use_error>Error: {(n + 3) * 'q'} of it is bad</tool_use_error>"
+
+
+def breaking_script(n: int) -> MadeCall:
+    code = f"open('app.py', 'w').write('{n * 'a'}')\nraise SystemExit('stop')"
+    return claude_code(f"python <<'EOF'\n{code}\nEOF", f"stopped at {n * 'a'}", 1)
+
+
+def refused_request(n: int) -> MadeCall:
+    said = f"curl: ({n + 5}) {n * 'q'} Failed {n * 'r'}"
+    return claude_code(f"curl -X POST http://localhost/carts/{n * 'a'}", said, n + 5)
+
+
+def fixed_by_script(n: int) -> Calls:
+    return [claude_code(f"python fix.py -{n * 'a'}", f"done {n * 'a'}"), repro()]
+
+
+def at_revision(n: int) -> Calls:
+    test = claude_code("pytest -q", "FAILED test_a.py::test_x - KeyError: 'total'\n1 failed, 3 passed in 0.2s", 1)
+    return [claude_code(f"git checkout HEAD~{n + 1}", f"HEAD is now at {n}abc0{n} x"), test]
+
+
+def replacing() -> MadeCall:
+    code = "text = open('app.py').read().replace('a = 1', 'a = 2')\nopen('app.py', 'w').write(text)"
+    return claude_code(f"python - <<'EOF'\n{code}\nEOF")
+
+
+def waiting(said: str = "Waited.") -> MadeCall:
+    return "browser_wait_for", {"time": 5}, said
+
+
+REPORTED: dict[str, tuple[Calls, int, str]] = {
+    "an install changes what it installs itself": (
+        between(lambda _: claude_code("pip install yaml", "Successfully installed"), 3, lambda n: read(f"/r/{n}")),
+        6,
+        SAME_CALL,
+    ),
+    "a file is read again while others change": (between(lambda _: read(), 3, other_edit), 6, SAME_CALL),
+    "a run depends on more than the file that its line shows": (
+        between(lambda _: claude_code("cat app.py; ./check", "x = 1\nall is good"), 4, other_edit),
+        8,
+        "You have read the same lines of app.py 4 times",
+    ),
+    "a file that was read is written as a whole": (
+        [repro(), read(), wrote(1), repro(), wrote(2), repro()],
+        6,
+        SHOWN,
+    ),
+    "a file that was written is written again": (
+        [each for n in range(4) for each in (wrote(n), repro())],
+        6,
+        SHOWN,
+    ),
+    "a script that was written earlier changes a file when it runs": (
+        [
+            wrote(0, "/r/fix.py", "open('app.py', 'w').write(text)"),
+            repro(),
+            *[each for n in range(3) for each in fixed_by_script(n)],
+        ],
+        6,
+        SHOWN,
+    ),
+    "a script that fails may have changed a file before": (
+        between(lambda _: repro(), 3, breaking_script),
+        6,
+        SHOWN,
+    ),
+    "a refused edit changes nothing": (
+        [repro(), *[each for n in range(3) for each in (refused(n), repro())]],
+        5,
+        SAME_CALL,
+    ),
+    "a request that failed changes nothing": (
+        between(lambda _: claude_code("./orders", "3 orders are open"), 3, refused_request),
+        6,
+        SAME_CALL,
+    ),
+    "a request may fix what a script shows": (
+        between(lambda _: repro(), 3, lambda n: claude_code(f"psql -c 'update carts set total = {n}'", "UPDATE 1")),
+        6,
+        SHOWN,
+    ),
+    "a wait that says something learns nothing from itself": (
+        [waiting("Waited for 5 seconds.\nthe page shows rows")] * 6,
+        6,
+        "You have waited 6 times",
+    ),
+    "what shows only known lines is no news for a wait": (
+        between(lambda n: claude_code(f"pytest -q {n * 'a'}", "collected nothing at all"), 7, lambda _: waiting()),
+        13,
+        "You have waited 6 times",
+    ),
+    "a script that edits a file checks nothing": (
+        [
+            replacing(),
+            claude_code("pytest -q", "FAILED t.py::t - KeyError: 'total of'\n1 failed", 1),
+            claude_code("git checkout app.py", "Updated 1 path from the index"),
+            replacing(),
+        ],
+        4,
+        "A change to app.py has been taken back or made again",
+    ),
+}
+
+
+LET_PASS: dict[str, Calls] = {
+    "another revision fails by itself": [each for n in range(4) for each in at_revision(n)],
+}
+
+
+@pytest.mark.parametrize("name", REPORTED)
+def test_what_changed_in_between_decides_what_is_reported(name: str) -> None:
+    calls, expected, said = REPORTED[name]
+    assert [(call, each.summary[: len(said)]) for call, each in nudges_in(calls)] == [(expected, said)]
+
+
+@pytest.mark.parametrize("name", LET_PASS)
+def test_what_changed_in_between_lets_pass(name: str) -> None:
+    assert nudges_in(LET_PASS[name]) == []

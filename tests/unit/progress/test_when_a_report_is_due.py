@@ -1,0 +1,57 @@
+"""When a finding is reported soon after another one, and when it waits."""
+
+from __future__ import annotations
+
+import pytest
+
+from tellback import FeedbackProviderConfig, StuckFeedback, recommended_providers
+from tellback.testing import Call, Step, run_all
+from tests.support.dialects import MadeCall, claude_code, nudges_in
+from tests.unit.progress.test_detector_conditions import Calls, between
+from tests.unit.progress.test_detector_limits import replaced
+
+LOOP: Calls = [claude_code("cat b.py", "x = 1 is all")] * 3
+REFUSED = "Error: the order is not there for you"
+
+
+def order(n: int, said: str = REFUSED) -> MadeCall:
+    return "book_order", {"id": f"a{n}"}, said
+
+
+def gone(n: int) -> MadeCall:
+    return "WebFetch", {"url": f"https://example.com/{n * 'x'}y"}, "<pre>Cannot GET /orders</pre>"
+
+
+DUE: dict[str, tuple[Calls, list[int]]] = {
+    "addresses that do not exist are asked in vain": ([*LOOP, *[gone(n) for n in range(4)]], [3, 7]),
+    "a script that shows the same fault is run in vain": (
+        [*LOOP, *between(lambda _: claude_code("python repro.py", "status 302\nexpected 200"), 3)],
+        [3, 9],
+    ),
+    "an edit that is taken back is made in vain": (
+        [*LOOP, *[each for _ in range(2) for each in (replaced("a", "b"), replaced("b", "a"))]],
+        [3, 7],
+    ),
+    "what was reported goes on": (
+        [("Edit", replaced("a", "b")[1], "<tool_use_error>String to replace not found in file.</tool_use_error>")] * 9,
+        [3, 9],
+    ),
+    "the same error is counted in another way": (
+        [order(1), order(1), order(2, "booked"), *[order(n) for n in range(3, 7)]],
+        [2],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DUE)
+def test_a_second_report_is_due(name: str) -> None:
+    calls, expected = DUE[name]
+    assert [call for call, _ in nudges_in(calls)] == expected
+
+
+def test_a_kind_that_is_off_hides_no_other_that_the_same_call_shows() -> None:
+    config = recommended_providers()[0]
+    quiet = FeedbackProviderConfig(StuckFeedback(off=("same_failure",)), config.trigger)
+    steps: list[Step] = [Call("book_order", {"id": f"a{n}"}, status="error", error=REFUSED) for n in range(3)]
+    assert [fire.feedback.summary[:23] for fire in run_all([config], steps)] == ["The same error has come"]
+    assert [fire.feedback.summary[:23] for fire in run_all([quiet], steps)] == ["book_order has failed 3"]
