@@ -5,7 +5,7 @@ up to `spooled` wait on disk, those after `memory` up to `made` in memory.
 
 STEP publish       tellback.messaging.lane:Lane.append tellback.messaging.publisher:Publisher.publish
 STEP append        lua/intake/append_events.lua tellback.messaging.lane:append_all
-STEP to_disk       tellback.messaging.lane:Lane.keep tellback.messaging.spool:Spool.append
+STEP to_disk       tellback.messaging.lane:Lane.spool_events tellback.messaging.spool:Spool.append
 STEP progress      tellback.messaging.spool_file:SpoolFile.mark
 STEP drop_old      tellback.messaging.spool:Spool._send_chunk
 STEP send_disk     tellback.messaging.spool:Spool.send_own tellback.messaging.spool:Spool.send_orphans

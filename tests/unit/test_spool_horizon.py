@@ -42,7 +42,7 @@ def lane(spool: Spool) -> Lane:
     lane.append(b"{}")
     tried = lane.take_all()
     with pytest.raises(SpoolFull):
-        lane.keep(tried, TROUBLE)
+        lane.spool_events(tried, TROUBLE)
     lane.put_back(tried)
     return lane
 
@@ -54,7 +54,7 @@ def test_days_in_memory_count_on_disk(
     """They once counted from the write to disk: with more than a day before it, Redis had forgotten the mark."""
     pass_days(monkeypatch, 2)
     spool._max_bytes = 1 << 20
-    lane.keep(lane.take_all(), TROUBLE)
+    lane.spool_events(lane.take_all(), TROUBLE)
     lane.emptied()
     pass_days(monkeypatch, on_disk)
     found: list[SpooledEvent] = []

@@ -71,7 +71,7 @@ class Lane:
         self._bytes = 0
         self._next_try = 0.0
         self._tried_since: float | None = None  # since the first attempt to send what is in memory; by `since_boot`
-        self.left = False
+        self.may_have_orphans = False
         """True if other processes may have left events to send."""
         self.full: SpoolFull | None = None
         self.trouble: Exception | None = None
@@ -89,7 +89,7 @@ class Lane:
     @property
     def behind(self) -> bool:
         """True if events on disk must be sent first."""
-        return self.left or self._spool.pending
+        return self.may_have_orphans or self._spool.pending
 
     @property
     def needs_retry(self) -> bool:
@@ -168,12 +168,12 @@ class Lane:
     def _send_own(self, send: Send) -> None:
         if self._spool.pending:
             self._spool.send_own(send)
-            self.left = True  # other processes may have died during the outage
+            self.may_have_orphans = True  # other processes may have died during the outage
             _logger.info("publisher.recovered")
 
     def _send_others(self, send: Send) -> None:
         """Send a slice of what others left, ahead of the events in memory: a small backlog keeps its place in order."""
-        if self.left:
+        if self.may_have_orphans:
             rest = SLICE
 
             def more(sent: int) -> bool:
@@ -181,9 +181,9 @@ class Lane:
                 rest -= max(sent, SLICE // 8)  # a chunk of large events has few
                 return rest > 0
 
-            self.left = self._spool.send_orphans(send, more)
+            self.may_have_orphans = self._spool.send_orphans(send, more)
 
-    def keep(self, events: list[SpooledEvent], trouble: Exception) -> None:
+    def spool_events(self, events: list[SpooledEvent], trouble: Exception) -> None:
         """Spool events that could not be sent.
 
         Raises:
@@ -198,7 +198,7 @@ class Lane:
                 raise SpoolFull(f"events can neither be sent ({trouble}) nor kept on disk: {full}") from full
             _logger.warning("publisher.spooled", stream=self._stream, events=len(events), reason=str(trouble))
 
-    def keep_first(self) -> None:
+    def spool_first(self) -> None:
         """Spool the first of the events in memory, as many as there is room for, before their process ends."""
         events = self.take_all()
         kept, some = 0, len(events)
@@ -210,7 +210,7 @@ class Lane:
                 some //= 2
         self.put_back(events[kept:])
 
-    def keep_apart(self) -> None:
+    def spool_apart(self) -> None:
         """Write the events in memory, and those of a send that has not ended, to a spool file of their own.
 
         The caller interrupted that send, so nothing that it uses may be touched. If it goes on, it sends them too.
@@ -219,7 +219,7 @@ class Lane:
             SpoolFull: there is no room.
         """
         if events := [*self.taken, *self._buffer]:
-            self._spool.keep_apart(events, self._age())
+            self._spool.append_apart(events, self._age())
 
     def abandon(self) -> None:
         """Close the parent's files in a forked child, without changing or unlocking them.

@@ -122,22 +122,22 @@ class Publisher:
     def _open(self, family: Family, name: str, stream: str) -> Lane:
         """Return the lane of a stream, holding the buffer lock; a family's first one also opens its orphaned spools."""
         if family not in self._asked:
-            self._find_left(family)
+            self._find_orphans(family)
         if name not in self._lanes:
             batch, most = self._settings.publish_batch, self._settings.spool_max_bytes
             spool = Spool(self._place, name, max_bytes=most, chunk=batch)
             self._lanes[name] = Lane(stream, self._writer, spool, self._totals[family])
         return self._lanes[name]
 
-    def _find_left(self, family: Family) -> bool:
+    def _find_orphans(self, family: Family) -> bool:
         """Open lanes for what other processes left on disk for a family, holding the buffer lock; return if any."""
         self._asked.add(family)
-        names = self._place.left(family)
+        names = self._place.with_files(family)
         for name in names:
             shard = name.partition(".")[2]
             # A folder without a shard has events of several streams. Each line names its own; the lane gets no others.
             stream = stream_of(self._layout.shard(int(shard)), family) if shard.isdecimal() else ""
-            self._open(family, name, stream).left = True
+            self._open(family, name, stream).may_have_orphans = True
         return bool(names)
 
     def flush(self) -> Unavailable | None:
@@ -147,7 +147,7 @@ class Publisher:
             SpoolFull: some are in neither; they stay in memory and are retried.
         """
         if self._interrupts_itself:
-            self._keep_apart()
+            self._spool_apart()
         away = self._flush()
         for lane in self._all():
             lane.refuse_if_full()
@@ -161,7 +161,7 @@ class Publisher:
         """
         if self._interrupts_itself or not self._send_lock.acquire(blocking=False):
             with self._buffer_lock:  # another thread may wait for Redis too, with events that go before these
-                self._keep_apart()
+                self._spool_apart()
                 return
         try:
             self._send(self._all(), away)
@@ -187,10 +187,10 @@ class Publisher:
         locks: Any = self._send_lock, self._buffer_lock
         return any(lock._is_owned() for lock in locks)  # noqa: SLF001 - what `Condition` asks its locks
 
-    def _keep_apart(self) -> None:
+    def _spool_apart(self) -> None:
         """Keep on disk what is in memory, also what the interrupted call is sending, for a process that ends now."""
         for lane in self._all():
-            lane.keep_apart()
+            lane.spool_apart()
 
     def _all(self) -> list[Lane]:
         with self._buffer_lock:
@@ -199,7 +199,7 @@ class Publisher:
     def send_orphans(self, family: Family) -> None:
         """Start sending what dead processes of this host left on disk, as publishing does; return at once."""
         with self._buffer_lock:
-            if not self._closed and family not in self._asked and self._find_left(family):
+            if not self._closed and family not in self._asked and self._find_orphans(family):
                 self._wake()
 
     def flush_soon(self) -> None:
@@ -273,7 +273,7 @@ class Publisher:
             if not interrupting:
                 with self._send_lock, self._buffer_lock:
                     for lane in self._all():
-                        lane.keep_first()
+                        lane.spool_first()
             if lost := sum(map(len, self._all())):
                 _logger.error("publisher.events_lost", events=lost, reason=str(error))  # noqa: TRY400 - its text says all
         if not interrupting:
@@ -326,7 +326,7 @@ class Publisher:
             if away is None:
                 away = self._catch_up(lane)
             else:  # one timeout is enough: the other lanes do not try a Redis that does not answer
-                self._keep(lane, self._emptied([lane])[0], away)
+                self._spool_events(lane, self._emptied([lane])[0], away)
         if any(lane.needs_retry for lane in lanes):
             with self._buffer_lock:
                 self._wake()  # the thread may be waiting without a timeout; now it has something to retry
@@ -338,10 +338,10 @@ class Publisher:
         try:
             lane.catch_up(self._send_spooled)
         except (TellbackError, exceptions.RedisError, OSError) as trouble:  # OSError comes from the spool's files
-            self._keep(lane, self._emptied([lane])[0], trouble)
+            self._spool_events(lane, self._emptied([lane])[0], trouble)
             return trouble if isinstance(trouble, Unreachable) else None
         with self._buffer_lock:
-            if recovering and self._find_left(lane.total.family):  # of processes that died while Redis was away
+            if recovering and self._find_orphans(lane.total.family):  # of processes that died while Redis was away
                 self._wake()
         return self._send_buffered([lane])
 
@@ -368,7 +368,7 @@ class Publisher:
                 if outcome.trouble is None:
                     lane.emptied()
                 else:
-                    self._keep(lane, events[outcome.sent :], outcome.trouble)
+                    self._spool_events(lane, events[outcome.sent :], outcome.trouble)
         except BaseException:  # for example Ctrl-C in a caller's thread, whose program may continue
             with self._buffer_lock:
                 self._wake()  # to send again what the lanes still have as taken
@@ -386,9 +386,9 @@ class Publisher:
             self._fresh = 0
             return [lane.take_all() for lane in lanes]
 
-    def _keep(self, lane: Lane, events: list[SpooledEvent], trouble: Exception) -> None:
+    def _spool_events(self, lane: Lane, events: list[SpooledEvent], trouble: Exception) -> None:
         try:
-            lane.keep(events, trouble)
+            lane.spool_events(events, trouble)
         except BaseException as error:  # as above
             with self._buffer_lock:
                 lane.put_back(events)

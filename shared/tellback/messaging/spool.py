@@ -106,7 +106,7 @@ class Spool:
         except OSError as error:
             raise self._not_writable(error) from error
 
-    def keep_apart(self, events: Sequence[SpooledEvent], age: float = 0.0) -> None:
+    def append_apart(self, events: Sequence[SpooledEvent], age: float = 0.0) -> None:
         """Write events to a file of their own in place of the last such one, for the case that this process ends now.
 
         Raises:
@@ -264,7 +264,7 @@ class Spool:
     def close(self, *, unsent: bool = False) -> None:
         """Close this process's files; move a small rest to the shared file, and delete empty files.
 
-        `unsent` keeps what `keep_apart` wrote, since events are in neither Redis nor the other files.
+        `unsent` keeps what `append_apart` wrote, since events are in neither Redis nor the other files.
         """
         if not unsent:
             _drop(self._apart)

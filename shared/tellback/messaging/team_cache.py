@@ -57,7 +57,7 @@ class SpoolLocation(NamedTuple):
         origins = (f"{self.team}/{origin}" for origin in (self.origin, *self.other_origins))
         return sorted({name for origin in origins for name in file_names(origin) if name.partition(".")[0] == family})
 
-    def left(self, family: str) -> list[str]:
+    def with_files(self, family: str) -> list[str]:
         """Return the names of a family's spools that contain a file of any process."""
         return [name for name in self.names(family) if any(map(_has_file, self.folders(name)))]
 
