@@ -77,7 +77,7 @@ def test_streams_of_a_process_share_one_call_and_are_applied_apart(
         held = threads.submit(bench.clusters.embedder.embed_each, ["held"], layout.shard(0))
         wait_until(lambda: encoder.calls, "the model computes")
         consumed = [threads.submit(bench.consumer().consume, shard, Family.SIGNALS) for shard in layout.all]
-        wanted = bench.clusters.embedder._gathering._wanted
+        wanted = bench.clusters.embedder._batched._wanted
         wait_until(lambda: len(wanted) == 5, "all four wait")
         encoder.gate.set()
         assert [consume.result(60) for consume in consumed] == [False] * 4

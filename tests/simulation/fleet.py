@@ -15,7 +15,7 @@ from tellback.commands.control import CommandControl
 from tellback.commands.runner import NOT_STARTED, OVERDUE, CommandResult, ExecutionSpec
 from tellback.commands.survivors import MARK
 from tellback.commands.truncation import StreamTruncator
-from tellback.embedding.embedder import _gatherings
+from tellback.embedding.embedder import _batched_encoders
 from tellback.names import Family, Task
 from tellback.redaction import Redactor
 from tellback.state.job_keys import ANY_POOL, queue_of
@@ -211,7 +211,7 @@ class Fleet:
         guidance_of.cache_clear()
         clusters.clusters_of.cache_clear()
         scheduler._scheduler_of.cache_clear()
-        _gatherings.clear()
+        _batched_encoders.clear()
 
     @contextmanager
     def in_place(self) -> Generator[None]:

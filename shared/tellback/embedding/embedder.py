@@ -221,20 +221,20 @@ class BatchedEncoder:
             raise Unavailable(self._failure) from cause
 
 
-_gatherings: dict[Encoder, BatchedEncoder] = {}
+_batched_encoders: dict[Encoder, BatchedEncoder] = {}
 _guard = threading.Lock()
 
 
 def batched_encoder(encoder: Encoder, delay: float) -> BatchedEncoder:
     """Return this process's batching of a model, shared by all teams, banks and loops."""
     with _guard:
-        return _gatherings.setdefault(encoder, BatchedEncoder(encoder, delay=delay))
+        return _batched_encoders.setdefault(encoder, BatchedEncoder(encoder, delay=delay))
 
 
 def _forget_after_fork() -> None:
     global _guard  # noqa: PLW0603 - another thread of the parent may have held it at the fork
     _guard = threading.Lock()
-    _gatherings.clear()  # their threads run in the parent only
+    _batched_encoders.clear()  # their threads run in the parent only
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)
@@ -248,7 +248,7 @@ class Embedder:
 
     def __init__(self, encoder: Encoder, database: Database, *, delay: float = BATCH_DELAY) -> None:
         self.encoder = encoder
-        self._gathering = batched_encoder(encoder, delay)
+        self._batched = batched_encoder(encoder, delay)
         self._db = database
         self._known: LRUCache[str, Vectors] = LRUCache(MAX_CACHED)
         self._guard = threading.Lock()
@@ -259,7 +259,7 @@ class Embedder:
         Raises:
             Unavailable: it does not load, or fails at every text.
         """
-        self._gathering.ready()
+        self._batched.ready()
 
     def embed_each(
         self,
@@ -289,7 +289,7 @@ class Embedder:
         self._cache(stored)
         vectors.update(stored)
         missing = [text for text in wanted if text not in vectors]
-        rows = self._gathering.encode(missing, alone=alone, urgent=urgent, keep=keep)
+        rows = self._batched.encode(missing, alone=alone, urgent=urgent, keep=keep)
         failures = {text: row for text, row in rows.items() if isinstance(row, Exception)}
         new = {text: row for text, row in rows.items() if not isinstance(row, Exception)}
         self._cache(new)
@@ -300,12 +300,12 @@ class Embedder:
     def encode_each(
         self, texts: Sequence[str], *, alone: bool = False, keep: Callable[[], None] | None = None
     ) -> tuple[dict[str, Vectors], dict[str, Exception]]:
-        """Do the same without the caches, for texts that come only once, such as those of facts.
+        """Return the same as `embed_each`, without the caches: for texts that come only once, such as those of facts.
 
         Raises:
             Unavailable: the model does not load or fails at every text.
         """
-        rows = self._gathering.encode(list(texts), alone=alone, keep=keep)
+        rows = self._batched.encode(list(texts), alone=alone, keep=keep)
         failures = {text: row for text, row in rows.items() if isinstance(row, Exception)}
         return {text: row for text, row in rows.items() if not isinstance(row, Exception)}, failures
 
