@@ -10,7 +10,7 @@ from celery.concurrency.thread import TaskPool as Threads
 from structlog.testing import capture_logs
 
 from tellback_workers import celery_signals
-from tellback_workers.celery_signals import copies
+from tellback_workers.celery_signals import model_copies
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from tellback_workers.celery_signals import copies
 def test_processes_have_a_copy_each_and_threads_share_one(
     pool: type, concurrency: int, queues: tuple[str, ...], expected: int
 ) -> None:
-    assert copies(pool.__module__, concurrency, queues) == expected
+    assert model_copies(pool.__module__, concurrency, queues) == expected
     ready = SimpleNamespace(
         pool=object.__new__(pool),
         controller=SimpleNamespace(concurrency=concurrency),

@@ -82,16 +82,16 @@ def shutting_down() -> bool:
 _logger = structlog.get_logger("tellback.models")
 
 
-def copies(pool: str, concurrency: int, queues: Collection[str]) -> int:
+def model_copies(pool: str, concurrency: int, queues: Collection[str]) -> int:
     """Return how many copies of the model a worker may load: one for all threads, or one for each pool process."""
     serves = not {Family.SIGNALS.value, Family.RECALLS.value}.isdisjoint(queues)
     return (concurrency if "prefork" in pool else 1) if serves else 0
 
 
 def copies_of(consumer: Any) -> int:
-    """Return `copies` for the worker of a Celery consumer, as the signal `worker_ready` passes it."""
+    """Return `model_copies` for the worker of a Celery consumer, as the signal `worker_ready` passes it."""
     concurrency = int(consumer.controller.concurrency or 1)
-    return copies(type(consumer.pool).__module__, concurrency, consumer.app.amqp.queues.consume_from)
+    return model_copies(type(consumer.pool).__module__, concurrency, consumer.app.amqp.queues.consume_from)
 
 
 @signals.worker_ready.connect

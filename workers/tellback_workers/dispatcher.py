@@ -12,8 +12,8 @@ wake-up refused ── consume a slice here ── try a wake-up again ──▶
 
 Beside a pool of processes the main process has no model, and no message of the broker reaches the pool. So a byte of
 memory shared across the fork asks each pool process: a thread of it then consumes the signals and recalls that nobody
-consumes (`PoolRescue`). The thread looks at the byte once a second and touches nothing else before it is asked, so a
-process that is never asked has no connection and no model more.
+consumes (`PoolRescue`). The thread reads the byte once a second and does nothing else before it is asked, so a process
+that is never asked opens no connection and loads no model.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ REFUSED_BACKOFF: Final = 1.0  # seconds after a refusal, since one try may take 
 
 MODEL: Final = frozenset({Family.SIGNALS, Family.RECALLS})
 
-CHECK_SECONDS: Final = 1.0  # between two looks at the byte
+CHECK_SECONDS: Final = 1.0  # between two reads of the byte
 
 _logger = structlog.get_logger("tellback.rescue")
 
@@ -53,8 +53,8 @@ _asked: Final = mmap.mmap(-1, 1)  # made at import, before the pool forks
 
 
 def ask_pool() -> None:
-    """Ask each pool process to consume the streams of the model that are idle; it asks again who finds them idle."""
-    _asked[0] = (_asked[0] + 1) % 256  # any other value asks, so a lost increment between two teams' threads is none
+    """Ask each pool process to consume the idle streams of the model; whoever finds them idle later asks again."""
+    _asked[0] = (_asked[0] + 1) % 256  # any change asks, so it does no harm if one of two threads' increments is lost
 
 
 class PoolRescue:
@@ -117,7 +117,9 @@ class Rescue:
         self._offered: deque[StreamRef] = deque(maxlen=10_000)
         self._refused_until = 0.0
 
-    def __bool__(self) -> bool:
+    @property
+    def has_streams(self) -> bool:
+        """True while the wake-up of a stream is refused, so that its entries have to be consumed here."""
         return bool(self._streams)
 
     def wake_or_offer(self, streams: Sequence[StreamRef]) -> None:
@@ -212,11 +214,12 @@ class Dispatcher:
         # `wait` takes notifications away from other workers, so a worker that serves only some teams must not use it.
         receive = notifications.watch if only else notifications.wait
         while not self._stopping.is_set():
-            found = [each for each in receive(SHORT_MS if self.rescue else BLOCK_MS) if not only or each.team in only]
+            block_ms = SHORT_MS if self.rescue.has_streams else BLOCK_MS
+            found = [each for each in receive(block_ms) if not only or each.team in only]
             if found:
                 self.rescue.wake(self._process.streams_of(found))
             self.rescue.wake_offered()
-            if self.rescue:
+            if self.rescue.has_streams:
                 self.rescue.consume_next()
 
 

@@ -65,7 +65,7 @@ class PoolLocks:
 
     @property
     def is_closing(self) -> bool:
-        """Return True if the worker shuts down; a warm shutdown waits for who lingers, so they must leave."""
+        """Return True if the worker shuts down; a warm shutdown waits for whoever lingers, who must leave."""
         return self._members is None or self._members.is_closing
 
     @contextmanager

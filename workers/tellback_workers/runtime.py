@@ -163,8 +163,8 @@ class Runtime:
         """
 
         def ask(own: Sequence[Shard]) -> tuple[list[str], list[Layout]]:
-            some = [shard.team for shard in own]
-            return some, existing_layouts(self.database, some)
+            reachable = [shard.team for shard in own]
+            return reachable, existing_layouts(self.database, reachable)
 
         own = [Layout(team, 1).shard(0) for team in teams]
         cluster = self.database.cluster

@@ -41,22 +41,20 @@ def consume(family_name: str, streams: Sequence[tuple[str, int]]) -> None:
     together = family is Family.EVENTS and len(shards) > 1 and not process.is_cluster
     groups = deque([shards] if together else [[shard] for shard in shards])
     while groups:
-        some = groups.popleft()
+        group = groups.popleft()
         try:
-            left = _consume(process, some, family, is_all=len(some) == len(shards))
+            left = _consume(process, group, family, is_all=len(group) == len(shards))
             publish_wakeups(app, process.database, [(shard, family) for shard in left])
         except Unavailable as away:  # includes a wake-up that the broker refused: the scheduler finds what waits
-            _postpone([(one.team, one.index) for one in some], away)
+            _postpone([(shard.team, shard.index) for shard in group], away)
         except SoftTimeLimitExceeded:
             raise
         except Exception as error:  # raised below: a team that broke its own keys costs no other anything
-            if len(some) == 1:
-                _logger.exception(
-                    "consumer.failed", stream=f"{some[0].team}.{some[0].index}"
-                )  # only the first is raised
+            if len(group) == 1:
+                _logger.exception("consumer.failed", stream=f"{group[0].team}.{group[0].index}")  # only one is raised
                 failures.append(error)
             else:
-                groups.extend([shard] for shard in some)
+                groups.extend([shard] for shard in group)
     if failures:
         raise failures[0]
 
@@ -101,15 +99,15 @@ def _consume(process: Runtime, shards: Sequence[Shard], family: Family, *, is_al
 def _linger(process: Runtime, shards: Sequence[Shard], family: Family, *, is_part: bool) -> list[Shard]:
     """Linger on streams, and return those that need another wake-up.
 
-    Beside `is_part` of what waits, others are named by messages of their own, which come first.
+    If the streams are only a part (`is_part`) of what waits, messages name the others, and come first.
     """
     settings = process.settings
     # Only for events: an agent waits for the feedback that a tool call earns. Other families have nobody who waits.
     if family is not Family.EVENTS or not settings.linger:
         return []
     with pool_locks.acquire_linger() as free:
-        # In a burst the next message is in the queue already. To wait until no other process is free, as one does who
-        # lingers, took a third of the processes' time: each is free for a moment between two messages.
+        # In a burst the next message is in the queue already. To wait until no other process is free, as a lingering
+        # one does, took a third of the processes' time: each is free for a moment between two messages.
         if not free or (is_part and has_messages(app)):
             return []
         pressure = QueuePressure(pool_locks.all_others_busy, lambda: has_messages(app))

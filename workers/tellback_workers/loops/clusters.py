@@ -31,7 +31,7 @@ def clusters_of(runtime: Runtime, team: str) -> ClusterCache:
 
 BY_LAYOUT.append(clusters_of.cache_clear)
 
-_STOP_POLL: Final = 0.5  # seconds between two looks whether the worker shuts down
+_STOP_POLL: Final = 0.5  # seconds between two checks whether the worker shuts down
 
 
 def await_model(clusters: ClusterCache) -> None:
