@@ -131,7 +131,7 @@ PUT_BACK: dict[str, tuple[str, Callable[[], Any]]] = {
     # A host that repeats a take of feedback, since its reply was lost, gets what has come since.
     "taken without an operation": (
         "guidance",
-        partial(_scripts, ("if replayed then\n  return replayed\nend\nlocal waiting", "local waiting")),
+        partial(_scripts, ("return answer({feedback = taken})", "return cjson.encode({feedback = taken})")),
     ),
     # A sweep that read a turn as overdue writes its fallback, whatever has answered the turn since.
     "fallback beside an answer": (
