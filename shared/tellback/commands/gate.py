@@ -44,10 +44,10 @@ class RetryChain:
 
 def build_chains(records: Sequence[CommandRecord]) -> list[RetryChain]:
     """Group records, given oldest first, into chains, ordered by their first records."""
-    by = resolutions(records)
-    known = {record.command_id: record.parent_command_id for record in records}
-    circling = set(_cyclic_ids(known))
-    return [_build_chain(records, story, by, known, circling) for story in _connected_records(records)]
+    resolved_by = resolutions(records)
+    parents = {record.command_id: record.parent_command_id for record in records}
+    circling = set(_cyclic_ids(parents))
+    return [_build_chain(records, linked, resolved_by, parents, circling) for linked in _connected_records(records)]
 
 
 def is_mistyped(record: CommandRecord) -> bool:
@@ -83,21 +83,21 @@ def resolutions(records: Sequence[CommandRecord]) -> dict[int, str]:
 
 def _build_chain(
     records: Sequence[CommandRecord],
-    story: list[int],
-    by: Mapping[int, str],
-    known: Mapping[str, str | None],
+    linked: list[int],
+    resolved_by: Mapping[int, str],
+    parents: Mapping[str, str | None],
     circling: Container[str],
 ) -> RetryChain:
-    chain_records = [records[index] for index in story]
+    chain_records = [records[index] for index in linked]
     return RetryChain(
         records=tuple(chain_records),
         unresolved=tuple(
             records[index]
-            for index in story
-            if not records[index].succeeded and index not in by and records[index].waiver is None
+            for index in linked
+            if not records[index].succeeded and index not in resolved_by and records[index].waiver is None
         ),
         orphans=tuple(
-            one.command_id for one in chain_records if one.parent_command_id and one.parent_command_id not in known
+            one.command_id for one in chain_records if one.parent_command_id and one.parent_command_id not in parents
         ),
         cycle=tuple(dict.fromkeys(one.command_id for one in chain_records if one.command_id in circling)),
     )
@@ -115,8 +115,8 @@ def _merge_successes(one: dict[_CommandKey, int], other: dict[_CommandKey, int])
     """Merge both, keeping the earlier success of each command."""
     # Smaller into larger: a chain of n records then costs n log n in all, not n squared.
     small, large = sorted((one, other), key=len)
-    for thing, index in small.items():
-        large[thing] = min(index, large.get(thing, index))
+    for command, index in small.items():
+        large[command] = min(index, large.get(command, index))
     return large
 
 
@@ -149,10 +149,10 @@ def _connected_records(records: Sequence[CommandRecord]) -> list[list[int]]:
     for record in records:
         if record.parent_command_id in leader:
             leader[first(record.command_id)] = first(record.parent_command_id)
-    stories: dict[str, list[int]] = {}
+    groups: dict[str, list[int]] = {}
     for index, record in enumerate(records):
-        stories.setdefault(first(record.command_id), []).append(index)
-    return list(stories.values())
+        groups.setdefault(first(record.command_id), []).append(index)
+    return list(groups.values())
 
 
 def evaluate_gate(
@@ -181,18 +181,21 @@ def evaluate_gate(
         for argv in map(list, require)
         if _recorded_argv(argv) not in ran
     ]
-    by = resolutions(records)
-    later = _last_successes(records)
-    others = {record.parent_command_id: record for record in records if record.succeeded and record.parent_command_id}
+    resolved_by = resolutions(records)
+    last_successes = _last_successes(records)
+    linked_successes = {
+        record.parent_command_id: record for record in records if record.succeeded and record.parent_command_id
+    }
     passed_over: list[str] = []
     for index, record in enumerate(records):
-        if index in by:
-            passed_over.append(_resolved_reason(record, by[index]))
+        if index in resolved_by:
+            passed_over.append(_resolved_reason(record, resolved_by[index]))
         elif record.waiver is not None and not record.succeeded:
             passed_over.append(f"{_passed_over(record)}, waived by {record.waiver.by}: {record.waiver.reason}")
         elif not record.succeeded:
-            place, success = later.get((tuple(record.command), record.cwd), (-1, ""))
-            refusals.append(_refusal_reason(record, success if place > index else None, others.get(record.command_id)))
+            place, success = last_successes.get((tuple(record.command), record.cwd), (-1, ""))
+            unlinked = success if place > index else None
+            refusals.append(_refusal_reason(record, unlinked, linked_successes.get(record.command_id)))
     passed_over += [f"passed over: {place} is not a record; its writer may have been killed" for place in unreadable]
     return Verdict(not refusals, refusals + passed_over)
 
@@ -206,9 +209,9 @@ def _recorded_argv(argv: Sequence[str]) -> tuple[str, ...]:
     return tuple(Redactor().argv(argv))
 
 
-def _last_successes(records: Sequence[CommandRecord]) -> dict[tuple[tuple[str, ...], str | None], tuple[int, str]]:
+def _last_successes(records: Sequence[CommandRecord]) -> dict[_CommandKey, tuple[int, str]]:
     """Return index and id of the last success of each argv by directory, and under None in any directory."""
-    found: dict[tuple[tuple[str, ...], str | None], tuple[int, str]] = {}
+    found: dict[_CommandKey, tuple[int, str]] = {}
     for index, record in enumerate(records):
         if record.succeeded:
             argv = tuple(record.command)
@@ -216,17 +219,17 @@ def _last_successes(records: Sequence[CommandRecord]) -> dict[tuple[tuple[str, .
     return found
 
 
-def _refusal_reason(record: CommandRecord, unlinked: str | None, other: CommandRecord | None) -> str:
+def _refusal_reason(record: CommandRecord, unlinked: str | None, linked: CommandRecord | None) -> str:
     what = f"exited with {record.exit_code}" if record.may_advance else f"has no exit code ({record.error})"
     text = f"{_command_text(record.command)} {what}, and no linked retry has succeeded [{record.command_id}]"
     if is_mistyped(record):
         return f"{text}; nothing was started, so any success that is linked to it by its parent clears it"
     if unlinked:
         return f"{text}; [{unlinked}] succeeded later, but is not linked to it by its parent"
-    if other is not None and other.command != record.command:
-        return f"{text}; [{other.command_id}] is linked and succeeded, but ran {_command_text(other.command)}"
-    if other is not None:
-        return f"{text}; [{other.command_id}] is linked and succeeded, but ran in {other.cwd or 'another directory'}"
+    if linked is not None and linked.command != record.command:
+        return f"{text}; [{linked.command_id}] is linked and succeeded, but ran {_command_text(linked.command)}"
+    if linked is not None:
+        return f"{text}; [{linked.command_id}] is linked and succeeded, but ran in {linked.cwd or 'another directory'}"
     return text
 
 

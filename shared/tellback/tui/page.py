@@ -90,25 +90,25 @@ def _outcome_line(row: RecordRow) -> StyledLine:
 
 def _attempt_lines(review: RecordReview, row: RecordRow) -> list[StyledLine]:
     """Return the chain of attempts, with this record in brackets, and problems with its links."""
-    story = row.attempt_chain
-    assert story is not None
+    attempts = row.attempt_chain
+    assert attempts is not None
     lines: list[StyledLine] = []
-    if len(story.row_indexes) > 1:
-        at = story.attempt_index(row.index)
+    if len(attempts.row_indexes) > 1:
+        at = attempts.attempt_index(row.index)
         # A window around this record that doesn't run past either end of the chain.
-        first = max(0, min(at - SHOWN_ATTEMPTS // 2, len(story.row_indexes) - SHOWN_ATTEMPTS))
-        line = _field_line("Attempts", f"{at + 1} of {len(story.row_indexes)}: {'… → ' if first else ''}")
-        for step, place in enumerate(story.row_indexes[first : first + SHOWN_ATTEMPTS], first):
+        first = max(0, min(at - SHOWN_ATTEMPTS // 2, len(attempts.row_indexes) - SHOWN_ATTEMPTS))
+        line = _field_line("Attempts", f"{at + 1} of {len(attempts.row_indexes)}: {'… → ' if first else ''}")
+        for step, place in enumerate(attempts.row_indexes[first : first + SHOWN_ATTEMPTS], first):
             other = review.rows[place]
             shown = exit_text(other.record)
             if step > first:
                 line.append((" → ", "dim"))
             line.append((f"[{shown}]" if step == at else shown, outcome_role(other.record, resolved=other.is_resolved)))
-        if first + SHOWN_ATTEMPTS < len(story.row_indexes):
+        if first + SHOWN_ATTEMPTS < len(attempts.row_indexes):
             line.append((" → …", "dim"))
         lines.append(line)
-    if story.chain.orphans or story.chain.cycle:
-        problems = quote_terminal("; ".join(story.chain.link_problems))[:MAX_PROBLEM_CHARS]
+    if attempts.chain.orphans or attempts.chain.cycle:
+        problems = quote_terminal("; ".join(attempts.chain.link_problems))[:MAX_PROBLEM_CHARS]
         lines.append([*_field_line("Links", ""), (problems, "mark")])
     return lines
 

@@ -82,16 +82,18 @@ class RecordReview:
                 continue
             if row is not None and msgspec.structs.replace(row.record, waiver=record.waiver) == record:
                 row.record, waived = record, waived + 1
-                if story := row.attempt_chain:  # otherwise it is one of the new rows
-                    joined[id(story)] = story
+                if attempts := row.attempt_chain:  # otherwise it is one of the new rows
+                    joined[id(attempts)] = attempts
                 continue
             joined |= {
-                id(story): story for place in self._linked_indexes(record) if (story := self.rows[place].attempt_chain)
+                id(attempts): attempts
+                for place in self._linked_indexes(record)
+                if (attempts := self.rows[place].attempt_chain)
             }
             self._append_record(record)
         if not joined and first == len(self.rows):
             return 0
-        before = sorted(place for story in joined.values() for place in story.row_indexes)
+        before = sorted(place for attempts in joined.values() for place in attempts.row_indexes)
         self._rebuild_chains([*before, *range(first, len(self.rows))])
         # A record changes the kinds of older ones only in these two; otherwise appending is enough.
         if before and self.filter.kind in (Kind.OPEN, Kind.RETRIES):
@@ -111,10 +113,10 @@ class RecordReview:
 
     def neighbour_attempt(self, place: int, step: int) -> int | None:
         """Return the place of the attempt `step` after the one at `place` (before, if negative), or None."""
-        story = self.rows[place].attempt_chain
-        assert story is not None
-        wanted = story.attempt_index(place) + step
-        return story.row_indexes[wanted] if 0 <= wanted < len(story.row_indexes) else None
+        attempts = self.rows[place].attempt_chain
+        assert attempts is not None
+        wanted = attempts.attempt_index(place) + step
+        return attempts.row_indexes[wanted] if 0 <= wanted < len(attempts.row_indexes) else None
 
     def _refresh_visible(self) -> None:
         self.visible = self._matching_indexes(self.rows)
@@ -154,13 +156,13 @@ class RecordReview:
         """Rebuild the chains of these records, which must include every record of each chain."""
         records = [self.rows[place].record for place in places]
         by = resolutions(records)
-        stories: dict[str, AttemptChain] = {}
+        attempts_of: dict[str, AttemptChain] = {}
         for chain in build_chains(records):
-            story = AttemptChain(chain)
-            stories.update((record.command_id, story) for record in chain.records)
+            attempts = AttemptChain(chain)
+            attempts_of.update((record.command_id, attempts) for record in chain.records)
         for index, place in enumerate(places):
             row = self.rows[place]
-            row.attempt_chain = stories[row.record.command_id]
+            row.attempt_chain = attempts_of[row.record.command_id]
             row.attempt_chain.row_indexes.append(place)
             row.resolved_by = by.get(index)
         for place in places:
