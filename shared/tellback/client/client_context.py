@@ -304,26 +304,26 @@ def locate_team(
     While Redis is away, the shards are those that the host cached from the last connection. If it never connected, they
     are those of the settings.
     """
-    memory = TeamCache(str(settings.data_path), settings.team, settings.redis_url)
-    known = memory.read()
+    cache = TeamCache(str(settings.data_path), settings.team, settings.redis_url)
+    known = cache.read()
     try:
         layout = _open_team(database, settings, created)
         id_ = team_id(database, settings.team)
     except Unavailable:
         _logger.warning("connect.redis_unavailable", url=without_secrets(settings.redis_url))
-        return Layout(settings.team, known.shards if known else settings.shards), memory.spool_location(known)
+        return Layout(settings.team, known.shards if known else settings.shards), cache.spool_location(known)
     # The id, not the URL, names the spool's folder: events for one Redis must never reach another (requirement A-34).
     fresh = known.updated(layout.shards, id_) if known else TeamIdentity(layout.shards, id_)
     if fresh != known:
         try:
-            memory.write(fresh)
+            cache.write(fresh)
         except OSError as error:  # a host with a read-only disk still works, except while Redis is away
             _logger.debug("connect.team_not_cached", reason=str(error))
-    return layout, memory.spool_location(fresh)
+    return layout, cache.spool_location(fresh)
 
 
 def find_team(database: Database, settings: Settings, *, required: bool) -> tuple[Layout, SpoolLocation]:
-    """Do the same as `locate_team` without creating the team.
+    """Return what `locate_team` returns, without creating the team.
 
     Raises:
         NotFound: there is no such team, and it is `required`.
@@ -336,8 +336,8 @@ def find_team(database: Database, settings: Settings, *, required: bool) -> tupl
         return locate_team(database, settings)
     if required:
         raise no_team(settings.team)
-    memory = TeamCache(str(settings.data_path), settings.team, settings.redis_url)
-    return Layout(settings.team, settings.shards), memory.spool_location(memory.read())
+    cache = TeamCache(str(settings.data_path), settings.team, settings.redis_url)
+    return Layout(settings.team, settings.shards), cache.spool_location(cache.read())
 
 
 def _open_team(database: Database, settings: Settings, created: Callable[[], object] | None) -> Layout:

@@ -32,7 +32,7 @@ REDIS_STOP_SECONDS: Final = 1.5
 ORPHANED_STOP_SECONDS: Final = 1.0  # without a guard nobody would clean up after this process
 DEATHS_AT_START: Final = 3
 TICK_SECONDS: Final = 0.1
-LOG_TRIM_SECONDS: Final = 10.0
+TIDY_SECONDS: Final = 10.0
 
 
 class UpReporter(Protocol):
@@ -131,28 +131,28 @@ class SystemSupervisor:
             return lambda: (node, self._children[name].pid or 0) in roll.answered_workers()
 
         system = self._system
-        questions = {program.name: worker_is_ready(node, program.name) for node, program in system.workers.items()}
+        checks = {program.name: worker_is_ready(node, program.name) for node, program in system.workers.items()}
         if system.flower_url is not None:
             url = system.flower_url
-            questions["flower"] = lambda: flower_is_healthy(url)
-        questions["beat"] = roll.beat_heard
-        return questions
+            checks["flower"] = lambda: flower_is_healthy(url)
+        checks["beat"] = roll.beat_heard
+        return checks
 
-    def _wait_until_ready(self, questions: dict[str, Callable[[], bool]], deadline: float) -> None:
-        silent = dict(questions)
-        while silent:
-            self._reporter.waiting(list(silent))
+    def _wait_until_ready(self, checks: dict[str, Callable[[], bool]], deadline: float) -> None:
+        unready = dict(checks)
+        while unready:
+            self._reporter.waiting(list(unready))
             self._tick()
-            for name in list(silent):
-                if self._children[name].process is not None and silent[name]():
-                    del silent[name]
-            if silent and clock.monotonic() > deadline:
-                name = next(iter(silent))
+            for name in list(unready):
+                if self._children[name].process is not None and unready[name]():
+                    del unready[name]
+            if unready and clock.monotonic() > deadline:
+                name = next(iter(unready))
                 child = self._children[name]
                 raise Timeout(f"{name} is not ready after {START_SECONDS:.0f} s; see its log {child.program.log}")
 
     def _tick(self) -> None:
-        """Wait for one tick, then restart children that ended, reap orphans and trim logs."""
+        """Wait for one tick, then restart children that ended, reap orphans and tidy up."""
         if self._signals:
             raise _StopRequested
         if select.select([self._guard], [], [], TICK_SECONDS)[0]:
@@ -164,14 +164,15 @@ class SystemSupervisor:
             self._restart_if_ended(child)
         self._reap_orphans()
         if clock.monotonic() >= self._next_tidying:
-            self._next_tidying = clock.monotonic() + LOG_TRIM_SECONDS
-            self._trim_logs()
+            self._next_tidying = clock.monotonic() + TIDY_SECONDS
+            self._tidy()
 
-    def _trim_logs(self) -> None:
+    def _tidy(self) -> None:
+        """Rotate long logs, and write connection files again that something deleted, such as a temp cleaner."""
         for child in self._children.values():
             rotate_log(child.program.log)
         for folder in self._announced:
-            if find_running(folder) is None:  # something deleted it, such as a temp cleaner; restarted workers need it
+            if find_running(folder) is None:  # restarted workers need it
                 with contextlib.suppress(OSError):
                     write_connection_file(folder, self._running)
 
