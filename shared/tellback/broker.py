@@ -51,7 +51,7 @@ def broker_config(settings: Settings) -> dict[str, Any]:
             "socket_connect_timeout": 5,
             "socket_keepalive": True,
             "socket_keepalive_options": keepalive_options(),
-            # kombu drops a connection that waits for messages in vain after one to two of these and a second.
+            # kombu drops a connection on which no message comes after one to two of these and a second.
             "health_check_interval": 5,
         },
         "broker_connection_retry_on_startup": True,

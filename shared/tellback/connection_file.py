@@ -33,7 +33,7 @@ def find_running(folder: Path) -> RunningSystem | None:
 
 
 def find_running_in(folder: str) -> RunningSystem | None:
-    """Do the same as `find_running` without pathlib, for `tellback hook`."""
+    """Return what `find_running` returns, without pathlib, for `tellback hook`."""
     try:
         with open(f"{folder}/{NAME}", "rb") as file:  # noqa: PTH123 - without pathlib
             status = os.fstat(file.fileno())

@@ -29,7 +29,7 @@ def add_rules_of(path: str, variable: str) -> None:
     Raises:
         ConfigurationError: a rule is wrong, or the file cannot be read.
     """
-    from tellback.redaction import add_rules  # noqa: PLC0415 - only who has such a file pays for reading it
+    from tellback.redaction import add_rules  # noqa: PLC0415 - paid for only where there is such a file
     from tellback.redaction.custom import load_rules  # noqa: PLC0415 - as above
 
     try:

@@ -185,7 +185,7 @@ def run_all(
     tools: Iterable[ToolDeclaration] = (),
     question: str | None = None,
 ) -> list[Fire]:
-    """Do the same as `run` for several providers with their triggers, in order."""
+    """Run several providers with their triggers, in order, as `run` does one."""
     configs = list(feedback_providers)
     specs = [provider_spec(config) for config in configs]
     player = _ScenarioRunner(_TestInvoker(configs))

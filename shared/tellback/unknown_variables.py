@@ -56,7 +56,7 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> list[UnknownV
 
 
 def _nearest(name: str, known: list[str]) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 - only who has such a variable pays for it
+    from difflib import get_close_matches  # noqa: PLC0415 - paid for only where there is such a variable
 
     found = get_close_matches(name.upper().removeprefix(PREFIX), known, 1, _RESEMBLES)
     return f"{PREFIX}{found[0]}" if found else ""

@@ -173,7 +173,7 @@ _NOT_A_BROKER: Final = (
 def check_broker(url: str, variable: str) -> str:
     """Return the URL of a broker; `variable` is the setting that an error names.
 
-    Celery would retry some malformed URLs for ever, and print the traceback of others, with a part of the password.
+    Celery would retry some malformed URLs forever, and print the traceback of others, with a part of the password.
 
     Raises:
         ConfigurationError: Celery cannot use it, such as that of a Redis Cluster.

@@ -130,7 +130,7 @@ class Consumer:
         """Consume one stream as `consume_together` does; return True if another wake-up is due.
 
         Raises:
-            Unavailable: as there.
+            Unavailable: Redis, or something that the loop needs, is unavailable; the entries stay in their stream.
         """
         return bool(self.consume_together([shard], family, most))
 

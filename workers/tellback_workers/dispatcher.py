@@ -171,7 +171,7 @@ class Rescue:
 
 BLOCK_MS: Final = 1_000
 
-SHORT_MS: Final = 1  # while a stream is to be rescued; 0 would block for ever
+SHORT_MS: Final = 1  # while a stream is to be rescued; 0 would block forever
 
 BACKOFF: Final = 0.5  # seconds
 

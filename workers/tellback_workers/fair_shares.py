@@ -30,7 +30,7 @@ PEEK_ENTRIES: Final = 2_000
 AHEAD: Final = 40  # entries of the peeks between two batches, for each one of a batch
 AHEAD_BYTES: Final = 4 * READ_BYTES  # of the same: to look through large entries costs less than to apply them
 MAX_NOTED: Final = 200_000  # entries, above which it peeks no further: bounds the memory of what is noted
-OWN_ENTRIES: Final = 1_000  # which what is kept of a stream counts as besides its entries: bounds their number
+OWN_ENTRIES: Final = 1_000  # counted for each stream that is kept, beside its entries: bounds their number
 KEEP_SECONDS: Final = 60.0  # for which a process keeps what a slice has seen; slices of a busy host are far apart
 
 Position = tuple[int, int]

@@ -53,7 +53,7 @@ class PoolMembers(Protocol):
 
 
 class PoolLocks:
-    """The locks of this worker's pool: one for who lingers, and one for each member that runs a task."""
+    """The locks of this worker's pool: one for the member that lingers, and one for each that runs a task."""
 
     def __init__(self) -> None:
         self._members: PoolMembers | None = None

@@ -184,7 +184,7 @@ def wake_pool(shard: Shard, pool: str, jobs: int) -> bool:
     """Publish up to `jobs` wake-ups for a pool; return False if one was refused, which the sweep repeats."""
     queue = queue_of(pool)
     try:
-        # A host may be gone for ever: 400 commands for an absent one left 400 messages in its queue. An expiry would
+        # A host may be gone forever: 400 commands for an absent one left 400 messages in its queue. An expiry would
         # bound nothing, because only a reader drops expired messages, and by comparing the clocks of two hosts. The
         # queue of ANY_POOL always has readers: the workers that apply the submissions.
         room = MAX_WAKEUPS if pool == ANY_POOL else MAX_WAKEUPS - queue_length(current_app, queue)

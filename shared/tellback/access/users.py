@@ -64,7 +64,7 @@ AGENT_COMMANDS: Final = _allow(
     "zadd zcard zcount zpopmin zrange zrangebyscore zrem zremrangebyrank zremrangebyscore zrevrange zscore"
 )
 
-# For TELLBACK_RECALL_IN_PROCESS; who may not run VCARD takes the server for one without vector sets.
+# For TELLBACK_RECALL_IN_PROCESS; a client that may not run VCARD takes the server for one without vector sets.
 _RECALL_HERE: Final = _allow("vcard vsim")
 
 # Redis gives them no category, so that the categories below leave them out.
@@ -123,7 +123,7 @@ _BINDING: Final = f"{KEY_PREFIX}_kombu.binding"
 
 _REPLIES: Final = "reply.celery.pidbox"
 
-# Who holds it puts back tasks that a dead worker had taken. Flower may look for them, and leaves them to workers.
+# Its holder puts back tasks that a dead worker had taken. Flower may look for them, and leaves them to workers.
 _LOCK: Final = (f"~{KEY_PREFIX}unacked_mutex",)
 
 _OF_FLOWER: Final = tuple(f"~{_BINDING}{kind}.{name}" for kind in ("", "_permanent") for name in ("celeryev", _REPLIES))

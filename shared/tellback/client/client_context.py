@@ -349,7 +349,7 @@ def _open_team(database: Database, settings: Settings, created: Callable[[], obj
     for layout in existing_layouts(database, [settings.team]):
         return layout
     layout = open_layout(database, settings.team, settings.shards)
-    database.command(*notification(settings.team))  # race: who else has just opened the team announces it too
+    database.command(*notification(settings.team))  # race: another client that has just opened it announces it too
     if created is not None:
         created()
     return layout

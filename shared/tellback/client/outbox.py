@@ -102,11 +102,11 @@ def outbox(
 def poll_outbox(
     context: ClientContext, channel: str, *, wait: float = 0.0, reconcile: Reconcile | None = None
 ) -> Iterator[OutboxDelivery | float]:
-    """Yield deliveries as `outbox` does, and the seconds to wait until the next poll, for who must not block.
+    """Yield deliveries as `outbox` does, and the seconds to wait until the next poll, for a caller that must not block.
 
     Raises:
-        InvalidInput: as there.
-        Unavailable: as there.
+        InvalidInput: an argument is wrong; the message names it.
+        Unavailable: Redis does not answer.
     """
     # Checked here and not in the generator, where a mistake would raise only at the first delivery.
     check_name("channel", channel)

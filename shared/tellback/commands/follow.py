@@ -103,7 +103,7 @@ class DisplayableLines:
     def release_partial(self) -> None:
         """Note a poll without output; after a few of them show a single short line that was held."""
         # Such a line could only be the end of a key that was not seen otherwise, and then the key's END line would
-        # follow at once. Held for ever, a line such as `done` would be hidden while the command runs.
+        # follow at once. Held forever, a line such as `done` would be hidden while the command runs.
         self._quiet += 1
         alone = len(self._held) == 1 and not is_full_key_line(self._held[0].key_text())
         if alone and self._quiet >= _QUIET_POLLS and not self._after_gap and not self._current.may_be_key_end():

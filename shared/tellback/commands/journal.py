@@ -19,7 +19,7 @@ from typing import IO
 
 MAX_BYTES = 1_048_576  # of one file; a line that would exceed it begins the next file
 MAX_FILES = 5  # rotated files beside the current one; .1 is the newest
-LOCK_TIMEOUT = 5.0  # seconds; a holder that was stopped (SIGSTOP) must not block all others for ever
+LOCK_TIMEOUT = 5.0  # seconds; a holder that was stopped (SIGSTOP) must not block all others forever
 MAX_SESSIONS = 1_000  # sessions whose dropped lines are counted separately
 
 

@@ -5,8 +5,8 @@ closes, when its runner's process is gone, or when the time that the runner gave
 everything (process_tree.py). It runs one command at a time and uses the standard library only. It is small and has one
 thread, which also makes it safe to run code between fork and exec (`ExecPreparation`).
 
-Times are absolute, by the clock since boot, which both processes read: a runner may stand still between its last look
-at the lease and its message, and a length that counts from the receipt would give the command its full time again.
+Times are absolute, by the clock since boot, which both processes read: a runner may stand still between its last check
+of the lease and its message, and a length that counts from the receipt would give the command its full time again.
 
 A message in either direction is a 4-byte length and a JSON object. From the runner: `{"op": "start", "argv", "cwd",
 "executable", "real_cwd", "env", "start_until", "alive_until", "exclusive", "limits", "group"}` with the two output

@@ -44,7 +44,7 @@ MAX_BATCH_CHARACTERS: Final = 160_000  # of one call: the model's time grows wit
 READ_CHARACTERS: Final = 1_500  # counted of one text; a model reads hardly more (256 word pieces for MiniLM)
 IDLE_SECONDS: Final = 10.0  # after which the thread ends; the next request starts it again
 KEEP_SECONDS: Final = 0.5
-MAX_ENCODE_WAIT: Final = 300.0  # longest wait in seconds: a model that hangs must not hold a lease for ever
+MAX_ENCODE_WAIT: Final = 300.0  # longest wait in seconds: a model that hangs must not hold a lease forever
 PROBE: Final = "Does the model work?"
 
 Row = Vectors | Exception

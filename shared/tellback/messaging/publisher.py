@@ -174,7 +174,7 @@ class Publisher:
         if self._interrupts_itself:
             return None
         began = clock.monotonic()
-        with self._send_lock:  # whoever held it may have waited for Redis in vain, and this call with it
+        with self._send_lock:  # its last holder may have waited for a Redis that did not answer, and this call with it
             away = self._unanswered[1] if self._unanswered and self._unanswered[0] >= began else None
             return self._send([lane for lane in self._all() if len(lane) or lane.needs_retry], away)
 
@@ -389,7 +389,7 @@ class Publisher:
     def _spool_events(self, lane: Lane, events: list[SpooledEvent], trouble: Exception) -> None:
         try:
             lane.spool_events(events, trouble)
-        except BaseException as error:  # as above
+        except BaseException as error:  # for example Ctrl-C: the events go back before it propagates
             with self._buffer_lock:
                 lane.put_back(events)
                 if not isinstance(error, SpoolFull):

@@ -26,7 +26,7 @@ from tellback.messaging.spool_file import (
     is_intake_stream,
     parse_line,
 )
-from tellback.messaging.spool_file import SpooledEvent as SpooledEvent  # noqa: PLC0414 - who spools imports it from here
+from tellback.messaging.spool_file import SpooledEvent as SpooledEvent  # noqa: PLC0414 - callers import it from here
 from tellback.messaging.team_cache import SUFFIX, SpoolLocation
 from tellback.names import Family
 
@@ -301,7 +301,7 @@ def _deliver(sound: list[tuple[SpooledEvent, bytes]], send: Send) -> list[tuple[
 
 
 def _is_for_good(error: Exception) -> bool:
-    """Return whether the stream's key has another type: no retry can succeed, and it would block the file for ever."""
+    """Return whether the stream's key has another type: no retry can succeed, and it would block the file forever."""
     return "WRONGTYPE" in str(error)
 
 

@@ -1,7 +1,7 @@
 """A spool file: a header with the offset up to which events were sent, then a line for each event.
 
 The header is overwritten in place, so recording progress needs no disk space. With the mark in a second file, a full
-disk made the publisher resend the same events every half second for ever. The header has two checksummed slots, written
+disk made the publisher resend the same events every half second forever. The header has two checksummed slots, written
 in turn: a torn write costs one chunk that is sent again. Truncating the file also removes the mark, in one step.
 
 Each line has a checksum: a bit that flips on disk could otherwise turn the stream's name into another Redis key.

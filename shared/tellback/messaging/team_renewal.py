@@ -47,7 +47,7 @@ class TeamRenewal:
             elif not stored:
                 open_layout(self._db, team, shards)
                 team_id(self._db, team)
-                self._db.command(*notification(team))  # race: who else stores it again announces it too
+                self._db.command(*notification(team))  # race: another client that stores it again announces it too
                 _logger.warning("team.stored_again", team=team, shards=shards)
         except (TellbackError, exceptions.RedisError) as error:
             _logger.debug("team.not_checked", team=team, reason=str(error))
