@@ -248,12 +248,9 @@ def submit(
     follow: bool = False,
 ) -> Job:
     """Submit a command to the workers. See `tellback.Tellback.submit`. Requirements C-1 and C-3."""
-    for name, text in (("cwd", cwd), ("parent", parent)):
-        if text == "":  # a variable that is not set: the command would run elsewhere, or clear no failure
-            raise InvalidInput(f"{name} is empty; give a text, or leave it out")
-    for name, word, known in (("on_lost", on_lost, get_args(OnLost)), ("priority", priority, get_args(Priority))):
-        if word not in known:
-            raise InvalidInput(f"{name} is {word!r}; use one of {', '.join(known)}")
+    _refuse_empty(cwd=cwd, parent=parent)
+    _refuse_unknown("on_lost", on_lost, get_args(OnLost))
+    _refuse_unknown("priority", priority, get_args(Priority))
     event_id = new_event_id()
     try:
         fields = {
@@ -268,7 +265,7 @@ def submit(
             "host": host,
             "parent": parent,
             "inputs": _as_list("inputs", inputs, "give a list of ids of commands"),
-            "env": _as_dict(env),
+            "env": _as_dict("env", env),
             "secret_env": _as_list("secret_env", secret_env, "give a list of names of variables"),
             "on_lost": on_lost,
             "priority": priority,
@@ -284,6 +281,18 @@ def submit(
     return Job(submitted, context)
 
 
+def _refuse_empty(**texts: object) -> None:
+    """Refuse an empty text, as of a variable that is not set: a command would run elsewhere, or clear no failure."""
+    for name, text in texts.items():
+        if text == "":
+            raise InvalidInput(f"{name} is empty; give a text, or leave it out")
+
+
+def _refuse_unknown(name: str, word: object, known: tuple[str, ...]) -> None:
+    if word not in known:
+        raise InvalidInput(f"{name} is {word!r}; use one of {', '.join(known)}")
+
+
 def _as_list(name: str, given: Any, advice: str) -> list[object]:
     """Return the items of a list. A string has items too: `list("ls")` would run the program `l` with `s`."""
     try:
@@ -294,11 +303,11 @@ def _as_list(name: str, given: Any, advice: str) -> list[object]:
     raise InvalidInput(f"{name} is {type(given).__name__}; {advice}")
 
 
-def _as_dict(given: Any) -> dict[object, object]:
+def _as_dict(name: str, given: Any) -> dict[object, object]:
     try:
         return dict(given or {})
     except (TypeError, ValueError):
-        raise InvalidInput(f"env is {type(given).__name__}; give a mapping") from None
+        raise InvalidInput(f"{name} is {type(given).__name__}; give a mapping") from None
 
 
 def records(context: ClientContext, session: str, last: int = 20) -> list[CommandRecord]:
