@@ -18,7 +18,7 @@ from tellback.connection_file import find_running
 from tellback.errors import ConfigurationError
 from tellback.names import RECORD_FILE, check_data_dir
 from tellback.own_passwords import remember_passwords
-from tellback.settings_checks import FORMS, KINDS, add_rules_of, check_teams, wrong_field
+from tellback.settings_checks import add_rules_of, check_teams, wrong_setting
 from tellback.urls import check_broker
 
 if TYPE_CHECKING:
@@ -359,22 +359,22 @@ def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> S
     try:
         settings = msgspec.convert(given, Settings, strict=False)
     except msgspec.ValidationError as error:
-        name = wrong_field(str(error), fields)
-        wrong, _, _ = str(error).partition(" - at ")  # the rest is msgspec's path of the field that stands before it
-        advice = FORMS.get(name) if "matching regex" in wrong else KINDS.get(wrong)
-        if advice is not None:
-            wrong = f"{given[name.lower()][:100]!r}: {advice}"
-        raise ConfigurationError(f"{name.lower() if name.lower() in arguments else PREFIX + name}: {wrong}") from error
-    check_teams("" if "team" in arguments else f"{PREFIX}TEAM", settings.team)
-    check_teams(f"{PREFIX}TEAMS", *settings.served_teams)
-    if settings.catalogs or settings.channel_languages or "fallback_language" in given:
-        _ = settings.turn_texts  # fail at the start, not when a turn is overdue and its user waits
-    _ = settings.late_within_of("")  # as above
-    if settings.redaction_rules:
-        add_rules_of(settings.redaction_rules, f"{PREFIX}REDACTION_RULES")
+        name, wrong = wrong_setting(str(error), given)
+        raise ConfigurationError(f"{name if name in arguments else PREFIX + name.upper()}: {wrong}") from error
+    put_into_force(settings, "" if "team" in arguments else f"{PREFIX}TEAM")
     if "redis_url" not in given:
         running = find_running(settings.data_path)
         if running is not None:
             settings = msgspec.structs.replace(settings, redis_url=running.redis_url)
     remember_passwords(*(getattr(settings, name) for name in Settings.__struct_fields__ if name.endswith("_url")))
     return settings
+
+
+def put_into_force(settings: Settings, team: str) -> None:
+    """Check what no type says, and add redaction rules; `team` is the name of that setting in an error."""
+    check_teams(team, settings.team)
+    check_teams(f"{PREFIX}TEAMS", *settings.served_teams)
+    if settings.catalogs or settings.channel_languages or settings.fallback_language != "en":
+        _ = settings.turn_texts  # fail at the start, not when a turn is overdue and its user waits
+    _ = settings.late_within_of("")  # as above
+    add_rules_of(settings.redaction_rules, f"{PREFIX}REDACTION_RULES")

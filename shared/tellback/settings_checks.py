@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -24,11 +24,13 @@ KINDS: Final = {
 
 
 def add_rules_of(path: str, variable: str) -> None:
-    """Add the redaction rules in a file to those of this process.
+    """Add the redaction rules in a file to those of this process; without a path there are none.
 
     Raises:
         ConfigurationError: a rule is wrong, or the file cannot be read.
     """
+    if not path:
+        return
     from tellback.redaction import add_rules  # noqa: PLC0415 - paid for only where there is such a file
     from tellback.redaction.custom import load_rules  # noqa: PLC0415 - as above
 
@@ -51,6 +53,9 @@ def check_teams(variable: str, *teams: str) -> None:
         raise ConfigurationError(f"{variable}: {error}" if variable else str(error)) from error
 
 
-def wrong_field(message: str, fields: Iterable[str]) -> str:
-    """Return the name, in upper case, of the field that a validation error is about, or `*`."""
-    return next((name.upper() for name in fields if f"$.{name}`" in message), "*")
+def wrong_setting(message: str, given: Mapping[str, object]) -> tuple[str, str]:
+    """Return the name of the setting that a validation error is about, or `*`, and what is wrong with its value."""
+    name = next((name for name in given if f"$.{name}`" in message), "*")
+    wrong, _, _ = message.partition(" - at ")  # the rest is msgspec's path of the field that stands before it
+    advice = FORMS.get(name.upper()) if "matching regex" in wrong else KINDS.get(wrong)
+    return name, wrong if advice is None else f"{given[name]!r:.100}: {advice}"

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from tellback.client.client_context import check_settings
 from tellback.errors import ConfigurationError
 from tellback.redaction import Rule, add_rules, find_secret, redact_text
 from tellback.redaction.custom import load_rules
 from tellback.redaction.stream import MAX_LINE_CHARS, StreamRedactor
-from tellback.settings import load
+from tellback.settings import Settings, load
 
 KEY = [
     "-----BEGIN OPENSSH PRIV" + "ATE KEY-----",
@@ -47,6 +48,13 @@ def test_a_rule_of_the_users_own_is_in_force_with_the_settings(rules: Path) -> N
     assert find_secret("x acme_12345678") is None
     load({"TELLBACK_REDACTION_RULES": str(rules)})
     assert redact_text("x acme_12345678\nzed-1234\nACME_12345678") == "[redacted: acme]\n[redacted: zed]\nACME_12345678"
+
+
+def test_it_is_in_force_with_settings_of_a_program_too(rules: Path) -> None:
+    """Only `load` read the file: a host that passed `Settings` sent what its own rules forbid."""
+    write(rules, 'name = "acme"\npattern = "acme_[a-z0-9]{8}"')
+    check_settings(Settings(redaction_rules=str(rules)))
+    assert redact_text("x acme_12345678") == "[redacted: acme]"
 
 
 @pytest.mark.parametrize(

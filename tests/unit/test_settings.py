@@ -41,6 +41,32 @@ def test_a_wrong_value_is_an_error_that_names_the_variable(name: str, value: str
     assert "$." not in str(wrong.value), "a path of the decoder"
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("shards", 0),
+        ("shards", "many"),
+        ("publish_delay", "soon"),
+        ("beat_period", float("nan")),
+        ("host", "a b"),
+        ("data_dir", 5),
+        ("data_dir", object()),
+        ("redis_url", None),
+        ("team", "No Such Team"),
+        ("teams", "fine,Not Fine"),
+        ("fallback_language", "no such language"),
+        ("channel_late_within", "web"),
+        ("redaction_rules", "/no/such/file"),
+    ],
+)
+def test_a_wrong_value_of_settings_that_a_program_made_is_refused_as_well(name: str, value: Any) -> None:
+    """They counted as they were: no shards divided by zero, and a delay of text ended the publisher's thread."""
+    with pytest.raises(ConfigurationError) as wrong:
+        connect(settings=Settings(**{name: value}))
+    assert "$." not in str(wrong.value), "a path of the decoder"
+    assert f"TELLBACK_{name.upper()}" in str(wrong.value) or name == "fallback_language"
+
+
 def bounds() -> Iterator[tuple[str, float, bool]]:
     """Each bound of a number: its setting, a value just beyond it, and False; the last value within, and True."""
     settings = type_info(Settings)

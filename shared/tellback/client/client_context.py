@@ -12,6 +12,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
+import msgspec
 from cachetools import TTLCache
 from redis import exceptions
 
@@ -25,7 +26,8 @@ from tellback.messaging.publisher import Publisher
 from tellback.messaging.team_cache import SpoolLocation, TeamCache, TeamIdentity
 from tellback.messaging.team_renewal import TeamRenewal
 from tellback.names import Family
-from tellback.settings import Settings
+from tellback.settings import PREFIX, Settings, put_into_force
+from tellback.settings_checks import wrong_setting
 from tellback.state.admission import Counted, admit_call, is_limited
 from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.database import Database
@@ -284,13 +286,20 @@ def check_url(url: object) -> str | None:
 
 
 def check_settings(settings: object) -> Settings:
-    """Return the settings that a host passed.
+    """Return the settings that a host passed, once they are checked as those of the environment are, and in force.
 
     Raises:
-        ConfigurationError: they are of another type.
+        ConfigurationError: they are of another type, or one of them is wrong.
     """
     if not isinstance(settings, Settings):
         raise ConfigurationError(f"settings is {type(settings).__name__}; use tellback.Settings(redis_url=..., ...)")
+    values = msgspec.structs.asdict(settings)
+    try:
+        msgspec.convert(values, Settings)
+    except msgspec.ValidationError as error:
+        name, wrong = wrong_setting(str(error), values)
+        raise ConfigurationError(f"{PREFIX}{name.upper()}: {wrong}") from error
+    put_into_force(settings, f"{PREFIX}TEAM")
     return settings
 
 
