@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
 
-from tellback import InvalidInput, OutgoingResponse
-from tellback.transports import WebhookMessage, sign, verify
+from tellback import ConfigurationError, InvalidInput, OutgoingResponse
+from tellback.transports import WebhookMessage, WebhookTransport, sign, verify
 
 SECRET = "the secret of both sides"
 NOW = 1_700_000_000
@@ -100,3 +101,25 @@ def test_a_receiver_without_a_real_secret_accepts_nothing() -> None:
         verify(BODY, headers(secret=""), "")
     with pytest.raises(InvalidInput):
         verify(BODY, headers(), [])
+
+
+@pytest.mark.parametrize("secret", [None, 5, b"the secret of both sides"])
+def test_a_secret_that_is_no_text_is_refused(secret: Any) -> None:
+    """A variable that is not set was an `AttributeError` of `None`."""
+    with pytest.raises(InvalidInput, match=r"^secret: a text, not (NoneType|int|bytes)"):
+        WebhookTransport("https://example.org", secret)
+    with pytest.raises(InvalidInput, match=r"^secret: a text, not (NoneType|int|bytes)"):
+        verify(BODY, headers(), secret)
+
+
+def test_a_body_that_was_decoded_is_refused() -> None:
+    body: Any = BODY.decode()
+    with pytest.raises(InvalidInput, match=r"^body: the bytes as received, not str"):
+        verify(body, headers(), SECRET)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), None, "10", True])
+def test_a_transport_that_could_wait_for_no_reply_is_refused(timeout: Any) -> None:
+    """With 0 it never connected and spent no attempt; with NaN each delivery was ambiguous and never sent again."""
+    with pytest.raises(ConfigurationError, match=r"^timeout: seconds above 0, not "):
+        WebhookTransport("https://example.org", SECRET, timeout=timeout)

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import ssl
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final, cast
 
 import msgspec
 
 from tellback import clock
 from tellback.client.outbox import OutboxDelivery
 from tellback.contracts.turns import DeliveryKind, OutgoingResponse, RoutingOutcome
-from tellback.errors import InvalidInput
+from tellback.errors import ConfigurationError, InvalidInput
 from tellback.transports.http_post import OK, REDIRECTS, NoReply, NotSent, Reply, check_url, post_request
 from tellback.transports.serving import sent_whole
 
@@ -52,8 +53,10 @@ def check_secret(name: str, secret: str) -> str:
     """Check a secret and return it.
 
     Raises:
-        InvalidInput: the secret is shorter than 16 bytes.
+        InvalidInput: the secret is no text, or shorter than 16 bytes.
     """
+    if not isinstance(cast("object", secret), str):  # a variable that is not set
+        raise InvalidInput(f"{name}: a text, not {type(secret).__name__}")
     if len(secret.encode()) < MIN_SECRET:
         raise InvalidInput(f"{name}: at least {MIN_SECRET} bytes; `openssl rand -hex 32` makes one")
     return secret
@@ -78,7 +81,10 @@ def verify(
             Answer 401.
     """
     given = {name.lower(): value for name, value in headers.items()}
-    secrets = [secret] if isinstance(secret, str) else list(secret)
+    raw, several = cast("Any", body), isinstance(cast("object", secret), Sequence) and not isinstance(secret, str)
+    secrets = list(secret) if several else [cast("str", secret)]
+    if not isinstance(raw, bytes | bytearray | memoryview):
+        raise InvalidInput(f"body: the bytes as received, not {type(raw).__name__}")
     stamp, signatures = given.get(TIMESTAMP.lower(), ""), given.get(SIGNATURE.lower(), "")
     if not (stamp.isascii() and stamp.isdigit() and len(stamp) <= 12):
         raise InvalidInput(f"{TIMESTAMP}: missing, or not seconds since the epoch")
@@ -132,9 +138,13 @@ class WebhookTransport:
         """Check the URL and the secret; `timeout` bounds the whole exchange in seconds.
 
         Raises:
-            ConfigurationError: the URL is plain http to another host, isn't absolute, or has a user or password.
-            InvalidInput: the secret is shorter than 16 bytes.
+            ConfigurationError: the URL is plain http to another host, isn't absolute, or has a user or password; or
+                `timeout` is no time to wait.
+            InvalidInput: the secret is no text, or shorter than 16 bytes.
         """
+        given: Any = timeout
+        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < math.inf:
+            raise ConfigurationError(f"timeout: seconds above 0, not {given!r}")
         self._url = check_url("url", url)
         self._secret = check_secret("secret", secret)
         self._timeout = timeout
