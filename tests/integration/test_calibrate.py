@@ -79,7 +79,7 @@ def test_the_page_has_the_curves_and_the_choice(pairs: Path) -> None:
     assert marked.split()[1:4] == ["1.000", "1.000", "1.000"]
     assert "█" * 39 in marked
     assert "no bank was changed" in done.stdout
-    assert "only 21 pairs match" in done.stdout
+    assert "only 21 matching pairs" in done.stdout
 
 
 def test_texts_are_encoded_in_parts_and_each_once(pairs: Path, model: Angles) -> None:

@@ -113,11 +113,11 @@ def _summary_lines(found: CalibrationReport) -> Iterable[str]:
         f"F1 {chosen.f1:.3f}; the highest F1 of these pairs is {highest.f1:.3f}, at {highest.threshold:.3f}"
     )
     yield f"the model's default {found.default.threshold:g}: F1 {found.default.f1:.3f}"
-    kinds = {"match": found.calibration.same, "differ": found.calibration.pairs - found.calibration.same}
+    kinds = {"matching": found.calibration.same, "differing": found.calibration.pairs - found.calibration.same}
     for kind, count in kinds.items():
         if count < MIN_PAIRS:
-            few = count_phrase(count, "pair")
-            yield f"only {few} {kind}: use at least {MIN_PAIRS} of each kind for a precise threshold"
+            few = count_phrase(count, f"{kind} pair")
+            yield f"only {few}: use at least {MIN_PAIRS} of each kind for a precise threshold"
     if found.bank is None:
         yield "no bank was changed; use --bank NAME to set its threshold"
     elif found.former is None:
