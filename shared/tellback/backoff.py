@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tellback import clock
 from tellback.errors import Unavailable
+from tellback.light_struct import LightStruct
 
 if TYPE_CHECKING:
     import threading  # `tellback hook` starts without it
@@ -21,7 +22,7 @@ INFINITE: Final = float("inf")  # `math` would be one more file to load for `tel
 T = TypeVar("T")
 
 
-class Backoff(NamedTuple):
+class Backoff(LightStruct):
     """Delays in seconds that grow by `factor` from `first` to `longest`; without `longest`, all are the first."""
 
     first: float

@@ -22,9 +22,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
+from tellback.light_struct import LightStruct
 from tellback.lookalikes import TAGS, as_guessed, as_seen, overstruck, unescaped, with_letters
 from tellback.sanitize import inert_line, terminal_line, visible_only
 
@@ -52,6 +53,7 @@ _MIRRORED: Final = str.maketrans("[]<>()", "][><)(")
 # A heading may go on in the next line; a longer line is a sentence.
 _SPLIT: Final = 40
 
+_LineEdit = tuple[int, int, str]  # the start and end of a range of a text, and what replaces it
 
 # CSI, then OSC, DCS, PM and APC with their texts, then any other; also by their single C1 characters.
 _SEQUENCE: Final = lazy_pattern(
@@ -91,14 +93,6 @@ _ITEM: Final = lazy_pattern(r"\s*[-*+•·–—‣◦▪](?:\s|$)")
 _ARROW: Final = lazy_pattern(r"\s*(?:[→➔➜➡⇒⟶⮕▶►➤]|[-=]+>)")
 
 
-class _LineEdit(NamedTuple):
-    """A range of a text, and what replaces it."""
-
-    start: int
-    end: int
-    text: str
-
-
 def quote_forged_lines(text: str, headings: Iterable[str] = (), *, signs: bool = False) -> str:
     """Quote each line that a reader could take for one of our headings, sections or notes.
 
@@ -114,9 +108,9 @@ def quote_forged_parts(parts: Sequence[str], headings: Iterable[str] = ()) -> li
     edits = _forged_lines("".join(parts), marks)
     offset = 0
     for part in parts if len(parts) > 1 else ():
-        own = [_LineEdit(offset + start, offset + end, text) for start, end, text in _forged_lines(part, marks)]
+        own = [(offset + start, offset + end, text) for start, end, text in _forged_lines(part, marks)]
         # What a line over several parts replaces is not edited once more in one of them.
-        edits += [edit for edit in own if not any(edit.start < each.end and each.start < edit.end for each in edits)]
+        edits += [edit for edit in own if not any(edit[0] < end and start < edit[1] for start, end, _ in edits)]
         offset += len(part)
     return _apply_edits(parts, sorted(edits))
 
@@ -175,7 +169,7 @@ def _forged_lines(text: str, headings: tuple[str, ...], *, signs: bool = False) 
     for number in _forged_numbers(lines, marks):
         line, start = lines[number], starts[number]
         kept = "\r" * line.endswith("\r")
-        edits.append(_LineEdit(start, start + len(line), f"{_quoted(line.removesuffix(kept))}{kept}"))
+        edits.append((start, start + len(line), f"{_quoted(line.removesuffix(kept))}{kept}"))
     return edits
 
 
@@ -258,7 +252,7 @@ def _quoted(line: str) -> str:
     return f"{QUOTE}{terminal_line(line)}"
 
 
-class _Marks(NamedTuple):
+class _Marks(LightStruct):
     """The headings as a reader sees them, and the same without spaces.
 
     A heading with a colon is a word or two, which somebody else's sentence may begin with. `words` are for the first

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from tellback.errors import ConfigurationError
+from tellback.light_struct import LightStruct
 
 # The form of nearly all addresses. Only others need urllib.parse, an import that a short-lived process cannot afford.
 _USUAL: Final = re.compile(
@@ -59,7 +60,7 @@ SENTINEL_PORT: Final = 26379
 _OF_SENTINELS: Final = ("master_name", "sentinel_username", "sentinel_password", "ssl")  # not of the Redis behind them
 
 
-class RedisServers(NamedTuple):
+class RedisServers(LightStruct):
     """The servers that a URL of several names: nodes of a cluster, or Sentinels and the primary that they watch.
 
     `nodes` are URLs of one server each; `url_of` makes that of a Redis which they name.

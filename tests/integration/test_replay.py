@@ -379,7 +379,7 @@ def test_a_replay_whose_events_wait_is_not_undone(
     settings: Settings, tb: Tellback, file: Callable[[bytes], str]
 ) -> None:
     """Data deleted while events wait would come back. A replay that no worker serves says so."""
-    assert tb.context.layout
+    assert tb.context.layout.shards
     done = invoke(settings, file(lines(transcript(1))), "--own", "--timeout", "0.5")
     assert (done.exit_code, "no worker of team replay" in done.output) == (1, True)
     waiting = invoke(settings, "--undo", "--own")

@@ -280,7 +280,7 @@ def test_a_session_is_counted_from_its_history_as_it_was_counted_when_it_came(
 
 @pytest.mark.parametrize("arguments", [(), ("--plot", "-")])
 def test_before_anything_is_counted_it_says_so(settings: Settings, layout: Layout, arguments: tuple[str, ...]) -> None:
-    assert layout
+    assert layout.shards
     done = run(settings, "stats", *arguments)
     assert done.exit_code == 0
     assert done.stdout.startswith("Team default: no tool calls yet.")
@@ -327,7 +327,7 @@ def test_a_picture(
 
 @pytest.mark.parametrize("name", ["a.gif", "a", "png"])
 def test_a_picture_of_another_kind_is_refused(settings: Settings, layout: Layout, name: str) -> None:
-    assert layout
+    assert layout.shards
     done = run(settings, "stats", "--plot", name)
     assert done.exit_code == 2
     assert ".png, .svg, .pdf" in done.stderr
@@ -338,7 +338,7 @@ def test_a_picture_without_matplotlib_names_what_is_missing(
 ) -> None:
     import sys
 
-    assert layout
+    assert layout.shards
     monkeypatch.setitem(sys.modules, "tellback.cli.plots", None)
     done = run(settings, "stats", "--plot", str(tmp_path / "a.png"))
     assert done.exit_code == 2
@@ -346,7 +346,7 @@ def test_a_picture_without_matplotlib_names_what_is_missing(
 
 
 def test_a_picture_where_nothing_may_be_written_is_one_line(settings: Settings, layout: Layout, tmp_path: Path) -> None:
-    assert layout
+    assert layout.shards
     (tmp_path / "file").write_text("")
     done = run(settings, "stats", "--plot", str(tmp_path / "file" / "a.png"))
     assert done.exit_code == 2

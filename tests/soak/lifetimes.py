@@ -24,7 +24,7 @@ def shorten() -> None:
     longest = int(os.environ[LIFETIME])
     for name, family in FAMILIES.items():
         if name not in KEPT and family.lifetime is not None:
-            FAMILIES[name] = family._replace(lifetime=min(family.lifetime, longest))
+            FAMILIES[name] = family.replace(lifetime=min(family.lifetime, longest))
     functools.__dict__["lru_cache"] = _small_cache
     vars(import_module("tellback.state.evaluation_codec"))["MAX_EVALUATIONS"] = CACHED  # it imports the lifetimes
 

@@ -207,7 +207,7 @@ def test_a_failure_before_a_published_change_denies_nothing() -> None:
 def test_an_old_failure_denies_nothing() -> None:
     view = AgentView({}, [FAILED, AGAIN], now_ms=1_000 + 600_000)
     assert "failed 2 times" in denied(2, view)
-    assert denied(2, view._replace(now_ms=view.now_ms + 1)) == ""
+    assert denied(2, view.replace(now_ms=view.now_ms + 1)) == ""
     assert denied(3, view) == ""
 
 

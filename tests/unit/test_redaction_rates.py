@@ -222,7 +222,7 @@ def test_a_token_that_is_no_long_run_is_found_anywhere_in_prose(token: str) -> N
 def test_every_shorter_token_has_a_fixed_text() -> None:
     """A prefix whose token may be shorter than a run would be found only where other text makes a run of it."""
     parser: Any = import_module("re._parser")
-    anchors = tuple(anchor for _, anchor, _, _ in tokens.SHORT)
+    anchors = tuple(rule.anchor for rule in tokens.SHORT)
     for name, rest, prefixes in tokens.PREFIXED:
         for prefix in prefixes.split():
             shortest = len(prefix) + parser.parse(rest.replace(DOUBT, "")).getwidth()[0]
@@ -253,7 +253,9 @@ def test_every_repeat_of_every_rule_is_bounded() -> None:
 
 
 def _every(scans: ScanSet) -> list[Scan]:
-    return [scan for group in scans for scan in (group.values() if isinstance(group, dict) else group)]
+    anchored = [scans.plain, scans.phrases, scans.sentences, scans.random, scans.folded, scans.near_digits]
+    found = [scan for group in (*anchored, scans.anywhere) for scan in group.values()]
+    return [*found, *scans.tokens, *scans.short_tokens, *scans.issued]
 
 
 def _longest_repeat(part: object) -> int:

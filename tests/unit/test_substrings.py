@@ -11,8 +11,9 @@ from tellback.redaction.substrings import fold_ascii, searchable
 from tests.support.examples import examples
 from tests.support.secrets import secrets
 
-ANCHORS = sorted({anchor for group in all_scans() if isinstance(group, dict) for anchor in group})
-SEARCHED_FOR = (*all_scans().plain, *all_scans().folded, *columns.WORDS, *margins.SIGNS)  # in every text
+SCANS = all_scans()
+SEARCHED_FOR = (*SCANS.plain, *SCANS.folded, *columns.WORDS, *margins.SIGNS)  # in every text
+ANCHORS = sorted({*SCANS.plain, *SCANS.folded, *SCANS.phrases, *SCANS.sentences, *SCANS.random})
 LETTERS = sorted({*"".join(ANCHORS), "\0", "\n", "é", "🔑", "\ud83d"})  # of 1 to 4 bytes, and halves of a pair
 PIECES = (
     *SEARCHED_FOR,

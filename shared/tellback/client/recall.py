@@ -98,7 +98,7 @@ class RecallClient:
         self._shard = context.layout.of(store.bank)
         self._recalls = Recalls(context.database, context.layout)
         most = Bounds.of(MAX_WAITING, context.settings.intake_max_bytes, context.layout.shards)
-        self._bounds = most._replace(setting="")
+        self._bounds = most.replace(setting="")
         self._stored_facts = FactStore(context.database, self._shard, store.bank)
 
     def recall(

@@ -13,13 +13,14 @@ Requirement G-79.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from tellback.errors import ConfigurationError
 from tellback.hook.event import HookEvent, published_arguments
 from tellback.hook.options import HookOptions, read_toml
 from tellback.hook.outside_changes import may_differ, seconds_since_turn
 from tellback.hook.reading import AgentView, view_of_agent
+from tellback.light_struct import LightStruct
 from tellback.quoting import QUOTE
 from tellback.sanitize import inert_line
 from tellback.truncation import truncate_chars
@@ -30,7 +31,7 @@ _WITHIN: Final = 600.0  # seconds; a person may fix things meanwhile, which no t
 _SHOWN: Final = 300  # characters of the error in the reason
 
 
-class DenialPolicy(NamedTuple):
+class DenialPolicy(LightStruct):
     """The rule of a policy file; `tools` is empty for every tool."""
 
     after: int
@@ -38,7 +39,7 @@ class DenialPolicy(NamedTuple):
     tools: frozenset[str] = frozenset()
 
 
-class AskedCall(NamedTuple):
+class AskedCall(LightStruct):
     """A call that an agent is about to make, `turn` seconds after its session was last begun, resumed or spoken to."""
 
     evaluation: str

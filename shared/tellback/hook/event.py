@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from tellback.contracts.limits import HOOK_ID, MAX_NAME_CHARS, MAX_SESSION_CHARS, SCHEMA_VERSION
 from tellback.errors import InvalidInput
 from tellback.hook.options import EVENTS
+from tellback.light_struct import LightStruct
 from tellback.names import agent_evaluation
 from tellback.redaction import Redactor
 from tellback.truncation import (
@@ -28,7 +29,7 @@ STORED_PARAMS_BYTES: Final = 1 << 10  # arguments up to here are in the history 
 TOOL_EVENTS: Final = {"PostToolUse": "success", "PostToolUseFailure": "error"}  # event name -> status of the call
 
 
-class HookEvent(NamedTuple):
+class HookEvent(LightStruct):
     """One event of an agent; `call` is None unless it is a completed tool call.
 
     `agent` is a subagent's id, "" for the main agent: each has an evaluation of its own in the session that they share.

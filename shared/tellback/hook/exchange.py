@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tellback import clock
 from tellback.backoff import Backoff
@@ -20,6 +20,7 @@ from tellback.hook.event import HookEvent
 from tellback.hook.failure_log import log_failure
 from tellback.hook.options import HookOptions
 from tellback.hook.resp import Arg, RedisErrorReply, RespConnection, checked_replies, share_of_time
+from tellback.light_struct import LightStruct
 from tellback.messaging.append_call import (
     Bounds,
     StreamFull,
@@ -52,7 +53,7 @@ SCRIPTS_MISSING: Final = (
 FULL: Final = "Redis is full (at its maxmemory) and refuses what is new: try again later, or raise maxmemory"
 
 
-class HookRequest(NamedTuple):
+class HookRequest(LightStruct):
     """The events to publish and the feedback to request.
 
     `begun` makes the event that begins the evaluation, needed only if Redis lacks it; `call_event` is the id and the

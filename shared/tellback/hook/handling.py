@@ -35,7 +35,7 @@ def handle_event(raw: bytes, name: str, arguments: Sequence[str]) -> None:
     remember_passwords(options.redis_url)
     event = read_event(raw, name)
     folder = event.given.get("cwd")
-    options = options._replace(config=find_file(options.config, folder, os.environ))
+    options = options.replace(config=find_file(options.config, folder, os.environ))
     prompt = options.prompt or (options.config and read_config(options.config).prompt) or PROMPT
     if event.name == "PreToolUse":
         _decide(options, find_file(options.policy, folder, os.environ), event, prompt)

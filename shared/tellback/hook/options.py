@@ -25,10 +25,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from tellback.contracts.limits import MAX_NAME_CHARS, SCHEMA_VERSION
 from tellback.errors import ConfigurationError
+from tellback.light_struct import LightStruct
 from tellback.names import check_data_dir, check_team
 from tellback.small_files import read_file
 
@@ -65,7 +66,7 @@ DEFAULTS: Final = {  # those of `tellback.Settings`; a test compares them
 PROMPT: Final = "agent"
 
 
-class HookOptions(NamedTuple):
+class HookOptions(LightStruct):
     """The options of a hook process; `wait` is the longest time in seconds that it spends on Redis."""
 
     redis_url: str
@@ -218,7 +219,7 @@ TRIGGER: Final = frozenset({"every_n_calls", "every_n_seconds"})
 PROVIDERS: Final = ({"name": "StuckFeedback", "every_n_calls": 1},)  # `recommended_providers()`; a test compares them
 
 
-class HookConfig(NamedTuple):
+class HookConfig(LightStruct):
     """The content of a configuration file. The workers check the values, as they do for every host."""
 
     prompt: str | None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import _thread
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from tellback import clock
 from tellback.errors import TellbackError
@@ -17,6 +17,7 @@ from tellback.hook.connection import open_redis
 from tellback.hook.event import HookEvent
 from tellback.hook.options import HookOptions
 from tellback.hook.resp import checked_replies
+from tellback.light_struct import LightStruct
 from tellback.messaging.team_cache import TeamCache
 from tellback.names import shard_of
 from tellback.state.keys import Layout, Shard
@@ -24,7 +25,7 @@ from tellback.state.keys import Layout, Shard
 NEWEST: Final = 64  # entries of a session's history that a decision may look at; each has at most some 8 KB
 
 
-class AgentView(NamedTuple):
+class AgentView(LightStruct):
     """The stored state of an agent's evaluation, the newest tool calls of its session, and the server's time.
 
     `calls` are the session's, oldest first, since another agent's change matters too; they are read only if the

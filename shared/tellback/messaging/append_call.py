@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from tellback.errors import Unavailable
+from tellback.light_struct import LightStruct
 from tellback.state.keys import NOTIFICATIONS, mark_of
 from tellback.state.script_calls import Arg
 from tellback.state.scripts import intake as scripts
@@ -21,7 +22,7 @@ class StreamFull(Unavailable):
     """A stream is at one of its bounds; other streams may have room."""
 
 
-class Bounds(NamedTuple):
+class Bounds(LightStruct):
     """The largest number of entries and bytes of one stream, and the setting of the former, if one raises it."""
 
     entries: int

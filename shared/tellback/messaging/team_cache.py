@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import zlib
 from _blake2 import blake2b  # what hashlib gives, without loading OpenSSL
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
+from tellback.light_struct import LightStruct
 from tellback.names import MAX_SHARDS, TEAM_ID_PATTERN
 from tellback.small_files import file_names, read_file, write_file
 from tellback.urls import without_secrets
@@ -21,7 +22,7 @@ SPOOL: Final = "spool"  # the folder, in the data directory, with one for each t
 SUFFIX: Final = ".spool"
 
 
-class TeamIdentity(NamedTuple):
+class TeamIdentity(LightStruct):
     """A team as stored in one Redis; `former_ids` are its ids from before that Redis lost its data."""
 
     shards: int
@@ -35,7 +36,7 @@ class TeamIdentity(NamedTuple):
         )
 
 
-class SpoolLocation(NamedTuple):
+class SpoolLocation(LightStruct):
     """The folders of a team's spooled events for one Redis: `team`/`origin`/FAMILY.SHARD.
 
     `origin` identifies the Redis, so events for different servers never mix. `other_origins` are folders whose events
@@ -101,7 +102,8 @@ class TeamCache:
         Raises:
             OSError: the folder cannot be written.
         """
-        body = json.dumps(identity._asdict()).encode()
+        fields = {"shards": identity.shards, "id": identity.id, "former_ids": identity.former_ids}
+        body = json.dumps(fields).encode()
         write_file(self._path, _sum(body) + b"\n" + body)
 
     def spool_location(self, identity: TeamIdentity | None) -> SpoolLocation:

@@ -6,9 +6,10 @@ Neither has a form of its own, so only the line above the list gives it away, or
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
+from tellback.light_struct import LightStruct
 from tellback.redaction.values import NAMES, AnchoredRule, preceded_by
 
 RULE: Final = "recovery-code"
@@ -49,7 +50,7 @@ _BETWEEN: Final = 4  # lines that may stand between the head and the first code;
 _MOST: Final = 40
 
 
-class CodeList(NamedTuple):
+class CodeList(LightStruct):
     """A list of codes that is being read, from the line after its head on."""
 
     codes: int = 0
@@ -68,5 +69,5 @@ def code_lines(
             found.append(number)
             codes = CodeList(codes.codes + 1, _BETWEEN - 1) if codes.codes < _MOST else None
         elif codes is not None:
-            codes = codes._replace(between=codes.between + 1) if codes.between < _BETWEEN else None
+            codes = codes.replace(between=codes.between + 1) if codes.between < _BETWEEN else None
     return found, codes

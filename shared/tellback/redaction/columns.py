@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
+from tellback.light_struct import LightStruct
 from tellback.redaction.lone_tokens import names_id
 from tellback.redaction.phrases import may_be_password
 from tellback.redaction.printed_ids import prints_ids
@@ -84,7 +85,7 @@ _OF_NAMES: Final = frozenset({"name", "key", "variable", "variable_name", "field
 _OF_VALUES: Final = frozenset({"value", "val", "data"})
 
 
-class Table(NamedTuple):
+class Table(LightStruct):
     """A table that is being read: how its cells are divided, and which of them hold values of secrets."""
 
     sign: str
@@ -137,7 +138,7 @@ def value_lines(
             if table is not None and len(table.names) == 1 and _is_in_list(lines, number):
                 table = None
             if table is not None and number and _STORE.fullmatch(lines[number - 1]):
-                table = table._replace(stored=True)
+                table = table.replace(stored=True)
         elif cells and _holds_secret(table, cells, names_secret):
             found.append(number)
         number += 1

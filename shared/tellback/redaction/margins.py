@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
 from tellback.redaction.substrings import fold_ascii, searchable
@@ -89,11 +89,14 @@ _LAST_LINE: Final = lazy_pattern(
 _LONGEST_NAME: Final = 300  # characters of a line up to the text in it
 
 
-class Readable(NamedTuple):
+class Readable:
     """A text as it is searched; for each of its lines the number of that which holds it, unless they are the same."""
 
-    text: str
-    holders: list[int] | None = None
+    __slots__ = ("holders", "text")
+
+    def __init__(self, text: str, holders: list[int] | None) -> None:
+        self.text = text
+        self.holders = holders
 
     def held(self, numbered: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
         """Return the rules with the numbers of lines of the text as it was given."""

@@ -12,9 +12,10 @@ import re
 from collections.abc import Callable, Generator, Iterable
 from functools import cache, cached_property
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
+from tellback.light_struct import LightStruct
 from tellback.redaction import (
     assignments,
     codes,
@@ -55,7 +56,6 @@ _LONGEST_HEAD: Final = 1_000  # characters of a line that heads a table
 _FIRST_LETTERS: Final = lazy_pattern("(?:[a-z](?![?*+{]))*")  # of a pattern, up to one that is repeated
 _Row = tuple[str, str, str]  # of a scan: the name of a rule, its pattern, its guard
 
-
 # The five fixed patterns, always in force. Requirement A-56.
 SOURCE_RULES: Final = (
     ("bearer", "^Bearer "),
@@ -66,7 +66,7 @@ SOURCE_RULES: Final = (
 )
 
 
-class Rule(NamedTuple):  # no dataclass: importing those costs a short-lived process more than all of this
+class Rule(LightStruct):
     """A rule that a user adds: a name, and the pattern of a secret within one line."""
 
     name: str
@@ -194,7 +194,7 @@ def _no_value(text: str, match: re.Match[str], doubts: Iterable[int], shift: int
 Anchored = dict[str, Scan]  # by the text with which each match begins
 
 
-class ScanSet(NamedTuple):
+class ScanSet(LightStruct):
     """All scans: `tokens` of runs, `plain` for the text itself, the others for it in lower case."""
 
     tokens: tuple[Scan, ...]
@@ -393,8 +393,8 @@ def holds_nothing(text: str, most: int = _FEW) -> bool:
 def _anchored(rules: Iterable[AnchoredRule], occurs: Callable[[str], bool]) -> Anchored:
     """Return a scan for each anchor that occurs, with the rules that begin with it."""
     grouped: dict[str, list[_Row]] = {}
-    for name, anchor, rest, guard in rules:
-        if occurs(anchor):
-            named = rest.replace(NAMES, assignments.names_after(anchor)) if NAMES in rest else rest
-            grouped.setdefault(anchor, []).append((name, named, guard))
+    for rule in rules:
+        if occurs(rule.anchor):
+            rest = rule.rest.replace(NAMES, assignments.names_after(rule.anchor)) if NAMES in rule.rest else rule.rest
+            grouped.setdefault(rule.anchor, []).append((rule.name, rest, rule.guard))
     return {anchor: Scan(anchor, found) for anchor, found in grouped.items()}

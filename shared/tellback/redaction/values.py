@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
+from tellback.light_struct import LightStruct
 
 
-class AnchoredRule(NamedTuple):
+class AnchoredRule(LightStruct):
     """A rule whose every match begins with the text `anchor`; `rest` is the pattern after it, and may look behind.
 
     Rules of one anchor share their `guard`, a lookahead that fails fast where none of them can match.

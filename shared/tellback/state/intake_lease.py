@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypedDict
 
 import msgspec
 
@@ -12,7 +12,6 @@ from tellback.contracts.codec import AnyMessage
 from tellback.errors import TellbackError
 from tellback.names import Family
 from tellback.state.keys import Shard, stream_of
-from tellback.state.script_calls import CommitParts
 
 FIELD: Final = "m"  # the one field of an entry: its message
 _FIELD: Final = FIELD.encode()
@@ -53,6 +52,14 @@ class IntakeEntry(msgspec.Struct, frozen=True, gc=False):  # as above; no part o
         """A number that grows with each entry of its stream: microseconds of its arrival, in small steps."""
         milliseconds, _, sequence = self.id.partition("-")
         return self.read_at or int(milliseconds) * 1000 + min(int(sequence), 999)
+
+
+class CommitParts(TypedDict):
+    """The keys and arguments of every script that commits."""
+
+    intake: str
+    fence: int
+    entries: bytes
 
 
 def raw_entry(id_: bytes, fields: Sequence[Any] | None, deliveries: int) -> RawEntry:

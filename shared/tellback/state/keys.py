@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final
 
 from tellback import clock
 from tellback.errors import InvalidInput
+from tellback.light_struct import LightStruct
 from tellback.names import Family, check_team, shard_of, turn_routing
 
 MINUTE: Final = 60
@@ -22,7 +23,7 @@ DAY_MS: Final = DAY * 1_000
 UNOBSERVED_MS: Final = 10_000  # longer than workers leave between two observations of the clock: sweeps make them
 
 
-class KeyFamily(NamedTuple):  # no dataclass here: `tellback hook` builds keys and must not pay for that import
+class KeyFamily(LightStruct):
     """One kind of key. `lifetime` is its longest time to live in seconds, or None if it stays; `bound` says why."""
 
     name: str
@@ -262,24 +263,20 @@ NOTIFICATIONS: Final = FLEET.key("notifications")
 """The stream from which dispatchers read what is new."""
 
 
-class _LayoutFields(NamedTuple):
+class Layout(LightStruct):
+    """A team and its number of shards. It refuses a team name that could match another team's keys."""
+
     team: str
     shards: int
     some: frozenset[int] | None = None
 
-
-class Layout(_LayoutFields):
-    """A team and its number of shards. It refuses a team name that could match another team's keys."""
-
-    __slots__ = ()
-
-    def __new__(cls, team: str, shards: int) -> Self:
+    def __init__(self, team: str, shards: int, some: frozenset[int] | None = None) -> None:
         """Check the team's name.
 
         Raises:
             InvalidInput: the team's name is not allowed.
         """
-        return super().__new__(cls, check_team(team), shards)
+        super().__init__(check_team(team), shards, some)
 
     def shard(self, index: int) -> Shard:
         """Return the shard of this number."""
@@ -293,7 +290,7 @@ class Layout(_LayoutFields):
 
     def only(self, some: Collection[Shard]) -> Layout:
         """Return this layout with no others than some of its shards in `all`: their nodes do not answer."""
-        return self._replace(some=frozenset(shard.index for shard in some))
+        return self.replace(some=frozenset(shard.index for shard in some))
 
     def of(self, routing: str) -> Shard:
         """Return the shard of a session or bank.

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypedDict
+from typing import Any
+
+from tellback.light_struct import LightStruct
 
 Arg = str | bytes | int | float
 
@@ -50,7 +52,7 @@ class Script:
         return DecisionCall(self, tuple(keys), tuple(args))
 
 
-class ScriptCall(NamedTuple):
+class ScriptCall(LightStruct):
     """A script with its keys and arguments."""
 
     script: Script
@@ -69,14 +71,14 @@ class ScriptCall(NamedTuple):
         return ("EVAL", self.script.source, len(self.keys), *self.keys, *self.args)
 
 
-class FirstCall(NamedTuple):
+class FirstCall(LightStruct):
     """A call that goes before a blocking command in the same round trip; `answered` gets its reply at once."""
 
     call: ScriptCall
     answered: Callable[[Any], None]
 
 
-class DecisionCall(NamedTuple):
+class DecisionCall(LightStruct):
     """A script whose reply is kept under an operation id, so that a retry has no second effect; see `decide`."""
 
     script: Script
@@ -100,11 +102,3 @@ def beside(key: str, *families: str) -> tuple[str, ...]:
     shard, _, rest = key.partition("}:")
     parts = rest.partition(":")[2]
     return tuple([f"{shard}}}:{family}:{parts}" for family in families])
-
-
-class CommitParts(TypedDict):
-    """The keys and arguments of every script that commits."""
-
-    intake: str
-    fence: int
-    entries: bytes
