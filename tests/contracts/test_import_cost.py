@@ -48,7 +48,7 @@ def test_a_hook_process_compiles_no_annotations() -> None:
 
 
 def test_a_hook_process_compiles_little_for_a_plain_call() -> None:
-    """It counts characters of patterns, not times: 2,200. With 5,800 it took 6 ms more of processor time."""
+    """It counts characters of patterns, not times: 1,400. With 5,800 it took 7 ms more of processor time."""
     counted = "import json, re._compiler as c; whole = c.compile; seen = []"
     counted += "; c.compile = lambda pattern, flags=0: seen.append(len(pattern)) or whole(pattern, flags)"
     fields = {
@@ -60,7 +60,7 @@ def test_a_hook_process_compiles_little_for_a_plain_call() -> None:
     lines = "\n".join(f"/srv/app/module_{n}.py:{n}: def handle(value: int = {n}) -> None:" for n in range(60))
     raw = json.dumps({**fields, "tool_response": {"stdout": lines, "stderr": "", "interrupted": False}}).encode()
     given = f"from tellback.hook import event, exchange; {counted}; event.read_event({raw!r}, 'PostToolUse')"
-    assert _fresh(f"{given}; exchange._warm_rendering(); print(json.dumps(sum(seen) < 3_000))") is True
+    assert _fresh(f"{given}; exchange._warm_rendering(); print(json.dumps(sum(seen) < 1_800))") is True
 
 
 def test_a_hook_process_collects_no_garbage() -> None:
