@@ -304,7 +304,7 @@ def scans_for_text(text: str) -> ScanSet:
 
     A process that reads no other text does not compile the rest.
     """
-    return _scans(cache(text.__contains__), cache(fold_ascii(text).__contains__))
+    return _scans(cache(searchable(text).__contains__), cache(searchable(fold_ascii(text)).__contains__))
 
 
 _PLAIN: Final = (*tokens.SHORT, *tokens.PLAIN, *forms.CAMEL)
