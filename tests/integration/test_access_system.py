@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import pytest
@@ -25,6 +26,7 @@ from tellback.hook.failure_log import NAME
 from tellback.settings import Settings
 from tellback.state.all_scripts import all_scripts
 from tellback.state.database import Database
+from tellback.state.keys import FLEET, NOTIFICATIONS
 from tellback.up import system
 from tests.support.access import AccessDeployment, running_access
 from tests.support.commands import tool
@@ -37,6 +39,7 @@ from tests.support.waiting import wait_until
 from tests.support.workers import Workers
 
 AGENT = "agent-acme"
+LAST_ID: Final = "18446744073709551615-18446744073709551615"  # after it nothing can be added to a stream
 
 
 @pytest.fixture
@@ -144,6 +147,21 @@ def test_what_a_stolen_login_of_an_agent_can_do(deployment: AccessDeployment, ag
         assert [each.now_ms() > 0 for each in more] == [True] * 20, "takes connections"
         for each in more:
             each.close()
+        assert stolen.command("ZRANGE", FLEET.key("workers"), 0, -1), "reads which workers there are"
+        stolen.command("XADD", NOTIFICATIONS, "*", "k", "nobody")
+        assert int(stolen.command("DEL", NOTIFICATIONS)) == 1, "forges notifications, and drops them"
+        stolen.command("XADD", NOTIFICATIONS, LAST_ID, "k", "nobody")
+        wait_until(lambda: opened_by_others(deployment), "workers end what stops the turns of other teams")
+
+
+def opened_by_others(deployment: AccessDeployment) -> bool:
+    """Check whether another team can open a turn."""
+    with connect(settings=deployment.settings("agent-beta")) as tb:
+        try:
+            opened(tb, channel="chat")
+        except Unavailable:
+            return False
+    return True
 
 
 @pytest.mark.usefixtures("worker")

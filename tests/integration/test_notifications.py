@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 import msgspec
 import pytest
 from celery import Celery
 
-from tellback import Settings, Tellback, connect
+from tellback import Settings, Tellback, Unavailable, connect
 from tellback.broker import KEY_PREFIX
+from tellback.client.client_context import ActivityNotice
 from tellback.messaging.append_call import notification
 from tellback.names import Family
 from tellback.state.database import Database
@@ -82,6 +84,45 @@ def test_forged_notifications_are_skipped(database: Database) -> None:
     fleet.claim_visits(5.0, 100)
     assert set(fleet.known()) <= {"acme", "b"}
     assert waiting(database) == 0
+
+
+LAST_ID: Final = b"18446744073709551615-18446744073709551615"
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_the_last_possible_id_stops_notifications_until_the_next_visits_only(
+    database: Database, layout: Layout, settings: Settings, *, hidden: bool
+) -> None:
+    """Every agent may append to the stream: after that id none of any team could open a turn. Requirement A-554."""
+    sharing, watching = listening(database), Notifications(database)
+    notify(database, "before")
+    assert sharing.wait(10) == [Notified("before")]
+    assert watching.watch(1) == []
+    database.command("XADD", NOTIFICATIONS, LAST_ID, "k", "acme")
+    if hidden:
+        database.command("XDEL", NOTIFICATIONS, LAST_ID)
+    assert sharing.wait(10) == watching.watch(10) == ([] if hidden else [Notified("acme")])
+    with pytest.raises(Unavailable, match="scheduler cannot be notified"):
+        ActivityNotice(database, layout).send()
+    connect(settings=msgspec.structs.replace(settings, team="new")).close()  # raised an error of Redis' client
+    TeamVisits(database).claim_visits(5.0, 10)
+    ActivityNotice(database, layout).send()
+    wait_until(lambda: sharing.wait(10) == [Notified("default")], "dispatchers get it")
+    notify(database, "zoo")
+    assert sharing.wait(10) == [Notified("zoo")]
+    wait_until(lambda: Notified("zoo") in watching.watch(10), "who watches gets it")
+
+
+def test_who_watches_goes_on_after_an_id_of_the_future_and_its_removal(database: Database) -> None:
+    watching = Notifications(database)
+    notify(database, "before")
+    watching.watch(1)
+    database.command("XADD", NOTIFICATIONS, "18446744073709551000-0", "k", "acme")
+    assert watching.watch(10) == [Notified("acme")]
+    database.command("DEL", NOTIFICATIONS)
+    notify(database, "zoo")
+    wait_until(lambda: watching.watch(10) == [Notified("zoo")], "it reads the new stream")
+    assert watching.watch(10) == []
 
 
 def test_the_group_comes_back_after_the_database_was_emptied(database: Database) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -358,7 +359,8 @@ def _open_team(database: Database, settings: Settings, created: Callable[[], obj
     for layout in existing_layouts(database, [settings.team]):
         return layout
     layout = open_layout(database, settings.team, settings.shards)
-    database.command(*notification(settings.team))  # race: another client that has just opened it announces it too
+    with suppress(exceptions.ResponseError):  # the stream's key is unusable for now; the first event announces it too
+        database.command(*notification(settings.team))  # race: another client that has just opened it announces it too
     if created is not None:
         created()
     return layout

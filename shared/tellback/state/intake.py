@@ -358,16 +358,21 @@ class Notifications:
         It is for a worker that serves some teams only: it must not take the others' notifications away.
         """
         last = self.last_seen()
-        return self.note_seen(
-            self._db.command("XREAD", "COUNT", MOST_READ, "BLOCK", block_ms, "STREAMS", NOTIFICATIONS, last)
-        )
+        read = self._db.command("XREAD", "COUNT", MOST_READ, "BLOCK", block_ms, "STREAMS", NOTIFICATIONS, last)
+        if not read and (newest := self._newest()) is not None and id_order(newest) < id_order(last.encode()):
+            self._last = "0"  # a host chose an id of the future, and somebody deleted the stream since
+        return self.note_seen(read)
 
     def last_seen(self) -> str:
         """Return the id of the last notification that `watch` or `note_seen` returned, or at first of the newest."""
         if self._last == "$":
-            newest = self._db.command("XREVRANGE", NOTIFICATIONS, "+", "-", "COUNT", 1)
-            self._last = newest[0][0].decode() if newest else "0"
+            newest = self._newest()
+            self._last = "0" if newest is None else newest.decode()
         return self._last
+
+    def _newest(self) -> bytes | None:
+        newest = self._db.command("XREVRANGE", NOTIFICATIONS, "+", "-", "COUNT", 1)
+        return newest[0][0] if newest else None
 
     def note_seen(self, reply: Any) -> list[Notified]:
         """Return what a reply to XREAD after `last_seen` names, for who reads other streams in the same call."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tellback.state.keys import Shard
 from tellback.state.script_calls import Script, ScriptCall, of_shard
 
-_claim_visits = Script("fleet/claim_visits", "797802ba194fde95145786319fc40b6331dec47e")
+_claim_visits = Script("fleet/claim_visits", "7328ba76c97d4a3abcc0fb24e52ad00f11c1be27")
 _notice_places = Script("fleet/notice_places", "3717f41c0d718a4828fe5e451b85929581f9e5ff")
 _quarantine = Script("fleet/quarantine", "4436b6b794c9ff3c3340764664081b97913cc128")
 _rest_places = Script("fleet/rest_places", "c6ac758bd62848983999044100cb2892d6e88bc7")

@@ -18,6 +18,7 @@
 -- @include clock
 -- @include notice
 local PAGE = 1000 -- places read at once to find those of some teams among them
+local LAST_ID = '18446744073709551615-18446744073709551615'
 local now = now_ms()
 local most = tonumber(arg_most)
 
@@ -50,6 +51,15 @@ for _, entry in ipairs(read) do
     redis.call('ZADD', key_teams, 'LT', now - arg_idle_ms + arg_whole_ms, team)
   end
   redis.call('XDEL', key_notifications, entry[1])
+end
+
+-- Every host may append to the stream, by an id of its choice. After the last possible one nothing can be added, and
+-- no host of any team could open a turn. XDEL removes an entry, not that memory.
+local info = redis.pcall('XINFO', 'STREAM', key_notifications)
+for i = 1, info.err and 0 or #info, 2 do
+  if info[i] == 'last-generated-id' and info[i + 1] == LAST_ID then
+    redis.call('DEL', key_notifications)
+  end
 end
 
 redis.call('ZREMRANGEBYSCORE', key_noticed, '-inf', now - arg_quiet_ms)
