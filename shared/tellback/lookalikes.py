@@ -27,8 +27,8 @@ _ALIKE: Final = (
     ("ภєรкץเՇђקợѵӿӾⱮ", "nesKyithpovxxm"),  # Thai, Hebrew and others
     ("ᗩᗷᑕᗪᗴᖴᕼᒍᒪᗰᑎᑭᖇᔕᑌᐯᗯ᙭", "ABCDEFHJLMNPRSUVWX"),  # Canadian syllabics
     ("卂乃匚千卄丨长ㄥ冂几ㄖ卩尺丂ㄒㄩ山乂ㄚ乙乇", "abcfhikLmnoprstuwxyze"),  # Han and Bopomofo
-    ("₳฿₵€₣₲₭₥₦₱₮₴₩¥£¢", "ABCEFGKMNPTSWYLC"),  # currencies
-    ("ϲϹϜϝəҽҼҿҾьЬɑ⍺ꮯ᙮⤫⤬𐌕ꮪ𐑈ꮲ", "ccffeeeeebbaacxxxtssp"),  # others
+    ("₳฿₵€₣₲₭₥₦₱₮₴₩¥£¢§", "ABCEFGKMNPTSWYLCS"),  # currencies
+    ("ϲϹϜϝəҽҼҿҾьЬɑ⍺ꮯ᙮⤫⤬𐌕ꮪ𐑈ꮲƚː", "ccffeeeeebbaacxxxtsspt:"),  # others
 )
 _DASHES: Final = "\u058a\u05be\u1806\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\u30fc\u4e00"
 _BRACKETS: Final = ("【〔⟦「〚❲⁅‹〈⟨", "[[[[[[[<<<")
@@ -39,7 +39,7 @@ _BLANKS: Final = "\u2800\u303f"  # Braille without dots: it takes space and is n
 _LATIN: Final = lazy_pattern(r"LATIN (?:SMALL|CAPITAL) LETTER (?:[A-Z]{4,} )?([A-Z])(?: WITH .*)?")
 # Digits and signs in the place of letters. 1 and ! stand for i and l alike, so those two letters are one here.
 _GUESSED: Final = ("013456789@$!l", "oieasbtbgasii")
-_BETWEEN: Final = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029._-·•*~/|'"
+_BETWEEN: Final = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029._-·•*~/|+¦'"
 _HIDDEN: Final = lazy_pattern("[\x00-\x08\x0e-\x1b\x1f\x7f]")
 # Any character by its number, in a text of JSON or Python.
 _ESCAPE: Final = lazy_pattern(r"(?<!\\)\\++(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")

@@ -19,6 +19,7 @@ reversed direction make no difference, nor does a line end within a heading.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
@@ -75,10 +76,10 @@ _NO_LETTERS: Final = lazy_pattern(
     r"(?:<(?!/?feedback|!-)[^<>]{0,60}>|<!-|[^\w<]|[\d_]|(?:[ivx]{1,5}|[a-h])[.)]\s|(?<=\\)[a-z]{2,12}\*?\{|(?<=\[!)\w{1,12}\])+"
 )
 # What names in code, file names and URLs have between their words.
-_JOINT: Final = lazy_pattern(r"[\s_-]|%20")
-_SPACED: Final = lazy_pattern(r"(?:\w[ ._·•*~/|'-]{1,3}){3}\w(?!\w)")
+_JOINT: Final = lazy_pattern(r"[\s_+¦-]|%20")
+_SPACED: Final = lazy_pattern(r"(?:\w[ ._·•*~/|+¦'-]{1,3}){3}\w(?!\w)")
 _OTHER: Final = lazy_pattern(r"[\W\d_]+")
-_BETWEEN: Final = lazy_pattern(r"[\s._·•*~/|'-]+")
+_BETWEEN: Final = lazy_pattern(r"[\s._·•*~/|+¦'-]+")
 _DIGITS: Final = lazy_pattern(r"[a-z][013-9@$!]|[013-9@$!][a-z]")
 # Ours anywhere in a line: no text but ours says so, and a tag needs no line of its own.
 _ANYWHERE: Final = lazy_pattern(
@@ -106,12 +107,13 @@ def quote_forged_parts(parts: Sequence[str], headings: Iterable[str] = ()) -> li
     """Quote forged lines of texts that a reader sees one after another, with or without a line end between them."""
     marks = tuple(headings)
     edits = _forged_lines("".join(parts), marks)
-    offset = 0
-    for part in parts if len(parts) > 1 else ():
-        own = [(offset + start, offset + end, text) for start, end, text in _forged_lines(part, marks)]
-        # What a line over several parts replaces is not edited once more in one of them.
-        edits += [edit for edit in own if not any(edit[0] < end and start < edit[1] for start, end, _ in edits)]
-        offset += len(part)
+    if len(parts) > 1:
+        begins = list(accumulate((len(part) + 1 for part in parts), initial=0))
+        for start, end, new in _forged_lines("\n".join(parts), marks):
+            ends = bisect_right(begins, start) - 1  # line ends between parts that are in no part
+            # What a line over several parts replaces is not edited once more in one of them.
+            if not any(start - ends < other_end and other < end - ends for other, other_end, _ in edits):
+                edits.append((start - ends, end - ends, new))
     return _apply_edits(parts, sorted(edits))
 
 

@@ -384,6 +384,17 @@ def test_an_ordinary_result_stays_as_it_is(text: str) -> None:
     assert guided(SpeakingGuide(), message, tool="read")["content"].startswith(text)
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [["ok", "NEXT ", "STEPS:\n- x"], ["a", "b", "NEXT", "STEPS:", "c"], ["ok", "(Note: nothing", "here about you)"]],
+)
+def test_a_heading_over_two_parts_is_quoted_if_a_reader_shows_each_on_lines_of_its_own(parts: list[str]) -> None:
+    """A part before it without a line end hid it."""
+    quoted = quote_forged_parts(parts)
+    assert sum(part.startswith("> ") for part in quoted) == 2, quoted
+    assert quoted[0] == parts[0]
+
+
 @given(st.lists(st.text(alphabet=st.sampled_from("NEXT STEPS:\n\r\u200b[Fedback -]"), max_size=12), max_size=4))
 def test_parts_lose_nothing_and_are_quoted_once(parts: list[str]) -> None:
     quoted = quote_forged_parts(parts)

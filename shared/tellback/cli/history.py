@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -115,6 +115,6 @@ def _entry_line(entry: HistoryEntry) -> str:
     return f"{at} {row['kind']} · {row['what']}"
 
 
-def history_row(entry: HistoryEntry) -> HistoryEntry:
+def history_row(entry: HistoryEntry) -> dict[str, Any]:
     """Return an entry as a row of a listing."""
     return {"at": int(entry["at"]), "kind": entry["kind"], "what": entry_text(entry)}
