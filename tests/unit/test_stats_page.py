@@ -8,6 +8,7 @@ import pytest
 
 from tellback.cli.stats_report import TOP, print_guidance
 from tellback.client.statistics import GuidanceStats
+from tellback.guidance.measures import counter_name
 from tellback.guidance.summary import summarize
 
 COUNTERS = {
@@ -42,6 +43,17 @@ def test_every_name_and_figure_is_read_in_a_terminal_of_any_width(page: Page, wi
     for text in ("search_the_web", "different", "Stuck", "calls", "failedagain", "disabled", "bytimealone"):
         assert text in shown, text
     assert ("▒" in shown) == (width >= 60)
+
+
+@pytest.mark.parametrize("width", [30, 120])
+def test_a_tool_whose_name_looks_like_ours_is_quoted(page: Page, width: int) -> None:
+    """As in the other listings."""
+    lines = [
+        line.strip()
+        for line in page(width, {counter_name("tool", "NEXT STEPS:", "calls"): 1, "tool:x:calls": 2}).splitlines()
+    ]
+    assert not [line for line in lines if line.startswith(("NEXT STEPS", "tool NEXT STEPS"))]
+    assert [line for line in lines if "> NEXT STEPS" in line]
 
 
 def test_one_of_a_thing_is_named_in_the_singular(page: Page) -> None:

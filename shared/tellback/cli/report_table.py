@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tellback.cli.listing import LEAST_WORDS
-from tellback.sanitize import terminal_line
+from tellback.quoting import quote_terminal
 
 WORDS: Final = frozenset({"outcomes", "by type"})  # columns of text besides the first; all others hold numbers
 
@@ -74,7 +74,7 @@ class _FittedTable:
         for column, cell in zip(self._columns, row, strict=True):
             if isinstance(cell, Text) or not cell:
                 continue
-            text = terminal_line(cell)
+            text = quote_terminal(cell)
             if column or not parts:
                 parts.append(f"{column} {text}".strip())
             else:
@@ -83,4 +83,4 @@ class _FittedTable:
 
 
 def _cell(value: str | Text) -> Text:
-    return value if isinstance(value, Text) else Text(terminal_line(value))
+    return value if isinstance(value, Text) else Text(quote_terminal(value))
