@@ -13,7 +13,6 @@ import typer
 from tellback.cli.common import (
     OPERATE,
     JsonOption,
-    TeamOption,
     UrlOption,
     echo,
     is_named,
@@ -50,12 +49,12 @@ def alerts(
     test: Annotated[bool, typer.Option("--test", help="Post one test notice to each receiver.")] = False,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
-    team: TeamOption = None,
+    team: Annotated[
+        str | None,
+        typer.Option("--team", help="Team name. Default: TELLBACK_TEAMS, else TELLBACK_TEAM, else all teams."),
+    ] = None,
 ) -> None:
-    """Show the alerts of all teams, or of those that you name, and exit 1 if there are any. With --send, post them.
-
-    TELLBACK_TEAMS, and TELLBACK_TEAM, name teams as --team does.
-    """
+    """Show the alerts of all teams, or of those that you name, and exit 1 if there are any. With --send, post them."""
     from tellback.alerts.settings import load_alert_settings
     from tellback.settings import load
     from tellback.state.database import Database
