@@ -117,6 +117,15 @@ def test_an_empty_name_of_a_directory(given: list[str], tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("given", ["submit --session s --redis-url redis://127.0.0.1:1/0", "run"])
+def test_an_empty_cwd(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that was submitted with one ran in the first directory that the worker allows."""
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, [*given.split(), "--cwd", "", "--", "true"])
+    assert (done.exit_code, "is empty: give a text, or leave it out" in done.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
 FILTERS = ["ps --session", "cancel --session", "audit --session", "stats --session", "turns --host", "outbox"]
 
 

@@ -109,7 +109,11 @@ ArgvArgument = Annotated[list[str], typer.Argument(help="Program and its argumen
 
 CwdOption = Annotated[
     str | None,
-    typer.Option(help="Working directory. Default: this one. `submit` resolves a relative one on the worker's host."),
+    typer.Option(
+        parser=given_text,
+        metavar="<str>",
+        help="Working directory. Default: this one. `submit` resolves a relative one on the worker's host.",
+    ),
 ]
 
 TimeoutOption = Annotated[float, typer.Option(help="Time limit of the command, in seconds.")]
