@@ -202,3 +202,26 @@ def test_events_spooled_for_a_removed_team_are_named_and_go_to_the_next_of_its_n
         lengths = [database.command("XLEN", stream_of(shard, Family.EVENTS)) for shard in tb.context.layout.all]
     assert sum(lengths) == 4, "the beginning of each evaluation, and its call"
     assert not list(folder.rglob("*.spool"))
+
+
+@pytest.mark.parametrize("existed", [False, True])
+def test_a_team_that_is_created_while_a_removal_asks_stays(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch, *, existed: bool
+) -> None:
+    """It was deleted by an answer about the keys, or the team, that were there before. Requirement A-552."""
+    named = msgspec.structs.replace(settings, team="acme")
+    with connect(settings=named) as tb:
+        opened(tb)
+        if not existed:  # what a host that stayed connected leaves after a removal
+            database.command("DEL", tb.context.layout.shard(0).key("team"))
+
+    def confirm(question: str, **_: object) -> bool:
+        if existed:
+            list(Teams(database).remove("acme"))
+        connect(settings=named).close()
+        return True
+
+    monkeypatch.setattr("typer.confirm", confirm)
+    done = CliRunner().invoke(cli, ["teams", "remove", "acme", "--redis-url", settings.redis_url])
+    assert (done.exit_code, "was created meanwhile" in done.stderr) == (1, True)
+    assert Teams(database).layout("acme").team == "acme"

@@ -97,29 +97,6 @@ def test_a_removal_asks_first_and_a_team_that_does_not_exist_is_an_error(setting
         Teams(tb.context.database).limits("nobody")
 
 
-@pytest.mark.parametrize("existed", [False, True])
-def test_a_team_that_is_created_while_a_removal_asks_stays(
-    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch, *, existed: bool
-) -> None:
-    """It was deleted by an answer about the keys, or the team, that were there before. Requirement A-552."""
-    named = msgspec.structs.replace(settings, team="acme")
-    with connect(settings=named) as tb:
-        open_one(tb, 1)
-        if not existed:  # what a host that stayed connected leaves after a removal
-            database.command("DEL", tb.context.layout.shard(0).key("team"))
-
-    def confirm(question: str, **_: object) -> bool:
-        if existed:
-            assert run(settings, "remove", "acme", "--yes")[0] == 0
-        connect(settings=named).close()
-        return True
-
-    monkeypatch.setattr("typer.confirm", confirm)
-    code, output = run(settings, "remove", "acme")
-    assert (code, "was created meanwhile" in output) == (1, True)
-    assert Teams(database).layout("acme").team == "acme"
-
-
 def test_a_suspended_team_accepts_nothing_new_and_sends_what_waited_when_it_is_resumed(
     settings: Settings, database: Database
 ) -> None:

@@ -384,10 +384,7 @@ def test_an_ordinary_result_stays_as_it_is(text: str) -> None:
     assert guided(SpeakingGuide(), message, tool="read")["content"].startswith(text)
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [["ok", "NEXT ", "STEPS:\n- x"], ["a", "b", "NEXT", "STEPS:", "c"], ["ok", "(Note: nothing", "here about you)"]],
-)
+@pytest.mark.parametrize("parts", [["ok", "NEXT ", "STEPS:\n- x"], ["ok", "(Note: nothing", "here about you)"]])
 def test_a_heading_over_two_parts_is_quoted_if_a_reader_shows_each_on_lines_of_its_own(parts: list[str]) -> None:
     """A part before it without a line end hid it."""
     quoted = quote_forged_parts(parts)

@@ -46,7 +46,7 @@ def test_every_name_and_figure_is_read_in_a_terminal_of_any_width(page: Page, wi
 
 
 @pytest.mark.parametrize("width", [30, 120])
-def test_a_tool_whose_name_looks_like_ours_is_quoted(page: Page, width: int) -> None:
+def test_a_tool_named_like_a_section_of_ours_is_quoted(page: Page, width: int) -> None:
     """As in the other listings."""
     lines = [
         line.strip()

@@ -24,7 +24,7 @@ _logger = get_logger("tellback.alerts")
 class FleetWatcher:
     """Notifies one receiver of the alerts of many teams; `names` returns those that it may be about.
 
-    Teams come and go: in each period those that exist are looked up again.
+    Teams come and go: in each period those that exist are found again.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class FleetWatcher:
         self._settings = settings
         self._watchers: dict[Layout, AlertWatcher] = {}
         self._due: dict[Layout, float] = {}
-        self._look_up_at = 0.0
+        self._next_search = 0.0
 
     def run(self, stop: threading.Event) -> None:
         """Check the teams that are due until `stop` is set."""
@@ -51,10 +51,10 @@ class FleetWatcher:
     def step(self, stop: threading.Event) -> float:
         """Check the teams that are due, and return the seconds until the next one is."""
         begun = clock.monotonic()
-        if begun >= self._look_up_at:
-            self._look_up_at = begun + self._settings.period
+        if begun >= self._next_search:
+            self._next_search = begun + self._settings.period
             try:
-                self._look_up()
+                self._find_teams()
             except Unavailable as error:
                 _logger.warning("alerts.redis_unavailable", receiver=self._sink.name, reason=str(error))
                 if self._db.cluster is None:  # each team would wait for the same server
@@ -65,9 +65,9 @@ class FleetWatcher:
             if stop.is_set():
                 break
             self._due[layout] = begun + self._watchers[layout].step()
-        return max(0.0, min([self._look_up_at, *self._due.values()]) - clock.monotonic())
+        return max(0.0, min([self._next_search, *self._due.values()]) - clock.monotonic())
 
-    def _look_up(self) -> None:
+    def _find_teams(self) -> None:
         layouts, away = layouts_within_reach(self._db, self._names())
         for layout in self._watchers.keys() - layouts:
             if layout.team not in away:

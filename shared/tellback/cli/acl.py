@@ -75,8 +75,7 @@ def acl(
             raise InvalidInput("use either --broker-url or --one-redis, not both")
         broker = "" if one_redis else settings.broker_url
         _check_address("--redis-url", settings.redis_url)
-        if broker:
-            _check_address("--broker-url", broker)
+        _check_address("--broker-url", broker)
         check_broker(broker or settings.redis_url, "--broker-url" if broker else "--redis-url")
         if broker and not names_several(broker) and where_of(broker) == where_of(settings.redis_url):
             raise InvalidInput("the broker's Redis is that of the state, and a server loads one file: pass --one-redis")
@@ -103,6 +102,8 @@ def _check_address(option: str, url: str) -> None:
     from tellback.state.database import Database
     from tellback.tls_options import FILES
 
+    if not url:
+        return
     if not (url.isascii() and is_printable(url)) or " " in url:
         raise InvalidInput(
             f"{option}: it has a space, a control character or one beyond ASCII: percent-encode it, and name the host "

@@ -1,4 +1,4 @@
-"""How the hooks of this host fare: those that a settings file has, their last errors, and what waits for Redis."""
+"""The status of this host's hooks: those that a settings file has, their last errors, and what waits for Redis."""
 
 from __future__ import annotations
 

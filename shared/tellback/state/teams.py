@@ -48,7 +48,7 @@ class TeamRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredTeam(NamedTuple):
-    """Whether a team exists, and the id that its first client gave it."""
+    """The state by which a team is told from a later one of its name: its first client gives it an id."""
 
     exists: bool
     id: bytes | None
