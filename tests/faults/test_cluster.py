@@ -197,8 +197,9 @@ def test_a_call_whose_slot_moves_for_too_long_is_unavailable(
         end = begin_half_move(cluster, database, SHARDS[2], all_keys=moved == "all keys")
         try:
             for _ in range(8):
-                with pytest.raises(Unavailable):
+                with pytest.raises(Unavailable, match="The slot is moving") as raised:
                     two_keys(database, SHARDS[2])
+                assert sum(str(node.port) in str(raised.value) for node in cluster.nodes) == 1, "the one that refused"
         finally:
             end()
     with closing(Database(cluster.url)) as database:

@@ -27,13 +27,9 @@ from tellback.state.slots import slot_of_command
 from tellback.urls import RedisServers
 
 REPEAT_SECONDS: Final = 2.0  # seconds for which a call is repeated while its slot moves or has no primary
-
 BACKOFF: Final = Backoff(0.005, longest=0.1)
-
 AT_ONCE: Final = 4  # redirections without a delay; two nodes that name each other would be asked without one
-
 SILENT_SECONDS: Final = 5.0  # after a call that a node did not answer; then it is asked again
-
 LOST_RETRIES: Final = 2  # of a call whose connection was lost, as on one server
 
 # A confirmation concerns the command before it: it goes to the same node, and again if that one is sent again.
@@ -47,6 +43,15 @@ NodeAddress = tuple[str, int]
 _PASSING: Final = (exceptions.TryAgainError, exceptions.ClusterDownError, exceptions.ReadOnlyError)
 
 _UNANSWERED: Final = (exceptions.ConnectionError, exceptions.TimeoutError)
+
+
+def _final(reply: Any, asked: NodeAddress | None) -> Any:
+    """Return a reply to a call that ends; a refusal is noted to be of the node that was asked last."""
+    if isinstance(reply, exceptions.AskError):  # the nodes of a slot that moves may name each other until the end
+        reply = exceptions.TryAgainError("the keys of the call are on two nodes")
+    if asked is not None and isinstance(reply, (exceptions.BusyLoadingError, *_PASSING)):
+        reply.add_note(f"{asked[0]}:{asked[1]}")
+    return reply
 
 
 class _ClusterCall:
@@ -133,11 +138,7 @@ class ClusterConnections:
             self._attempt(call)
             refused = self._keep_waiting(call)
             if not call.waiting or clock.monotonic() + delay >= call.end:
-                # Of a slot that is moving the one node may name the other until the end, which refuses with TRYAGAIN.
-                return [
-                    exceptions.TryAgainError("a slot is moving") if isinstance(reply, exceptions.AskError) else reply
-                    for reply in call.replies
-                ]
+                return [_final(reply, call.asked.get(at)) for at, reply in enumerate(call.replies)]
             if refused or attempt > AT_ONCE:
                 clock.sleep(delay)
         raise AssertionError("delays have no end")
@@ -161,7 +162,7 @@ class ClusterConnections:
             if redirection is None:
                 if any(isinstance(reply, _PASSING) for reply in replies):
                     self._primaries = {}
-                return replies
+                return [_final(reply, address) for reply in replies]
             asking = not isinstance(redirection, exceptions.MovedError)  # which is an AskError too
             address = self._redirected(redirection, address)
         raise exceptions.ClusterDownError("the nodes redirect without end")
@@ -278,11 +279,8 @@ class ClusterConnections:
             for indexes, read in sent:
                 address = call.asked[indexes[0]]
                 try:
-                    call.store(indexes, found := read())
+                    call.store(indexes, read())
                     self._silent.pop(address, None)
-                    for reply in found:
-                        if isinstance(reply, exceptions.BusyLoadingError):
-                            reply.add_note(f"{address[0]}:{address[1]}")
                 except _UNANSWERED as error:
                     self._note_unanswered(address, error)
                     call.store(indexes, error)

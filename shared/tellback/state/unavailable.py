@@ -47,6 +47,8 @@ CHECK_LOGIN: Final = "Check the user and the password in TELLBACK_REDIS_URL"
 
 START_PRIMARY: Final = "A primary is away and no replica took over: `tellback doctor` names the node"
 
+SLOT_MOVES: Final = "The slot is moving to another node: try again when it has moved"
+
 ONE_NODE: Final = "a Redis Cluster answers at {where}: write redis+cluster:// in place of redis:// in the URL"
 
 NO_SENTINEL: Final = "Redis at {where} is not a Sentinel: name the ports of the Sentinels in the URL, 26379 by default"
@@ -121,6 +123,8 @@ def unavailable_text(error: Exception, url: str) -> str:
     advice = f". {CHECK_LOGIN}" if isinstance(error, exceptions.AuthenticationError) else ""
     if type(error) is exceptions.ClusterDownError:  # not of a replica without its primary, which derives from it
         advice = f". {START_PRIMARY}"
+    elif isinstance(error, exceptions.TryAgainError):
+        advice = f". {SLOT_MOVES}"
     return f"Redis at {where} refused the call: {str(error).rstrip('.')}{advice}"
 
 
