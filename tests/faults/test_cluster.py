@@ -145,6 +145,16 @@ def test_keys_of_a_slot_that_is_moving_are_found_at_either_node(cluster: RedisCl
     assert database.command("LLEN", keys[19]) == 1
 
 
+def test_the_node_that_is_full_is_named(cluster: RedisCluster, database: Database) -> None:
+    full = cluster.owner(slot_of(KEYS[0]))
+    cluster.client(full).command("CONFIG", "SET", "maxmemory", 1)
+    try:
+        with pytest.raises(Unavailable, match=f"Redis at 127.0.0.1:{full.port} is full"):
+            database.command("SET", KEYS[0], 1)
+    finally:
+        cluster.client(full).command("CONFIG", "SET", "maxmemory", 0)
+
+
 def begin_half_move(
     cluster: RedisCluster, database: Database, shard: Shard, *, all_keys: bool = False
 ) -> Callable[[], None]:

@@ -62,7 +62,7 @@ NOT_PERMITTED: Final = (
 )
 
 FULL: Final = (
-    "Redis is full (at its maxmemory) and refuses what is new; workers still apply and answer, which frees "
+    "Redis at {where} is full (at its maxmemory) and refuses what is new; workers still apply and answer, which frees "
     "memory: try again later, or raise maxmemory"
 )
 
@@ -175,7 +175,7 @@ def as_raised(error: Exception, url: str) -> Exception:
     """Return the error that every call raises for an error of redis-py: one of ours, or else the same."""
     text, where = str(error), where_of(url)
     if isinstance(error, exceptions.OutOfMemoryError):
-        return RedisFull(FULL)
+        return RedisFull(FULL.format(where=_node_of(error) or where))
     # BUSYGROUP is another error than BUSY
     if isinstance(error, _AWAY) or (
         isinstance(error, exceptions.ResponseError) and text.partition(" ")[0] in RETRYABLE_ERRORS
