@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tellback import clock
+from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.state import jobs as jobs_module
 from tellback.state.database import Command, Database
@@ -81,6 +82,21 @@ def test_a_record_and_the_next_lease_are_one_round_trip(
     assert counted.trips - before <= len(ids) + 1
     assert len(Records(counted, layout).last("s")) == 30
     counted.close()
+
+
+def test_a_record_is_stored_whether_or_not_a_next_command_can_be_leased(
+    database: Database, layout: Layout, queue: CommandQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failover just after it made the worker's log say that the record was lost."""
+    queue.put("s")
+    jobs, who = Jobs(database, layout), claimant()
+    lease = first(jobs, who)
+
+    def away(_claimant: JobClaimant) -> JobLease | None:
+        raise Unavailable("the primary is gone")
+
+    monkeypatch.setattr(jobs, "lease", away)
+    assert jobs.finish_and_lease(lease, ended(lease), who) == (True, None)
 
 
 def test_each_command_is_leased_once_however_many_go_on(

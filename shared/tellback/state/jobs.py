@@ -14,6 +14,7 @@ import math
 import random
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -25,6 +26,7 @@ from tellback.backoff import Backoff, retry
 from tellback.commands.record import CommandAttempt, record_without_run
 from tellback.commands.start_errors import CANCELLED
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
+from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.state.answering import among_answering
 from tellback.state.audit import MAX_PHRASE_CHARS, Author
@@ -214,7 +216,14 @@ class Jobs:
 
         A `cwd` is stored for the record of a later loss.
         """
-        return bool(self._db.run(_renew_call(lease, seconds, cwd)))
+        call = scripts.renew_job(
+            job=lease.shard.key("job", lease.command_id),
+            command_id=lease.command_id,
+            token=lease.token,
+            lease_ms=round(seconds * 1000),
+            cwd=cwd,
+        )
+        return bool(self._db.run(call))
 
     def stop_requested(self, lease: JobLease, wait: float) -> str | None:
         """Wait at most `wait` seconds for a cancellation; return the text for the record, or None if there is none."""
@@ -240,12 +249,13 @@ class Jobs:
         """Run `finish`, then `lease`, in one round trip if the view of the queues is recent and has commands.
 
         Raises:
-            Unavailable: as `finish`. A retry after a lost reply uses the same token and gets the same lease.
+            Unavailable: as `finish`, not as `lease`. A retry has the same token and gets the same lease.
         """
         finishing, claim = _finish_call(lease, record), None
         if claimant.has_fresh_heads() and claimant.heads and not claimant.should_apply_intake():
             claim = Claim(claimant)
         seen_at, asked = clock.monotonic(), clock.since_boot()
+        end = seen_at + retry_seconds
 
         def ask(shards: Sequence[Shard]) -> list[Any]:
             calls = [finishing] if claim is None or claim.shard not in shards else [finishing, claim.call]
@@ -253,11 +263,12 @@ class Jobs:
             claimant.update_heads(shards, replies[len(calls) :], seen_at)
             return replies[: len(calls)]
 
-        stored, *claimed = retry(
-            lambda: among_answering(self._db, self._layout.all, ask), BACKOFF, end=seen_at + retry_seconds
-        )
+        stored, *claimed = retry(lambda: among_answering(self._db, self._layout.all, ask), BACKOFF, end=end)
         following = claim.lease(claimed[0], asked) if claim is not None and claimed else None
-        return stored and stored == b"ok", following or self.lease(claimant)
+        if following is None:
+            with suppress(Unavailable):  # the record is stored; the commands that wait have another wake-up
+                following = self.lease(claimant)
+        return stored and stored == b"ok", following
 
     def _run_with_retries(self, call: ScriptCall, seconds: float) -> Any:
         return retry(lambda: without_errors(self._db.run_each([call])), BACKOFF, end=clock.monotonic() + seconds)[0]
@@ -374,16 +385,6 @@ class Jobs:
         """Return the id of the attempt that was queued when this one was lost."""
         shard = self._layout.of(submitted.session)
         return text_or_none(self._db.command("HGET", shard.key("job", command_id), "next"))
-
-
-def _renew_call(lease: JobLease, seconds: float, cwd: str) -> ScriptCall:
-    return scripts.renew_job(
-        job=lease.shard.key("job", lease.command_id),
-        command_id=lease.command_id,
-        token=lease.token,
-        lease_ms=round(seconds * 1000),
-        cwd=cwd,
-    )
 
 
 def _finish_call(lease: JobLease, record: CommandRecord) -> ScriptCall:
