@@ -166,6 +166,17 @@ def test_why_no_sentinel_names_a_primary_is_one_short_line(tmp_path: Path, optio
     assert str(raised.value).startswith(f"The Sentinels at 127.0.0.1:{watcher.port} name no primary: they {said}")
 
 
+def test_an_error_of_a_dead_primary_does_not_blame_the_sentinels(sentinels: Sentinels) -> None:
+    """The error said that Redis at the addresses of the Sentinels, which lived, cannot be reached, and to start it."""
+    sentinels.give_up_after(600_000)
+    sentinels.first.kill()
+    with closing(Database(sentinels.url)) as database, pytest.raises(Unavailable) as raised:
+        database.command("PING")
+    addresses = ", ".join(f"127.0.0.1:{watcher.port}" for watcher in sentinels.watchers)
+    assert str(raised.value).startswith(f"Can't reach Redis at the address that the Sentinels at {addresses} name (")
+    assert "tellback up" not in str(raised.value)
+
+
 def test_sentinels_that_are_away_are_said_to_be() -> None:
     url = f"sentinel://127.0.0.1:1/0?master_name={NAME}"
     with closing(Database(url)) as database, pytest.raises(Unavailable, match="primary: they do not answer"):

@@ -97,6 +97,17 @@ def _node_of(error: Exception) -> str:
     return "".join(getattr(error, "__notes__", ())[:1])
 
 
+def _is_by_sentinel(url: str) -> bool:
+    servers = servers_of(url)
+    return servers is not None and servers.kind == "sentinel"
+
+
+def _server_of(error: Exception, url: str) -> str:
+    """Return the address of the server that an error is about, as far as it is known."""
+    where = _node_of(error) or where_of(url)
+    return f"the address that the Sentinels at {where} name" if _is_by_sentinel(url) else where
+
+
 def unanswered_text(reason: str, where: str) -> str:
     """Return that Redis did not answer, at which address, and the next step."""
     return f"Redis at {where} did not answer in time ({reason}). Check its load with `tellback doctor`"
@@ -104,11 +115,11 @@ def unanswered_text(reason: str, where: str) -> str:
 
 def unavailable_text(error: Exception, url: str) -> str:
     """Return what failed, at which address (without its password), and the next step."""
-    where = _node_of(error) or where_of(url)
     if said := _tls_text(error, url):
         return said
     if isinstance(error, MasterNotFoundError):
-        return _sentinels_text(error, where)
+        return _sentinels_text(error, where_of(url))
+    where = _server_of(error, url)
     if isinstance(error, exceptions.TimeoutError):
         return unanswered_text(str(error), where)
     if isinstance(error, exceptions.ConnectionError) and not isinstance(error, _REFUSALS):
@@ -116,8 +127,12 @@ def unavailable_text(error: Exception, url: str) -> str:
         cause = error.__context__
         reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(error).rstrip(".")
         reason = reason[:1].lower() + reason[1:]
-        start = "this node of the cluster" if _node_of(error) else "it with `tellback up`, or set TELLBACK_REDIS_URL"
-        return f"Can't reach Redis at {where} ({reason}). Start {start}"
+        advice = "Start it with `tellback up`, or set TELLBACK_REDIS_URL"
+        if _node_of(error):
+            advice = "Start this node of the cluster"
+        elif _is_by_sentinel(url):
+            advice = "They promote a replica, if there is one; else start it"
+        return f"Can't reach Redis at {where} ({reason}). {advice}"
     if isinstance(error, exceptions.InvalidResponse):
         return f"No Redis answers at {where}, but another program ({error}). Check the port in TELLBACK_REDIS_URL"
     advice = f". {CHECK_LOGIN}" if isinstance(error, exceptions.AuthenticationError) else ""
@@ -143,7 +158,7 @@ def _sentinels_text(error: MasterNotFoundError, where: str) -> str:
 def _tls_text(error: Exception, url: str) -> str:
     """Return the text of an error for which one side speaks TLS and the other does not, or trusts it not."""
     where, servers, cause = _node_of(error) or where_of(url), servers_of(url), error.__context__
-    by_sentinel = servers is not None and servers.kind == "sentinel"
+    by_sentinel = _is_by_sentinel(url)
     scheme = servers.scheme if servers else Address(url).scheme
     if scheme == "rediss":
         without = "leave out ssl" if by_sentinel else "write redis for rediss"
@@ -175,7 +190,7 @@ def as_raised(error: Exception, url: str) -> Exception:
     """Return the error that every call raises for an error of redis-py: one of ours, or else the same."""
     text, where = str(error), where_of(url)
     if isinstance(error, exceptions.OutOfMemoryError):
-        return RedisFull(FULL.format(where=_node_of(error) or where))
+        return RedisFull(FULL.format(where=_server_of(error, url)))
     # BUSYGROUP is another error than BUSY
     if isinstance(error, _AWAY) or (
         isinstance(error, exceptions.ResponseError) and text.partition(" ")[0] in RETRYABLE_ERRORS
