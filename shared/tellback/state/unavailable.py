@@ -110,7 +110,7 @@ def _server_of(error: Exception, url: str) -> str:
 
 def unanswered_text(reason: str, where: str) -> str:
     """Return that Redis did not answer, at which address, and the next step."""
-    return f"Redis at {where} did not answer in time ({reason}). Check its load with `tellback doctor`"
+    return f"Redis at {where} did not answer in time ({reason}). Check the network and its load with `tellback doctor`"
 
 
 def unavailable_text(error: Exception, url: str) -> str:
