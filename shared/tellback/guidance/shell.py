@@ -31,11 +31,12 @@ _TOKEN: Final = re.compile(
 )
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
 _QUOTES: Final = re.compile(r"'([^']*+)'|\"((?:\\.|[^\"\\])*+)\"|\\(.)", re.DOTALL)
-_OPENING: Final = frozenset({"do", "then", "else", "elif", "if", "while", "until", "!", "{", "time"})
+_OPENING: Final = frozenset({"do", "then", "else", "elif", "if", "while", "until", "!", "{"})
 _CLOSING: Final = frozenset({"done", "fi", "}", "esac"})
 # Number of arguments of its own that a wrapper takes before the command that it runs.
 _WRAPPERS: Final = {
     **dict.fromkeys(("sudo", "nohup", "env", "command", "exec", "nice", "stdbuf", "xargs", "npx", "bunx", "pnpx"), 0),
+    **dict.fromkeys(("time", "doas", "setsid", "ionice", "taskset", "xvfb-run", "unbuffer"), 0),
     **dict.fromkeys(("timeout", "gtimeout"), 1),
 }
 # Programs that run another one, with the words behind which it stands; `npm run test` runs a script of that name.
@@ -46,8 +47,12 @@ _RUNNERS: Final = {
     **dict.fromkeys(("npm", "yarn", "pnpm", "bun"), ("exec", "x", "dlx")),
     "mise": ("exec",),
 }
+# Shells that run the line behind an option; those of Windows take all that follows for it.
+_SHELLS_OF_WINDOWS: Final = frozenset({"powershell", "powershell.exe", "pwsh", "cmd", "cmd.exe"})
+_SHELLS: Final = _SHELLS_OF_WINDOWS | {"bash", "sh", "zsh"}
+_GIVES_LINE: Final = re.compile(r"-\w*c$|-command$|/c$", re.IGNORECASE)
 # Options of wrappers that take the next word.
-_WITH_VALUE: Final = frozenset({"-I", "-n", "-P", "-s", "-k", "-u", "-L"})
+_WITH_VALUE: Final = frozenset({"-I", "-n", "-P", "-s", "-k", "-u", "-L", "-c", "-f"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +167,11 @@ def _unwrapped(raw: SimpleCommand, depth: int) -> list[SimpleCommand]:
     if not rest:
         return [SimpleCommand("", (), raw.before, raw.writes_to, raw.stdin, raw.silent)] if raw.writes_to else []
     folder, _, name = unquoted(rest[0]).rpartition("/")
-    if name in ("bash", "sh", "zsh") and depth < _NESTED:
-        flag = next((n for n, word in enumerate(rest[1:], 1) if word.startswith("-") and word.endswith("c")), 0)
+    if name in _SHELLS and depth < _NESTED:
+        flag = next((n for n, word in enumerate(rest[1:], 1) if _GIVES_LINE.match(word)), 0)
         if flag and len(rest) > flag + 1:
-            return _split(unquoted(rest[flag + 1]), depth + 1)
+            line = rest[flag + 1 :] if name in _SHELLS_OF_WINDOWS else rest[flag + 1 : flag + 2]
+            return _split(" ".join(map(unquoted, line)), depth + 1)
     words = tuple(map(unquoted, rest[1:]))
     return [SimpleCommand(name, words, raw.before, raw.writes_to, raw.stdin, raw.silent, folder)]
 

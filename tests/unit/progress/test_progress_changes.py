@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tellback.guidance.progress.diagnosed import count_findings
-from tellback.guidance.progress.programs import moves_elsewhere
+from tellback.guidance.progress.restores import moves_elsewhere
 from tellback.guidance.progress.shell_calls import shell_features
 from tellback.guidance.shell import simple_commands
 

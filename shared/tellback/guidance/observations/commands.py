@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from tellback.guidance.progress.effects import words_in
-from tellback.guidance.progress.programs import GREPS, git_words
+from tellback.guidance.progress.git_commands import git_words
+from tellback.guidance.progress.programs import GREPS
 from tellback.guidance.shell import SimpleCommand
 
 # Programs whose exit of 1 is an answer: nothing found, or a difference.

@@ -18,14 +18,10 @@ from tellback.guidance.progress.programs import (
     REMOTES,
     SCRIPT_PROGRAMS,
     changes_files,
-    copied_files,
     effect_of,
     files_written_by,
-    moves_elsewhere,
-    restored_path,
-    stashes,
-    unstashes,
 )
+from tellback.guidance.progress.restores import copied_files, moves_elsewhere, restored_path, stashes, unstashes
 from tellback.guidance.progress.substance import mark_of
 from tellback.guidance.progress.swaps import block_edit, placed_texts, swaps_of
 from tellback.guidance.shell import SimpleCommand, simple_commands
@@ -61,9 +57,9 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     commands = simple_commands(line)
     parts: list[tuple[SimpleCommand, Effect]] = [(each, effect_of(each)) for each in commands]
     effects = [effect for _, effect in parts]
-    asked: list[Effect] = [effect for each, effect in parts if not _is_filter(each)]
+    asked: list[Effect] = [effect for each, effect in parts if not _is_filter(each, effect)]
     strongest = max(asked, key=EFFECTS.index) if asked else "none"
-    asking = [each for each, effect in parts if effect == strongest and not _is_filter(each)]
+    asking = [each for each, effect in parts if effect == strongest and not _is_filter(each, effect)]
     features = CallFeatures(tool, strongest, _shell_target(asking, strongest), " ".join(line.split())[:SHOWN])
     features.purpose = _purpose(asking)
     features.programs = tuple(each.program for each in commands)
@@ -177,13 +173,13 @@ _RANGE: Final = re.compile(r"^(\d+)(?:,(\d+|\$))?p")
 _ROWS: Final = re.compile(r"(?:NR ?>=? ?(\d+) ?&& ?)?NR ?<=? ?(\d+)")
 _COUNTS: Final = re.compile(r"-(Skip|First|TotalCount|Head|Tail|Last)\s+(\d{1,9})\b", re.IGNORECASE)
 _FILTERS: Final = words_in(
-    "head tail grep egrep sed awk sort uniq wc cut tr less more jq tee cat xxd nl column rg select-object select-string"
+    "head tail grep egrep sed awk sort uniq wc cut tr less more jq cat xxd nl column rg select-object select-string"
 )
 
 
-def _is_filter(command: SimpleCommand) -> bool:
+def _is_filter(command: SimpleCommand, effect: Effect) -> bool:
     """Check whether a command only trims the output of the one before it, and so says nothing about what was asked."""
-    return command.before == "|" and command.program in _FILTERS
+    return command.before == "|" and command.program in _FILTERS and effect != "write"  # as `| xargs sed -i` is
 
 
 def _shell_target(commands: list[SimpleCommand], effect: Effect) -> str:
