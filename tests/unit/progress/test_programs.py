@@ -199,3 +199,31 @@ LINES: Final[dict[Effect, str]] = {
 def test_subcommands_and_options_decide_what_a_program_does(line: str, effect: Effect) -> None:
     """G-342: a read that is taken for a write hides a loop, and a write taken for a read makes one up."""
     assert shell_features("bash", line, {}).effect == effect
+
+
+@pytest.mark.parametrize(
+    ("line", "written"),
+    [
+        ("sed -i s/a/b/ a.py b.py", ("a.py", "b.py")),
+        ("sed -i -e s/a/b/ -e s/b/c/ a.py", ("a.py",)),
+        (f"sed -i 's/a/{200 * 'b'}/' a.py", ("a.py",)),
+        ("perl -pi -e s/a/b/ a.pl b.pl", ("a.pl", "b.pl")),
+        ("rm a.py b.py", ("a.py", "b.py")),
+        ("echo x | tee a.txt b.txt", ("a.txt", "b.txt")),
+        ("black a.py b.py", ("a.py", "b.py")),
+        ("black .", ("",)),
+        ("isort src", ("",)),
+        ("sed -i s/a/b/ src/*.py", ("",)),
+        ("for f in *.py; do sed -i s/a/b/ $f; done", ("",)),
+        ("grep -rl a src | xargs sed -i s/a/b/", ("",)),
+        ("cat > $OUT <<'EOF'\nx\nEOF", ("",)),
+        ("eslint --fix .", ("",)),
+        ("biome check --write .", ("",)),
+        ("rubocop -A", ("",)),
+        ("rubocop", ()),
+        ("pre-commit run -a", ()),
+    ],
+)
+def test_all_files_that_a_line_changes_are_known_or_any_may_be(line: str, written: tuple[str, ...]) -> None:
+    """G-343."""
+    assert shell_features("bash", line, {}).writes == written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Final
 
 from tellback.guidance.progress.effects import EFFECTS, Effect, words_in
@@ -219,6 +219,15 @@ def _purpose(commands: list[SimpleCommand]) -> str:
 
 
 def _written(command: SimpleCommand, effect: Effect) -> tuple[str, ...]:
+    """Return the files that a command changes; "" stands for any, as for a name that the shell puts together."""
+    paths = _named_as_written(command, effect)
+    return tuple(dict.fromkeys("" if path != ENVIRONMENT and _PUT_TOGETHER.search(path) else path for path in paths))
+
+
+_PUT_TOGETHER: Final = re.compile(r"[$*?{`]")
+
+
+def _named_as_written(command: SimpleCommand, effect: Effect) -> tuple[str, ...]:
     if command.writes_to and effect in ("write", "read", "none", "search"):
         return command.writes_to
     if effect == "install":
@@ -232,12 +241,16 @@ def _written(command: SimpleCommand, effect: Effect) -> tuple[str, ...]:
 
 
 def _named_files(command: SimpleCommand) -> tuple[str, ...]:
-    """Return the file that a command changes, which it names last."""
+    """Return the files that a command changes, if it names them."""
     if command.program in ("cp", "mv") or restored_path(command):
         return command.words[-1:]
-    if command.program not in ("sed", "touch", "rm", "mkdir", "tee", "perl", "black", "isort", "gofmt"):
-        return ()
-    return tuple(word for word in _plain(command) if len(word) < 200)[-1:]
+    plain = tuple(_plain(command))
+    if command.program in ("sed", "gsed", "perl"):  # behind their script; `xargs sed -i s/a/b/` names none
+        scripts = {script for flag, script in pairwise(command.words) if flag in ("-e", "--expression", "-pe")}
+        return tuple(path for path in plain if path not in scripts)[not scripts :]
+    if command.program in ("black", "isort", "gofmt"):
+        return plain if all("." in path.strip("./") for path in plain) else ()  # a folder has any
+    return plain if command.program in ("touch", "rm", "mkdir", "tee") else ()
 
 
 def _folder_of(commands: tuple[SimpleCommand, ...]) -> str:
