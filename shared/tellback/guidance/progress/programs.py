@@ -318,13 +318,18 @@ _WRITING_OPTIONS: Final = {
     "tree": re.compile(r"-[^-]*o"),
 }
 _SHOWS_LINES: Final = re.compile(r"\d+(?:,(?:\d+|\$))?p")
+_SUBSTITUTES: Final = re.compile(r"\$\(|`")  # what stands in there runs too
 _SYSTEM_FOLDERS: Final = frozenset({"", "/bin", "/usr/bin"})  # a project may have a script of any name
 
 
 def surely_reads(command: SimpleCommand) -> bool:
     """Check whether a command can change nothing that another one finds; False in every doubt."""
     program, words = command.program, command.words
-    if command.writes_to or command.folder not in _SYSTEM_FOLDERS:
+    if (
+        command.writes_to
+        or command.folder not in _SYSTEM_FOLDERS
+        or any(map(_SUBSTITUTES.search, (*words, command.stdin)))
+    ):
         return False
     if program == "sed":
         return words[:1] == ("-n",) and len(words) > 1 and _SHOWS_LINES.fullmatch(words[1]) is not None
