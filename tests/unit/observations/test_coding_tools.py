@@ -144,6 +144,44 @@ def test_failures_and_how_they_are_named(command: str, output: str, named: str) 
     assert named in message
 
 
+CLOSED = (
+    'Traceback (most recent call last):\n  File "a.py", line 5, in <module>\nBrokenPipeError: [Errno 32] Broken pipe'
+)
+IGNORED = (
+    "Exception ignored in: <_io.TextIOWrapper name='<stdout>' mode='w' encoding='utf-8'>\nBrokenPipeError: [Errno 32]"
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "complaint"),
+    [
+        ("python a.py | head -2", CLOSED),
+        ("python a.py 2>&1 | head -n 2", IGNORED),
+        ("pip list | head -2", "ERROR: Pipe to stdout was broken"),
+        ("make list | head -2", "find: 'standard output': Broken pipe\nfind: write error"),
+        ("./list | grep -m1 a", "grep: write error: Broken pipe"),
+        ("./list | grep -q a && echo yes", "seq: write error: Broken pipe"),
+    ],
+)
+def test_a_reader_that_has_seen_enough_makes_no_failure_of_the_writer(command: str, complaint: str) -> None:
+    """G-345: `head` closes the pipe."""
+    for output in (f"one\ntwo\n{complaint}", f"{complaint}\none\ntwo"):
+        assert finding(command, wrapped(0, output))[0] == "ok"
+        assert finding(command, output)[0] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("python client.py | tail -2", CLOSED),  # which reads to the end
+        ("python client.py", CLOSED),
+        ("python a.py | head -20", f"{CLOSED}\n\nDuring handling of the above exception:\n\n{TRACE}"),
+    ],
+)
+def test_a_connection_that_was_closed_is_a_failure(command: str, output: str) -> None:
+    assert finding(command, wrapped(1 if "|" not in command else 0, output))[0] == "error"
+
+
 @pytest.mark.parametrize(
     ("tool", "params", "result"),
     [

@@ -20,7 +20,7 @@ from tellback.guidance.observations.evidence import Evidence, Finding
 from tellback.guidance.observations.testruns import count_tests
 from tellback.guidance.observations.texts import timeout_in
 from tellback.guidance.observations.values import as_list, as_mapping, safe_attribute, value_text
-from tellback.guidance.progress.programs import CLIENTS
+from tellback.guidance.progress.programs import CLIENTS, GREPS
 from tellback.guidance.shell import COMMAND_CHARS, SimpleCommand, joined_command, simple_commands
 from tellback.sanitize import without_sequences
 
@@ -243,6 +243,8 @@ def _last_chain(commands: Sequence[SimpleCommand]) -> list[SimpleCommand]:
 def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Finding | None:
     """Classify a run whose exit is 0 or unknown: the code may be that of `| head`, `|| true` or `; echo done`."""
     output = _without_startup(_OUTPUT_MARKS.sub("", run.output), run.commands)
+    if any(map(_stops_reading, run.commands)):
+        output = _CLOSED_PIPE.sub("", output)
     if run.commands and all(is_reading(each) for each in run.commands):
         return _classify_reading(run, output, evidence)
     said = _failure_in(output, probes=any(each.before == "||" for each in run.commands))
@@ -270,6 +272,24 @@ def _without_startup(output: str, commands: Sequence[SimpleCommand]) -> str:
         if not any("cd" in (each.program, *" ".join(each.words).split()) for each in commands):
             output = _ABSENT_FOLDER.sub("", output)
     return output
+
+
+# What a program says to whose output nobody listens any more: Python, pip, and the tools of GNU.
+_CLOSED_PIPE: Final = re.compile(
+    r"^(?:Exception ignored .*\n)?(?:Traceback \(most recent call last\):\n(?:[ \t].*\n)*+)?BrokenPipeError: .*\n?"
+    r"|^ERROR: Pipe to stdout was broken$|^[\w.-]{1,40}: (?:.{0,80}\bbroken pipe|write error)$",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+def _stops_reading(command: SimpleCommand) -> bool:
+    """Check whether a command reads from a pipe no further than it needs, such as `head`."""
+    if command.before != "|":
+        return False
+    return command.program == "head" or (command.program in GREPS and any(map(_FIRST_ONLY.match, command.words)))
+
+
+_FIRST_ONLY: Final = re.compile(r"-[a-zA-Z]*[qm]|--(?:quiet|max-count)")
 
 
 def _is_no_report(output: str, commands: Sequence[SimpleCommand]) -> bool:
