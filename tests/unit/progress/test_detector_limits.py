@@ -69,7 +69,7 @@ def probed(n: int, said: str) -> MadeCall:
     return claude_code(f"python -c 'print(known({n * 'a'}b))'", said)
 
 
-def looked(path: str, said: str) -> MadeCall:
+def shown_file(path: str, said: str) -> MadeCall:
     return "Read", {"file_path": path}, said
 
 
@@ -161,7 +161,7 @@ REPORTED: dict[str, tuple[Calls, int]] = {
 LET_PASS: dict[str, Calls] = {
     "thoughts that are nearly alike": [("scratchpad", {"note": f"idea {n * 'a'}"}, "Noted.") for n in range(9)],
     "commands that run and show known lines": [
-        looked("/r/a.txt", "\n".join(PAGE)),
+        shown_file("/r/a.txt", "\n".join(PAGE)),
         *[claude_code(f"./show {n * 'a'}", known_lines(n)) for n in range(9)],
     ],
     "the answer to one of a row of questions": [probed(n, "it is known to all") for n in range(5)],
@@ -170,7 +170,7 @@ LET_PASS: dict[str, Calls] = {
         for n in range(4)
         for each in (
             probed(n, "loaded the tables\nit is known to all"),
-            *[looked(f"/r/p{n}{m}", page(5 * n + m)) for m in range(5)],
+            *[shown_file(f"/r/p{n}{m}", page(5 * n + m)) for m in range(5)],
         )
     ],
     "failures that say much alike": [
@@ -197,9 +197,9 @@ LET_PASS: dict[str, Calls] = {
     ],
     "an edit that is made again long after it was taken back": [
         replaced("a", "b"),
-        *[looked(f"/r/f{n}", page(n)) for n in range(9)],
+        *[shown_file(f"/r/f{n}", page(n)) for n in range(9)],
         claude_code("git checkout app.py", "Updated 1 path from the index"),
-        *[looked(f"/r/g{n}", page(n + 9)) for n in range(5)],
+        *[shown_file(f"/r/g{n}", page(n + 9)) for n in range(5)],
         replaced("a", "b"),
     ],
     "lines of which most are new": [
@@ -267,10 +267,10 @@ def test_a_limit_of_a_detector_is_not_met(name: str) -> None:
 def test_a_call_that_shows_something_new_is_not_where_known_lines_are_reported() -> None:
     """The silence after another report ends with it."""
     calls = [
-        looked("/r/a.txt", "\n".join(PAGE)),
+        shown_file("/r/a.txt", "\n".join(PAGE)),
         *[claude_code("cat b.py", "x = 1 is all")] * 3,
         *[checked(n) for n in range(15)],
         *[claude_code(f"grep -n {(n + 1) * 'c'} a.txt", known_lines(n)) for n in range(9)],
-        looked("/r/new.txt", page(5)),
+        shown_file("/r/new.txt", page(5)),
     ]
     assert [call for call, _ in nudges_in(calls)] == [4]

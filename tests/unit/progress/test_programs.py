@@ -1,4 +1,4 @@
-"""What well-known programs do, where their name alone does not tell."""
+"""The effects of well-known programs whose name alone does not tell them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which calls may change what others show, and which change nothing: what lies between two looks decides about both."""
+"""Changes between calls: some may alter what other calls show, others change nothing."""
 
 from __future__ import annotations
 

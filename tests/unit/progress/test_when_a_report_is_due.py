@@ -1,4 +1,4 @@
-"""When a finding is reported soon after another one, and when it waits."""
+"""Findings that are reported soon after another one, and findings that wait."""
 
 from __future__ import annotations
 
