@@ -199,9 +199,23 @@ _UNREADABLE: Final = re.compile(
     r"|(?:[a-z ]{1,40} failed: )?GraphQL: [^\n]{1,200}|(?:no|failed to|could not|unable to) [^\n]{1,200})$"
 )
 
+# IPython and Jupyter name the exception first, and say below the frames what it was.
+_CELL: Final = re.compile(r"^([A-Z]\w{1,80}) {2,80}Traceback \(most recent call last\)$", _LINES)
+
+
+def _raised_in_cell(text: str) -> str | None:
+    raised = [*_CELL.finditer(text)] if " Traceback (most recent call last)\n" in text else []
+    if not raised:
+        return None
+    name = raised[-1][1]
+    below = text[raised[-1].end() :].splitlines()
+    return next((line.strip()[:800] for line in reversed(below) if re.match(rf"{name}(?::|\s*$)", line)), name)
+
 
 def final_exception(text: str) -> str | None:
     """Return the last line of the last Python traceback, such as "KeyError: 'indexes'"; None without one."""
+    if (raised := _raised_in_cell(text)) is not None:
+        return raised
     start = text.rfind(_TRACE)
     while start >= 0 and not _begins_line(text, start):
         start = text.rfind(_TRACE, 0, start)

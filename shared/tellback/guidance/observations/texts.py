@@ -297,11 +297,19 @@ _RAN_OUT_AT_END: Final = re.compile(
 )
 
 
+# mini-swe-agent, behind the whole command.
+_RAN_OUT_BEHIND: Final = re.compile(r"'\]?'? (timed out after [\d.]{1,9} seconds)</exception>")
+_EXCEPTION: Final = "<exception>"
+_COMMAND_CHARS: Final = 10_000
+
+
 def timeout_in(text: str) -> str:
     """Return the line that says that a command or call ran out of time, "" if none does."""
     head = text[:_SHORT]
     if _STOPPED.match(head) or _RAN_OUT.match(head):
         return head.strip().partition("\n")[0]
+    if head.startswith(_EXCEPTION) and (behind := _RAN_OUT_BEHIND.search(text[:_COMMAND_CHARS])):
+        return f"The command {behind[1]}"
     last = _RAN_OUT_AT_END.search(text[-_SHORT:])
     return last[1] if last else ""
 

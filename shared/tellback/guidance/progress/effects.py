@@ -70,7 +70,8 @@ SHELLS: Final = words_in(
     "execute_shell_command execute_bash_command start_process",
 )
 INTERPRETERS: Final = words_in(
-    "ipython execute_ipython_cell python execute_python code_interpreter run_python run_code"
+    "ipython execute_ipython_cell python execute_python code_interpreter run_python run_code executecode execute_code",
+    "code_execution python_repl python_exec execute_cell run_cell",
 )
 # Effects that a declaration leaves as they are: `reads` of a search does not make it a plain read, and a wait, a plan
 # or a test run that is declared to write, as a browser's wait is, changes nothing that another call asks for.

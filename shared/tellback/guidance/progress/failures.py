@@ -19,7 +19,7 @@ from tellback.guidance.progress.substance import ERROR_CHARS
 _CLOSING_WORDS: Final = 2
 _BODY_CHARS: Final = 4_000  # of an answer whose message is looked for
 # A name, a call or a text that does not fit what it is used on; an assertion may be what a script is about.
-_MISUSE: Final = re.compile(r"(?:AttributeError|NameError|TypeError|SyntaxError|IndentationError)\b")
+_MISUSE: Final = re.compile(r"(?:AttributeError|KeyError|NameError|TypeError|SyntaxError|IndentationError)\b")
 
 
 # A shell that cannot read the line that it was given.

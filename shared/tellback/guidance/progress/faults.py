@@ -22,7 +22,7 @@ _NO_RIGHT: Final = re.compile(
 _OWNED: Final = re.compile(r"(?<![\w.-])[\w.-]++@[\w.-]+|(?<![\w.])/[\w.@+-]+(?:/[\w.@+-]+)*")
 # Who is refused, or finds nobody there, is so whatever is asked for: names, paths and addresses say nothing about it.
 _REFUSED: Final = re.compile(
-    r"access ?denied|unauthori[sz]ed|not authorized|forbidden|connection (?:refused|closed)"
+    r"access ?denied|authentication failed|unauthori[sz]ed|not authorized|forbidden|connection (?:refused|closed)"
     r"|(?:can(?:no|')t|could(?:n't| not)|(?:failed|unable) to) connect\b"
     r"|\b(?:invalid|bad|wrong|missing) (?:(?:(?:access|auth\w{0,9}|bearer) )?(?:token|credentials)|api[ -]key)\b"
     r"(?!\W{0,3}(?:at|in|near|line)\b|:? ?[\"'`<])"  # of a parser
@@ -111,7 +111,7 @@ def error_key(features: CallFeatures) -> str:
     if not features.named:
         return mark(f"{features.error_mark} {features.purpose or features.target}")
     if len(features.error) < DISTINCT_CHARS:
-        return mark(f"{features.error_mark} {features.news} {features.target}")
+        return mark(f"{features.error_mark} {features.news} {features.address or features.target}")
     return f"{features.error_mark:x}"
 
 

@@ -42,6 +42,7 @@ _TAGS: Final = re.compile(
 _ABOVE: Final = re.compile(
     r"(?:\s*(?:(?:Error: )?\[?[Ee]xit [Cc]ode:? -?\d+\]?|Chunk ID: \w+|Wall time: [^\n]{1,40}|Total output lines: \d+"
     r"|(?:Original|Output) token count: \d+|Process exited with code -?\d+|Process running with session ID \d+"
+    r"|\[redacted: [^\n\]]{1,80}\](?=\nDirectory: )"  # in place of a command with a secret
     r"|Command: [^\n]{0,400}(?:\n(?!Directory: )[^\n]{0,400}){0,60}(?=\nDirectory: )|Directory: [^\n]{0,400}"
     r"|Command executed in terminal [^\n]{1,400}"  # Roo Code, with the folder
     r"|(?:Command|The command|Tool) (?:executed|completed|ran|failed|exited|finished)\b[^\n]{0,60}"

@@ -47,8 +47,8 @@ _PROCESS: Final = re.compile(
     r"pid(?<!\wpid)[ =:#]*\d+|PID(?<!\wPID)[ =:#]*\d+|process(?<!\wprocess)[ =:#]*\d+"
     r"|Process(?<!\wProcess)[ =:#]*\d+|port(?<!\wport)[ =:#]*\d+|\[(?<![^\n]\[)\d+\] \d+"
 )
-# Rust names the thread, sanitizers and Valgrind the process, Spring both.
-_IDS: Final = re.compile(r"' \(\d+\)(?= panicked)|==\d+==| \d+(?= --- \[)")
+# Rust names the thread, sanitizers and Valgrind the process, Spring both; IPython counts the cells that it ran.
+_IDS: Final = re.compile(r"' \(\d+\)(?= panicked)|==\d+==| \d+(?= --- \[)|(?<=Cell In\[)\d+")
 _HEX: Final = re.compile(r"\b(?:[0-9a-f]{7,64}(?:-[0-9a-f]{4}){0,3}(?:-[0-9a-f]{12})?|[0-9A-F]{12,64})\b")
 # Five texts of six have nowhere seven such characters in a row. To see that first takes a tenth of the pattern's time.
 _HEX_DIGITS: Final = bytes(0x78 if byte in b"0123456789abcdefABCDEF" else 0x20 for byte in range(256))
@@ -89,7 +89,7 @@ def without_times(text: str) -> str:
         text = _REFS.sub("~", text)
     if '":' in text and any(map(text.__contains__, _FIELD_WORDS)):
         text = _FIELDS.sub("~", text)
-    if "panicked" in text or "==" in text or " --- [" in text:
+    if "panicked" in text or "==" in text or " --- [" in text or "Cell In[" in text:
         text = _IDS.sub("~", text)
     return _TIMES.sub("~", _AGES.sub("~", text) if _AGE_HEADING in text else text)
 
@@ -153,13 +153,15 @@ def last_exception(text: str) -> str:
     return found[:ERROR_CHARS]
 
 
-_FRAME: Final = re.compile(r'^ {2}File "([^"\n]{1,300})", line \d+', re.MULTILINE)
+_FRAME: Final = re.compile(
+    r'^ {2}File "([^"\n]{1,300})", line \d+|^File (\S{1,300}):\d+, in |^Cell In\[\d+\], line \d+', re.MULTILINE
+)
 
 
 def fails_in(text: str) -> str:
-    """Return the name of the file of the last frame of a traceback, "" without one."""
-    frames = _FRAME.findall(text) if '  File "' in text else None
-    return frames[-1].rpartition("/")[2] if frames else ""
+    """Return the name of the file of the last frame of a traceback, "" without one; a cell has that of a script."""
+    frames = _FRAME.findall(text) if '  File "' in text or "Cell In[" in text else None
+    return ((frames[-1][0] or frames[-1][1]).rpartition("/")[2] or "<stdin>") if frames else ""
 
 
 def first_line(text: str) -> str:
@@ -177,8 +179,17 @@ _LABELLED: Final = re.compile(
 )
 
 
+# pip says that a package's own build failed, and shows above this line what that said.
+_BUILD_SAID: Final = re.compile(r"\n {2,8}\[end of output\]")
+_BUILD_CHARS: Final = 2_000
+
+
 def labelled_error(text: str) -> str:
     """Return the first line that is labelled as an error, "" without one."""
+    end = _BUILD_SAID.search(text) if "[end of output]" in text else None
+    if end is not None:
+        said = text[max(0, end.start() - _BUILD_CHARS) : end.start()].rpartition(" lines of output]\n")[2]
+        return labelled_error(said) or last_line(said).strip()[:ERROR_CHARS]
     found = _LABELLED.search(text)
     return found[1] if found else ""
 

@@ -1,0 +1,115 @@
+"""Cells of notebooks, tools that run code, and failures whose first labelled line says nothing of the reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from tellback.guidance.observations.diagnostics import final_exception
+from tellback.guidance.progress.substance import fails_in, labelled_error
+from tests.support.dialects import MadeCall, Shell, claude_code, gemini_cli, mini_swe_agent, nudges_in, openhands
+
+RULE = "-" * 75
+TOOLS = ("mcp__ide__executeCode", "execute_ipython_cell", "execute_code", "python_repl")
+
+
+def cell(error: str, code: str, number: int) -> str:
+    name = error.partition(":")[0]
+    frames = f"Cell In[{number}], line 1\n----> 1 {code}\n"
+    return f"{RULE}\n{name:42}Traceback (most recent call last)\n{frames}\n{error}"
+
+
+def spoken(calls: list[MadeCall]) -> list[int]:
+    return [call for call, _ in nudges_in(calls)]
+
+
+def test_a_cell_names_its_exception_below_the_frames() -> None:
+    """G-325: it was named by the rule of dashes above them."""
+    shown = cell("KeyError: 'order_date'", "df['order_date']", 4)
+    assert final_exception(shown) == "KeyError: 'order_date'"
+    assert fails_in(shown) == "<stdin>"
+    library = shown.replace("\n\nKeyError", "\n\nFile /opt/pandas/core/frame.py:4102, in get(self)\n  1 x\n\nKeyError")
+    assert fails_in(library) == "frame.py"
+    assert final_exception(cell("StopIteration", "next(i)", 2)) == "StopIteration"
+    assert final_exception(shown.partition("\nCell In")[0] + "\n") == "KeyError"
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_cells_that_fail_in_the_same_way_are_told_and_others_are_not(tool: str) -> None:
+    """G-325: three values in a column that are no numbers are three steps of a clean-up."""
+    day = "df['order_date']"
+    codes = (f"{day}.dt.month", "df.set_index('order_date')", f"df.groupby({day}).size()", f"pd.to_datetime({day})")
+    calls: list[MadeCall] = [
+        (tool, {"code": each}, cell("KeyError: 'order_date'", each, 3 + n)) for n, each in enumerate(codes)
+    ]
+    told = nudges_in(calls)
+    assert [call for call, _ in told] == [3]
+    assert told[0][1].observations[0].value == "KeyError: 'order_date'"
+    values = ("'1,204.50'", "'12 EUR'", "'n/a'", "'-'")
+    cleaned: list[MadeCall] = [
+        (tool, {"code": f"clean({n})"}, cell(f"ValueError: could not convert string to float: {each}", "clean()", n))
+        for n, each in enumerate(values, start=1)
+    ]
+    assert not spoken(cleaned)
+
+
+def pip(package: str, said: str) -> str:
+    return (
+        f"Collecting {package}\n  error: subprocess-exited-with-error\n  \u2570\u2500> [6 lines of output]\n"
+        f"      running egg_info\n      {said}\n      [end of output]\n\n  note: It originates from a subprocess.\n"
+        "error: metadata-generation-failed"
+    )
+
+
+def test_pip_fails_by_what_the_package_said() -> None:
+    """G-326: packages that lack different libraries failed in "the same way", subprocess-exited-with-error."""
+    assert labelled_error(pip("psycopg2", "Error: pg_config executable not found.")).endswith("not found.")
+    said = (
+        "Error: pg_config executable not found.",
+        "Error: Please install libxml2 first.",
+        "No pkg-config name found",
+    )
+    calls = [
+        call
+        for n, each in enumerate(said)
+        for call in (
+            claude_code(f"pip install p{n}", pip(f"p{n}", each), 1),
+            claude_code(f"apt-get install -y lib{n}", f"Setting up lib{n}"),
+            claude_code(f"pip install p{n}", f"Successfully installed p{n}"),
+        )
+    ]
+    assert not spoken(calls)
+    same = [claude_code(f"pip install {each}", pip("psycopg2", said[0]), 1) for each in ("p", "p==2", "'p<2'")]
+    assert spoken(same) == [3]
+
+
+@pytest.mark.parametrize("shell", [claude_code, gemini_cli, mini_swe_agent, openhands])
+def test_a_password_that_is_refused_is_so_whatever_is_asked_for(shell: Shell) -> None:
+    """G-327: also where a secret in the command took away the line that the program repeats."""
+    refused = 'psql: error: connection to server at "db" failed: FATAL:  password authentication failed for user "app"'
+    commands = ("psql -h db -c '\\dt'", "PGPASSWORD=hunter2hunter2 psql -h db shop", "psql -h db -W shop -c 'select 1'")
+    assert spoken([shell(each, refused, 2) for each in commands]) == [3]
+
+
+def test_a_service_that_gives_one_short_error_is_told() -> None:
+    """G-327: with the same whole answer, whatever was sent."""
+    answer = '{"detail":[{"loc":["body","owner_id"],"msg":"field required","type":"value_error.missing"}]}'
+    calls = [
+        claude_code(f"curl -s -X POST localhost:8000/items -d '{body}'", answer)
+        for body in ('{"name":"a"}', '{"name":"a","kind":1}', '{"title":"a"}')
+    ]
+    assert spoken(calls) == [3]
+
+
+def test_what_mini_swe_agent_ended_ran_out_of_time() -> None:
+    """G-328: it says so behind the command."""
+    calls: list[MadeCall] = [
+        (
+            "bash",
+            {"command": each},
+            f"<exception>Command '['{each}']' timed out after 60 seconds</exception>\n<returncode>-1</returncode>",
+        )
+        for each in ("npm run dev", "npx vite --port 5174", "node server.js")
+    ]
+    told = nudges_in(calls)
+    assert [call for call, _ in told] == [3]
+    assert told[0][1].observations[0].value == "The command timed out after 60 seconds"
