@@ -140,5 +140,5 @@ def all_findings(
         detectors.no_news(trail, features, AT, is_stale=judge.is_stale(trail, features, repeats)),
         detectors.no_new_lines(trail, features, AT),
         detectors.idle_calls(trail, features, AT),
-        judge.same_answer(trail, features, AT, repeats) if features.known >= 1 else None,
+        fruitless.same_answer(trail, features, AT, repeats) if features.known >= 1 else None,
     ]

@@ -21,7 +21,6 @@ MISJUDGED: Final = {
         "one sum printed in many ways",
         "subagents that find no retries",
         "an overflow of 14 pixels after each style",
-        "a flaky test rerun as the user asked",
     },
     "blind_stretches_later.jsonl": {
         "questions about the weather of the code",

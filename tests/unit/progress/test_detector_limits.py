@@ -124,9 +124,9 @@ REPORTED: dict[str, tuple[Calls, int]] = {
     "tests that stay as bad between two that are worse": (
         [
             *with_tests(1, 9),
-            *with_tests(2, 9, error="TypeError: b"),
-            *with_tests(2, 9, error="OSError: c"),
-            *with_tests(3, 9, error="IndexError: d"),
+            *with_tests(2, 8, error="TypeError: b"),
+            *with_tests(2, 8, error="OSError: c"),
+            *with_tests(3, 7, error="IndexError: d"),
         ],
         8,
     ),

@@ -113,3 +113,68 @@ def test_the_logs_of_aws_are_a_service_and_no_verb() -> None:
     behind = "aws --profile ops --region eu-west-1 logs create-log-group --log-group-name a"
     assert [effect_of(each) for each in simple_commands(behind)] == ["run"]
     assert [effect_of(each) for each in simple_commands("aws --profile ops logs tail /aws/lambda/a")] == ["read"]
+
+
+ONE_FAILED = "FAILED test_cache.py::test_warm - assert [None, 2] == [0, 2]\n1 failed, 2 passed in 0.14s"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_test_that_comes_out_both_ways_is_run_again(shell: Shell) -> None:
+    """G-329: the third pass was told to be the same call with the same result, though one in between had failed."""
+    runs = [shell("pytest -q", "3 passed in 0.12s"), shell("pytest -q", ONE_FAILED, 1)]
+    passes = [shell("pytest -q", f"3 passed in 0.1{n}s") for n in range(5)]
+    assert not spoken([*runs, *passes])
+    assert spoken(passes) == [3]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_tests_that_were_just_written_make_no_run_worse(shell: Shell) -> None:
+    """G-330: they fail until the code is written; what passed still does."""
+
+    def run(failed: int, passed: int) -> MadeCall:
+        names = "".join(f"FAILED test_a.py::test_{n} - AssertionError: {n}\n" for n in range(failed))
+        return shell("pytest -q", f"{names}{failed} failed, {passed} passed in 0.2s", 1)
+
+    edits = [claude_edit(n) for n in range(1, 4)]
+    assert not spoken([run(0, 3), edits[0], run(1, 3), edits[1], run(2, 3), edits[2], run(3, 3)])
+    assert spoken([run(0, 6), edits[0], run(1, 5), edits[1], run(3, 3)]) == [5]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_builds_of_several_kinds_may_all_pass(shell: Shell) -> None:
+    """G-331: four lines of success were no news from the third build on."""
+    passed = (
+        "[ 50%] Built target ring\n[100%] Built target t\n100% tests passed, 0 tests failed out of 1\nTotal: 0.02 sec"
+    )
+    flags = ("-fsanitize=address", "-fsanitize=undefined", "-O3", "-Wall -Wextra")
+    calls = [
+        shell(f"cmake -B b{n} -DCMAKE_CXX_FLAGS='{each}' && cmake --build b{n} && ctest --test-dir b{n}", passed)
+        for n, each in enumerate(flags)
+    ]
+    assert not spoken(calls)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_job_is_alive_while_another_one_is_completed(shell: Shell) -> None:
+    """G-332: as a service is whose one-off container has ended well."""
+    jobs = "in_progress\nlint: completed\ntest (3.11): in_progress\ntest (3.12): in_progress"
+    poll = shell("sleep 60 && gh run view 994 --json status,jobs", jobs)
+    assert spoken([poll] * 6) == [6]
+    state = (
+        "NAME STATUS\nmigrate Exited (0) {0} seconds ago\nweb Up {0} seconds (health: starting)\nworker Up {0} seconds"
+    )
+    services = [shell("sleep 20; docker compose ps", state.format(20 + n)) for n in range(9)]
+    logs = [shell("docker compose logs --tail=1 web", f"web-1 | migrating table {n} of 60") for n in range(9)]
+    assert spoken(services[:7]) == [6]
+    assert not spoken(woven(services, logs))
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_log_that_goes_on_may_speak_of_errors(shell: Shell) -> None:
+    """G-332: names of files and tests have such words; a pod that fails in two words in turn does not go on."""
+    lines = "[{0}/900] CXX error.{0}.cc.o\n[{0}/900] test_{0}: retry after error"
+    assert not spoken([shell("sleep 30; tail -2 build.log", lines.format(n * 40)) for n in range(12)])
+    pods = "NAME READY STATUS RESTARTS AGE\npack-x7k2p 0/1 {0} 0 {1}m"
+    words = ("ImagePullBackOff", "ErrImagePull")
+    looks = [shell(f"sleep {n}0; kubectl get pods -l job=pack", pods.format(words[n % 2], n)) for n in range(1, 7)]
+    assert spoken(looks) == [4]

@@ -265,14 +265,16 @@ def worse_tests(trail: ProgressTrail, features: CallFeatures, now: TestCounts, a
     """Find a test run whose failures grow with each change."""
     key = mark(features.target)
     before = trail.tests.get(key)
-    entry = TestRun(now.bad, now.passed)
+    entry = TestRun(now.bad, now.passed, at=at)
     if before is not None:
         change = compare_tests((before.failed, before.passed), now)
         fewer = now.bad + now.passed < before.failed + before.passed - 1
-        if change == "worse" and not fewer and (features.tests is not None or _lints(features, before)):
-            entry = TestRun(now.bad, now.passed, before.worse + 1, before.since or at)
+        # Tests that were just written fail until the code is: nothing that passed is broken.
+        broke = not before.passed or now.passed < before.passed
+        if change == "worse" and broke and not fewer and (features.tests is not None or _lints(features, before)):
+            entry = TestRun(now.bad, now.passed, before.worse + 1, before.since or at, at)
         elif change == "same":
-            entry = TestRun(now.bad, now.passed, before.worse, before.since)
+            entry = TestRun(now.bad, now.passed, before.worse, before.since, at)
     remember(trail.tests, key, entry, TESTS_MAX)
     if before is None or entry.worse < WORSE_RUNS or entry.worse == before.worse:
         return None

@@ -29,15 +29,31 @@ def dead_wait(trail: ProgressTrail, features: CallFeatures, at: int, repeats: li
         calls = max(repeats, sorted(index for index in same if index > trail.anything), key=len)
     if features.dead or features.failed:
         needed = REPEATS
-        if not shows_progress(features) or features.dead:
+        if not _moves(trail, features) and (features.dead or not shows_progress(features)):
             calls = max([calls, *(_counted(trail, thing, at) for thing in _things(features))], key=len)
+    else:  # a log, a service or another wait that shows a new line says that it moves
+        calls = [index for index in calls if index >= trail.moved]
     return StuckFinding("dead_wait", features.shown, len(calls), calls[0], at) if len(calls) >= needed else None
 
 
 def _things(features: CallFeatures) -> list[str]:
     if not features.programs:
         return [features.shown]
-    return _THING.findall(_LENGTHS.sub("", features.shown))[:3]
+    asked = _asked(features)
+    return [asked, *_THING.findall(asked)[:3]]
+
+
+def _asked(features: CallFeatures) -> str:
+    return _LENGTHS.sub("", features.shown)
+
+
+def _moves(trail: ProgressTrail, features: CallFeatures) -> bool:
+    """Check whether a command line that was made before shows a new line: a log that goes on may have such words."""
+    return (
+        bool(features.programs and features.lines)
+        and features.known < 1
+        and mark(f"~ {_asked(features)}") in trail.failures
+    )
 
 
 def _counted(trail: ProgressTrail, what: str, at: int) -> list[int]:

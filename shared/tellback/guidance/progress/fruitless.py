@@ -9,12 +9,14 @@ from tellback.guidance.progress.detectors import REPEATS, RETRIES_ASKED_FOR, WEA
 from tellback.guidance.progress.effects import words_in
 from tellback.guidance.progress.faults import shows_progress
 from tellback.guidance.progress.features import CallFeatures
+from tellback.guidance.progress.states import is_under_way
 from tellback.guidance.progress.substance import fault_line, mark_of
 from tellback.guidance.progress.trail import Asked, ProgressTrail, StuckFinding, file_mark, mark
 
 EMPTY_SEARCHES: Final = 6  # with 5, an agent that was making progress got a false report
 # Searches further apart than this, on average, are no row: a review looked for one thing in each of its commits.
 SEARCH_SPREAD: Final = 4
+LONG_ANSWER: Final = 4  # lines, which no two questions share by chance; by judgement
 MISSING: Final = "404"  # the detail of a finding about addresses
 
 
@@ -93,3 +95,38 @@ def same_complaint(trail: ProgressTrail, features: CallFeatures, at: int) -> Stu
 
 
 _LEADING: Final = words_in("cd export source set timeout")
+
+
+def same_answer(trail: ProgressTrail, features: CallFeatures, at: int, repeats: list[int]) -> StuckFinding | None:
+    """Find a long answer that three of the last eight calls got, whatever they asked, with no change in between.
+
+    Two are no finding, as a last look at the work may be such a call, nor are searches that find one document, nor test
+    runs of several builds that all pass. To wait for what a run prints shows again what the run itself has shown: waits
+    are compared with the same wait alone, and left to `dead_wait` while something is under way.
+    """
+    if len(features.lines) < LONG_ANSWER or features.failed or features.effect in ("search", "test"):
+        return None
+    since = max(at - 8, trail.anything)
+    same = {index for each in trail.asked.values() if each.news == features.news for index in each.indexes}
+    if features.waits or features.effect == "wait":
+        same = set() if is_under_way(features.state) else set(repeats)
+    recent = [index for index in same if index > since]
+    if len(recent) < REPEATS:
+        return None
+    return StuckFinding("no_news", "", len(recent), min(recent), at, detail=features.shown)
+
+
+def came_out_otherwise(trail: ProgressTrail, features: CallFeatures) -> bool:
+    """Check whether a test run passed where the one before failed, or the reverse, so that it repeats no earlier one.
+
+    If nothing was changed in between, the test is flaky, and each run of it says something.
+    """
+    assert features.tests is not None, "the caller checks"
+    key = mark(features.target)
+    before = trail.tests.get(key)
+    if before is None:
+        return False
+    otherwise = (before.failed > 0) != (features.tests.bad > 0)
+    if otherwise and before.at > trail.anything:
+        trail.flaky = key
+    return otherwise or (trail.flaky == key and not features.failed)

@@ -16,6 +16,7 @@ from tellback.guidance.observations.evidence import Verdict
 from tellback.guidance.progress import detectors, endings, fruitless
 from tellback.guidance.progress.effects import DeclaredEffect
 from tellback.guidance.progress.features import CallFeatures
+from tellback.guidance.progress.fruitless import came_out_otherwise
 from tellback.guidance.progress.reading import call_features
 from tellback.guidance.progress.reports import first_reportable
 from tellback.guidance.progress.states import is_dead
@@ -48,7 +49,6 @@ from tellback.guidance.repeats import (
 FORGOTTEN: Final = 25
 # New lines of a page that was not seen before; a page with a field filled in has one or two. By judgement.
 NEW_PAGE: Final = 3
-LONG_ANSWER: Final = 4  # lines, which no two questions share by chance; by judgement
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -141,12 +141,16 @@ def judge(
     if changed or features.effect in _ACTIONS:
         _note_action(trail, features, at)
     known = trail.asked.get(marks.attempt)
+    if features.effect == "test" and features.tests is not None and came_out_otherwise(trail, features):
+        known = None
     repeats = _repeats(trail, features, marks, at, known, is_near)
     seen = trail.seen
     if features.lines:
         features.known, seen = add_lines(seen, features.lines)
         if features.known < 1 and not features.idles:
             trail.heard = at
+            if features.waits or features.lists or features.logs:
+                trail.moved = at
         if features.effect == "write" and (1 - features.known) * len(features.lines) >= NEW_PAGE:
             trail.arrived = at
     state = hash_of(marks.attempt, at if features.hides else features.news)
@@ -195,7 +199,7 @@ def findings(  # noqa: PLR0917 - all that a detector may look at
         else None,
         detectors.no_new_lines(trail, features, at) if familiar else None,
         detectors.idle_calls(trail, features, at) if trail.idle or effect in detectors.IDLE else None,
-        same_answer(trail, features, at, repeats) if features.known >= 1 else None,
+        fruitless.same_answer(trail, features, at, repeats) if features.known >= 1 else None,
     )
 
 
@@ -321,24 +325,6 @@ def _asked_otherwise(trail: ProgressTrail, features: CallFeatures) -> list[int]:
         return []
     same = (each.indexes for each in trail.asked.values() if each.news == features.news and each.low == features.asks)
     return max(same, key=_last, default=list[int]())
-
-
-def same_answer(trail: ProgressTrail, features: CallFeatures, at: int, repeats: list[int]) -> StuckFinding | None:
-    """Find a long answer that three of the last eight calls got, whatever they asked, with no change in between.
-
-    Two are no finding, as a last look at the work may be such a call, nor are searches that find one document. To wait
-    for what a run prints shows again what the run itself has shown: waits are compared with the same wait alone.
-    """
-    if len(features.lines) < LONG_ANSWER or features.failed or features.effect == "search":
-        return None
-    since = max(at - 8, trail.anything)
-    same = {index for each in trail.asked.values() if each.news == features.news for index in each.indexes}
-    if features.waits or features.effect == "wait":
-        same = set(repeats)
-    recent = [index for index in same if index > since]
-    if len(recent) < detectors.REPEATS:
-        return None
-    return StuckFinding("no_news", "", len(recent), min(recent), at, detail=features.shown)
 
 
 def _last(indexes: list[int]) -> int:

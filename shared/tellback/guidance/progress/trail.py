@@ -68,7 +68,7 @@ class Restore(msgspec.Struct, array_like=True, gc=False):
 
 
 class TestRun(msgspec.Struct, array_like=True, gc=False):
-    """The last summary of a test run, and how often in a row it got worse, since which call."""
+    """The last summary of a test run, of call `at`, and how often in a row it got worse, since which call."""
 
     __test__ = False  # pytest collects classes of this name
 
@@ -76,6 +76,7 @@ class TestRun(msgspec.Struct, array_like=True, gc=False):
     passed: int
     worse: int = 0
     since: int = 0
+    at: int = 0
 
 
 class StuckFinding(msgspec.Struct, array_like=True, frozen=True):
@@ -108,6 +109,7 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     passed: int = 0
     home: str = ""
     heard: int = 0
+    moved: int = 0
     rested: int = 0
     arrived: int = 0
     scripts: dict[str, list[str]] = {}
@@ -124,6 +126,7 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     copies: dict[str, str] = {}
     contents: dict[str, int] = {}
     fault: int = 0
+    flaky: str = ""
     tests: dict[str, TestRun] = {}
     tools: dict[str, Failures] = {}
     worked: dict[str, int] = {}
