@@ -47,7 +47,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "Make the edit or the test that these lines suggest, or say what you still need to know and look for that.",
     ),
     "undone_edit": (
-        "A change to {subject} has been taken back or made again since call {since}; times: {count}.",
+        "A change to {subject} has been taken back or made again {count} times since call {since}.",
         "See what the file holds now and what was wrong with the last attempt; then make one small edit and check it.",
     ),
     "two_states": (
@@ -81,6 +81,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
 }
 KINDS: Final = tuple(TEXTS)
 _MERGED: Final = {"same_edit": "undone_edit", "same_counts": "same_failure", "blind_probe": "no_news"}
+UNDONE_ONCE: Final = "A change to {subject}, made at call {since}, has been taken back and made again."
 # Addresses that do not exist are no searches, though they find as little.
 MISSING_PAGES: Final = "The last {count} addresses or names that you asked for, since call {since}, do not exist."
 # Shown nothing, which no edit follows from.
@@ -122,6 +123,8 @@ class StuckFeedback(NamedByClass):
             summary = MISSING_PAGES
         elif found.detail == NOTHING_SHOWN:
             summary = PAST_END
+        elif found.kind == "undone_edit" and found.count == 1:
+            summary = UNDONE_ONCE
         words = {"count": found.count, "since": found.since, "subject": _subject(found), "detail": found.detail}
         severity: Severity = "warning" if found.level > 1 else "caution"
         step = next_step(found, _call_at(found.at, context), general)

@@ -130,7 +130,7 @@ REPORTED: dict[str, tuple[Calls, int, str]] = {
             replacing(),
         ],
         4,
-        "A change to app.py has been taken back or made again",
+        "A change to app.py, made at call 1, has been taken back and made again",
     ),
 }
 

@@ -145,7 +145,8 @@ def _message_in_body(text: str) -> str:
 def _with_test(error: str, tests: TestCounts, names: tuple[str, ...]) -> str:
     """Return what says too little alone together with the first test that failed."""
     if not error or _BARE.match(error):
-        return f"{tests.bad} failed, {tests.passed} passed{f': {names[0]}' if names else ''}"
+        passed = f", {tests.passed} passed" if tests.passed else ""  # Go and others do not count them
+        return f"{tests.bad} failed{passed}{f': {names[0]}' if names else ''}"
     return f"{error} in {names[0]}" if names and len(error) < DISTINCT_CHARS else error
 
 

@@ -35,7 +35,7 @@ _BLOCK: Final = re.compile(r"\s*edit (\d{1,7}:\d{1,7})[^\n]{0,200}\n(.{0,8000}?)
 def block_edit(line: str) -> Edit | None:
     """Return the edit of numbered lines that SWE-agent makes; the file is the one that is open."""
     block = _BLOCK.match(line) if "end_of_edit" in line else None
-    return None if block is None else Edit(f"The text of lines {block[1]}", 0, mark_of(block[2]))
+    return None if block is None else Edit(f"lines {block[1]}", 0, mark_of(block[2]))
 
 
 def placed_texts(command: SimpleCommand, paths: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
