@@ -101,7 +101,13 @@ class _Reader:
         self.before = before
 
 
+# A path of Windows, whose separators are no escapes in PowerShell.
+_WINDOWS_PATH: Final = re.compile(r"(?<![\w\\/])(?:[A-Z]:|\.{1,2})(?:\\[\w.@-]+)+")
+
+
 def _commands_of(line: str) -> tuple[SimpleCommand, ...]:
+    if ":\\" in line or ".\\" in line:
+        line = _WINDOWS_PATH.sub(lambda path: path[0].replace("\\", "/"), line)
     return tuple(_split(line, 0))
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tellback.contracts.guidance import ToolInvoked
 from tellback.guidance.observations.diagnostics import final_exception
+from tellback.guidance.progress.reading import call_features
 from tellback.guidance.progress.substance import fails_in, labelled_error
-from tests.support.dialects import MadeCall, Shell, claude_code, gemini_cli, mini_swe_agent, nudges_in, openhands
+from tellback.guidance.shell import simple_commands
+from tests.support.dialects import MadeCall, Shell, claude_code, gemini_cli, mini_swe_agent, nudges_in, openhands, woven
+from tests.support.stretches import claude_edit
 
 RULE = "-" * 75
 TOOLS = ("mcp__ide__executeCode", "execute_ipython_cell", "execute_code", "python_repl")
@@ -113,3 +117,30 @@ def test_what_mini_swe_agent_ended_ran_out_of_time() -> None:
     told = nudges_in(calls)
     assert [call for call, _ in told] == [3]
     assert told[0][1].observations[0].value == "The command timed out after 60 seconds"
+
+
+def test_a_tool_named_execute_that_is_given_code_is_an_interpreter() -> None:
+    """G-333: its code was read as a command line."""
+
+    def programs(**params: str) -> tuple[str, ...]:
+        event = ToolInvoked(event_id="t", session="s", evaluation="e", tool="execute", params=params, result="a")
+        return call_features(event, "success").programs
+
+    assert programs(code="import json\nd = json.load(open('a.json'))\nd['order_date']") == ("python",)
+    assert programs(command="ls -l") == ("ls",)
+
+
+def test_a_path_of_windows_keeps_its_separators() -> None:
+    """G-334: a nudge spoke of C:rRepo.cs."""
+    commands = (r"Get-Content C:\r\Repo.cs -TotalCount 9", r"Get-Content .\src\Repo.cs", r"grep -n foo\.bar a.py")
+    read = [simple_commands(each)[0].words for each in commands]
+    assert [each[0] for each in read] == ["C:/r/Repo.cs", "./src/Repo.cs", "-n"]
+    assert read[2][1] == "foo.bar"
+
+
+def test_go_does_not_count_what_passed() -> None:
+    """G-330: a nudge said "1 failed, 0 passed"."""
+    failed = "--- FAIL: TestHub (0.0{0}s)\n    hub_test.go:5{0}: got 3 messages, want 4\nFAIL\nFAIL\thub\t0.02s"
+    runs = [claude_code("go test ./hub/...", failed.format(n), 1) for n in range(3)]
+    told = nudges_in(woven([claude_edit(n) for n in range(3)], runs))
+    assert [each.observations[0].value for _, each in told] == ["1 failed: TestHub"]

@@ -214,9 +214,10 @@ def _asked(tool: str, given: Mapping[str, Any], declared: DeclaredEffect | None)
 
 def _asked_of_program(tool: str, shape: _Shape, params: Mapping[str, Any]) -> CallFeatures | None:
     name = shape.name
-    if name in SHELLS or (shape.may_be_shell and _text(params, _COMMANDS) is not None):
+    runs_code = name in INTERPRETERS or (name == "execute" and "code" in params)
+    if name in SHELLS or (not runs_code and shape.may_be_shell and _text(params, _COMMANDS) is not None):
         return shell_features(tool, command_line(params), params)
-    if name in INTERPRETERS:
+    if runs_code:
         code = _text(params, _COMMANDS) or ""
         features = shell_features(tool, f"python <<'EOF'\n{code}\nEOF", params)
         features.shown = _shown(tool, code, params)
