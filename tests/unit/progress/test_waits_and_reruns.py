@@ -155,6 +155,21 @@ def test_builds_of_several_kinds_may_all_pass(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("change", ["git checkout -q v1.{0}", "sed -i 's/LEVEL {0}/LEVEL 1{0}/' src/main.rs"])
+def test_a_build_behind_a_change_in_one_line_is_another_build(shell: Shell, change: str) -> None:
+    """G-331: only the build was compared, so that the second benchmark went back and forth between two calls."""
+    calls = [
+        call
+        for n in range(4)
+        for call in (
+            shell(f"{change.format(n)} && cargo build --release", f"    Finished `release` target(s) in 9.{n}s"),
+            shell("hyperfine ./target/release/app | grep Time", f"  Time (mean): 12{n}.0 ms"),
+        )
+    ]
+    assert not spoken(calls)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_a_job_is_alive_while_another_one_is_completed(shell: Shell) -> None:
     """G-332: as a service is whose one-off container has ended well."""
     jobs = "in_progress\nlint: completed\ntest (3.11): in_progress\ntest (3.12): in_progress"
