@@ -148,7 +148,10 @@ _NAMELESS: Final = lazy_pattern(
 )
 # Of a compiler or a linter, which names a place and often a rule.
 _CHECKED: Final = lazy_pattern(r"\w[:(]\d+(?:[:,]\d+)?\)?: |\berror(?:\[E\d+\]| TS\d+| CS\d+)|too many arguments")
-_COUNTED: Final = lazy_pattern(r"^\d+ failed, \d+ passed$")
+_COUNTED: Final = lazy_pattern(r"^\d+ failed(?:, \d+ passed)?$")
+_FOLDER: Final = lazy_pattern(
+    r"^\s{0,4}cd \S{1,300}\s{0,4}(?:&&|;)"
+)  # it is where a command runs, not what it asks for
 # Names that are guessed, of which the error says that there is none.
 _GUESSED: Final = lazy_pattern(
     r"does not exist|[Nn]o such|[Nn]ot found|No matching|[Uu]nrecogni[sz]ed name|[Uu]nable to locate"
@@ -222,6 +225,8 @@ def _refused_what(found: StuckFinding, call: ToolCall | None) -> str:
     """Return what was refused as the error or the call names it: an address, a path or an account."""
     asked = ""
     if call is not None:
-        asked = command_line(call.params) or " ".join(value for value in call.params.values() if isinstance(value, str))
+        asked = _FOLDER.sub("", command_line(call.params)) or " ".join(
+            value for value in call.params.values() if isinstance(value, str)
+        )
     named = _WHAT.search(found.detail) or _WHAT.search(asked[:_ASKED])
     return f"`{named.group().rstrip('.:')}`" if named else "the address and the account"

@@ -144,3 +144,14 @@ def test_go_does_not_count_what_passed() -> None:
     runs = [claude_code("go test ./hub/...", failed.format(n), 1) for n in range(3)]
     told = nudges_in(woven([claude_edit(n) for n in range(3)], runs))
     assert [each.observations[0].value for _, each in told] == ["1 failed: TestHub"]
+
+
+def test_the_lines_that_were_read_are_named_as_they_were_asked_for() -> None:
+    """Sixty lines from 103 on end at 162."""
+
+    def read(first: int) -> MadeCall:
+        text = "\n".join(f"{n:6}→export const v{n} = {n};" for n in range(first, first + 60))
+        return "Read", {"file_path": "/r/a.ts", "offset": first, "limit": 60}, text
+
+    ((_, told),) = nudges_in([read(100), read(103), read(100), read(103)])
+    assert [each.value for each in told.observations] == ["lines 103-162"]

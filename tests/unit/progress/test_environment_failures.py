@@ -165,6 +165,12 @@ def test_the_step_after_a_refusal_names_what_to_check(said: str, what: str) -> N
     assert feedback.suggestions == (f"Check {what}, and which right or key it asks for; ask for that, or do without.",)
 
 
+def test_the_folder_that_a_command_runs_in_was_not_refused() -> None:
+    denied = "npm error code E401\nnpm error Incorrect or missing password."
+    ((_, feedback),) = nudges_in([claude_code(f"cd /srv/web && npm {each}", denied, 1) for each in ("ci", "i", "i -f")])
+    assert feedback.suggestions[0].startswith("Check the address and the account, ")
+
+
 def answered(n: int, message: str) -> MadeCall:
     error = {"code": "INTERNAL_ERROR", "message": message, "timestamp": f"2026-07-23T22:0{n}:10.123Z"}
     said = json.dumps({"success": False, "error": error}, indent=2)

@@ -338,7 +338,7 @@ def _view(path: str, params: Mapping[str, Any], name: str) -> View:
         return View(path, 1, END)
     end, limit = _number(params, *_ENDS), _number(params, "limit", "maxlines", "numlines")
     if end is None:
-        end = start + (limit or (_WINDOW if name == "open" else _PAGE))
+        end = start + (limit or (_WINDOW if name == "open" else _PAGE)) - 1
     return View(path, start, end)
 
 
