@@ -120,6 +120,7 @@ def all_findings(
 ) -> list[StuckFinding | None]:
     failed, tests, counted = features.failed, features.tests, features.counted
     waits = features.waits or features.effect == "wait"
+    is_long = len(features.lines) >= fruitless.LONG_ANSWER
     return [
         detectors.same_failure(trail, features, AT) if failed else None,
         undone_edit(trail, features, AT),
@@ -140,5 +141,5 @@ def all_findings(
         detectors.no_news(trail, features, AT, is_stale=judge.is_stale(trail, features, repeats)),
         detectors.no_new_lines(trail, features, AT),
         detectors.idle_calls(trail, features, AT),
-        fruitless.same_answer(trail, features, AT, repeats) if features.known >= 1 else None,
+        fruitless.same_answer(trail, features, AT, repeats) if features.known >= 1 and is_long else None,
     ]

@@ -38,16 +38,16 @@ def test_a_cell_names_its_exception_below_the_frames() -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_cells_that_fail_in_the_same_way_are_told_and_others_are_not(tool: str) -> None:
+def test_cells_that_fail_in_the_same_way_are_reported_and_others_are_not(tool: str) -> None:
     """G-325: three values in a column that are no numbers are three steps of a clean-up."""
     day = "df['order_date']"
     codes = (f"{day}.dt.month", "df.set_index('order_date')", f"df.groupby({day}).size()", f"pd.to_datetime({day})")
     calls: list[MadeCall] = [
         (tool, {"code": each}, cell("KeyError: 'order_date'", each, 3 + n)) for n, each in enumerate(codes)
     ]
-    told = nudges_in(calls)
-    assert [call for call, _ in told] == [3]
-    assert told[0][1].observations[0].value == "KeyError: 'order_date'"
+    nudges = nudges_in(calls)
+    assert [call for call, _ in nudges] == [3]
+    assert nudges[0][1].observations[0].value == "KeyError: 'order_date'"
     values = ("'1,204.50'", "'12 EUR'", "'n/a'", "'-'")
     cleaned: list[MadeCall] = [
         (tool, {"code": f"clean({n})"}, cell(f"ValueError: could not convert string to float: {each}", "clean()", n))
@@ -94,7 +94,7 @@ def test_a_password_that_is_refused_is_so_whatever_is_asked_for(shell: Shell) ->
     assert spoken([shell(each, refused, 2) for each in commands]) == [3]
 
 
-def test_a_service_that_gives_one_short_error_is_told() -> None:
+def test_a_service_that_gives_one_short_error_is_reported() -> None:
     """G-327: with the same whole answer, whatever was sent."""
     answer = '{"detail":[{"loc":["body","owner_id"],"msg":"field required","type":"value_error.missing"}]}'
     calls = [
@@ -114,9 +114,9 @@ def test_what_mini_swe_agent_ended_ran_out_of_time() -> None:
         )
         for each in ("npm run dev", "npx vite --port 5174", "node server.js")
     ]
-    told = nudges_in(calls)
-    assert [call for call, _ in told] == [3]
-    assert told[0][1].observations[0].value == "The command timed out after 60 seconds"
+    nudges = nudges_in(calls)
+    assert [call for call, _ in nudges] == [3]
+    assert nudges[0][1].observations[0].value == "The command timed out after 60 seconds"
 
 
 def test_a_tool_named_execute_that_is_given_code_is_an_interpreter() -> None:
@@ -142,8 +142,8 @@ def test_go_does_not_count_what_passed() -> None:
     """G-330: a nudge said "1 failed, 0 passed"."""
     failed = "--- FAIL: TestHub (0.0{0}s)\n    hub_test.go:5{0}: got 3 messages, want 4\nFAIL\nFAIL\thub\t0.02s"
     runs = [claude_code("go test ./hub/...", failed.format(n), 1) for n in range(3)]
-    told = nudges_in(woven([claude_edit(n) for n in range(3)], runs))
-    assert [each.observations[0].value for _, each in told] == ["1 failed: TestHub"]
+    nudges = nudges_in(woven([claude_edit(n) for n in range(3)], runs))
+    assert [each.observations[0].value for _, each in nudges] == ["1 failed: TestHub"]
 
 
 def test_the_lines_that_were_read_are_named_as_they_were_asked_for() -> None:
@@ -153,5 +153,5 @@ def test_the_lines_that_were_read_are_named_as_they_were_asked_for() -> None:
         text = "\n".join(f"{n:6}→export const v{n} = {n};" for n in range(first, first + 60))
         return "Read", {"file_path": "/r/a.ts", "offset": first, "limit": 60}, text
 
-    ((_, told),) = nudges_in([read(100), read(103), read(100), read(103)])
-    assert [each.value for each in told.observations] == ["lines 103-162"]
+    ((_, nudge),) = nudges_in([read(100), read(103), read(100), read(103)])
+    assert [each.value for each in nudge.observations] == ["lines 103-162"]

@@ -191,5 +191,5 @@ def test_a_log_that_goes_on_may_speak_of_errors(shell: Shell) -> None:
     assert not spoken([shell("sleep 30; tail -2 build.log", lines.format(n * 40)) for n in range(12)])
     pods = "NAME READY STATUS RESTARTS AGE\npack-x7k2p 0/1 {0} 0 {1}m"
     words = ("ImagePullBackOff", "ErrImagePull")
-    looks = [shell(f"sleep {n}0; kubectl get pods -l job=pack", pods.format(words[n % 2], n)) for n in range(1, 7)]
-    assert spoken(looks) == [4]
+    polls = [shell(f"sleep {n}0; kubectl get pods -l job=pack", pods.format(words[n % 2], n)) for n in range(1, 7)]
+    assert spoken(polls) == [4]

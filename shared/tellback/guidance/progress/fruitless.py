@@ -104,29 +104,13 @@ def same_answer(trail: ProgressTrail, features: CallFeatures, at: int, repeats: 
     runs of several builds that all pass. To wait for what a run prints shows again what the run itself has shown: waits
     are compared with the same wait alone, and left to `dead_wait` while something is under way.
     """
-    if len(features.lines) < LONG_ANSWER or features.failed or features.effect in ("search", "test"):
+    if features.failed or features.effect in ("search", "test"):
         return None
     since = max(at - 8, trail.anything)
     same = {index for each in trail.asked.values() if each.news == features.news for index in each.indexes}
     if features.waits or features.effect == "wait":
-        same = set() if is_under_way(features.state) else set(repeats)
+        same = set[int]() if is_under_way(features.state) else set(repeats)
     recent = [index for index in same if index > since]
     if len(recent) < REPEATS:
         return None
     return StuckFinding("no_news", "", len(recent), min(recent), at, detail=features.shown)
-
-
-def came_out_otherwise(trail: ProgressTrail, features: CallFeatures) -> bool:
-    """Check whether a test run passed where the one before failed, or the reverse, so that it repeats no earlier one.
-
-    If nothing was changed in between, the test is flaky, and each run of it says something.
-    """
-    assert features.tests is not None, "the caller checks"
-    key = mark(features.target)
-    before = trail.tests.get(key)
-    if before is None:
-        return False
-    otherwise = (before.failed > 0) != (features.tests.bad > 0)
-    if otherwise and before.at > trail.anything:
-        trail.flaky = key
-    return otherwise or (trail.flaky == key and not features.failed)

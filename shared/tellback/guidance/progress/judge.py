@@ -16,7 +16,6 @@ from tellback.guidance.observations.evidence import Verdict
 from tellback.guidance.progress import detectors, endings, fruitless
 from tellback.guidance.progress.effects import DeclaredEffect
 from tellback.guidance.progress.features import CallFeatures
-from tellback.guidance.progress.fruitless import came_out_otherwise
 from tellback.guidance.progress.reading import call_features
 from tellback.guidance.progress.reports import first_reportable
 from tellback.guidance.progress.states import is_dead
@@ -142,7 +141,11 @@ def judge(
     if changed or features.effect in _ACTIONS:
         _note_action(trail, features, at)
     known = trail.asked.get(marks.attempt)
-    if features.effect == "test" and features.tests is not None and came_out_otherwise(trail, features):
+    if (
+        features.effect == "test"
+        and features.tests is not None
+        and _came_out_otherwise(trail, features, features.tests.bad)
+    ):
         known = None
     repeats = _repeats(trail, features, marks, at, known, is_near)
     seen = trail.seen
@@ -165,6 +168,15 @@ def judge(
     return Judgement(tuple(repeats), finding)
 
 
+def _came_out_otherwise(trail: ProgressTrail, features: CallFeatures, bad: int) -> bool:
+    """Check whether the run before came out otherwise, or ever did with nothing changed, as of a flaky test."""
+    before = trail.tests.get(key := form_mark(features.target))
+    otherwise = before is not None and (before.failed > 0) != (bad > 0)
+    if before is not None and otherwise and before.at > trail.anything:
+        trail.flaky = key
+    return otherwise or (trail.flaky == key and not features.failed)
+
+
 def findings(  # noqa: PLR0917 - all that a detector may look at
     trail: ProgressTrail, features: CallFeatures, at: int, repeats: list[int], known: Asked | None, state: int
 ) -> tuple[StuckFinding | None, ...]:
@@ -175,6 +187,7 @@ def findings(  # noqa: PLR0917 - all that a detector may look at
     """
     failed, effect, again = features.failed, features.effect, len(repeats) > 1
     counted, nothing = features.counted, features.empty or features.absent
+    is_long = len(features.lines) >= fruitless.LONG_ANSWER
     familiar = features.known >= detectors.FAMILIAR_SHARE or trail.familiar
     return (
         detectors.same_failure(trail, features, at) if failed else None,
@@ -200,7 +213,7 @@ def findings(  # noqa: PLR0917 - all that a detector may look at
         else None,
         detectors.no_new_lines(trail, features, at) if familiar else None,
         detectors.idle_calls(trail, features, at) if trail.idle or effect in detectors.IDLE else None,
-        fruitless.same_answer(trail, features, at, repeats) if features.known >= 1 else None,
+        fruitless.same_answer(trail, features, at, repeats) if features.known >= 1 and is_long else None,
     )
 
 
