@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Iterable
 from functools import cache, cached_property
-from itertools import groupby
 from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
@@ -30,6 +29,7 @@ from tellback.redaction import (
     printed,
     tokens,
 )
+from tellback.redaction.compiled_scans import CompiledScan, Row
 from tellback.redaction.escapes import unescaped
 from tellback.redaction.random_values import near_random
 from tellback.redaction.substrings import (
@@ -43,7 +43,7 @@ from tellback.redaction.substrings import (
     searchable,
 )
 from tellback.redaction.token_runs import TOKEN, NearDigits, TokenRuns, Window, add_window, has_run, lacks_digits
-from tellback.redaction.values import AT_END, DOUBT, NAMES, AnchoredRule, in_tables, repeats_name, seems_random
+from tellback.redaction.values import DOUBT, NAMES, AnchoredRule, repeats_name, seems_random
 
 _FEW: Final = 60  # characters; a shorter text lacks the rarest character of most anchors, which need no search then
 _RARE_FIRST: Final = "zqjxkvbywgpfmucdlhrsnioate "  # what is not a letter is rarer still
@@ -53,8 +53,6 @@ _SHORT: Final = 4_000  # characters; to look for the names of all issuers costs 
 _BEFORE_PREFIX: Final = rf"[^0-9A-Za-z](?=[0-9A-Za-z$][\w+/=%.~!$|:@-]{{{TOKEN - 1}}})"
 _LONGEST_HEAD: Final = 1_000  # characters of a line that heads a table
 
-_FIRST_LETTERS: Final = lazy_pattern("(?:[a-z](?![?*+{]))*")  # of a pattern, up to one that is repeated
-_Row = tuple[str, str, str]  # of a scan: the name of a rule, its pattern, its guard
 
 # The five fixed patterns, always in force. Requirement A-56.
 SOURCE_RULES: Final = (
@@ -73,55 +71,6 @@ class Rule(LightStruct):
     pattern: re.Pattern[str]
 
 
-class _CompiledScan:
-    """The regular expression of a scan, with the rule and the doubtful values of each group that ends a match."""
-
-    def __init__(self, begin: str, rules: Iterable[_Row], trie: tokens.Trie | None) -> None:
-        self.names: dict[int, str] = {}
-        self.doubts: dict[int, range] = {}
-        self.at_end: set[int] = set()
-        self._groups = 0
-        parts: list[str] = []
-        for guard, same in groupby(rules, key=lambda row: row[2]):
-            if guard:
-                patterns = [self._named_group(name, pattern) for name, pattern, _ in same]
-                parts.append(f"{guard}(?:{'|'.join(patterns)})")
-            else:
-                parts.append(self._trie_pattern(_by_first_letters(same)))
-        parts += [self._trie_pattern(trie)] if trie else []
-        pattern = "|".join(parts)
-        self.pattern = in_tables(f"{begin}(?:{pattern})" if begin else pattern)
-        self.regex = re.compile(self.pattern, re.MULTILINE)
-
-    def _named_group(self, name: str, pattern: str) -> str:
-        doubtful = pattern.count(DOUBT)
-        self._groups += doubtful + 1
-        self.names[self._groups] = name
-        if doubtful:
-            self.doubts[self._groups] = range(self._groups - doubtful, self._groups)
-        if AT_END in pattern:
-            self.at_end.add(self._groups)
-        return f"{pattern.replace(DOUBT, '()').replace(AT_END, '')}()"
-
-    def _trie_pattern(self, trie: tokens.Trie) -> str:
-        """Return an alternation that reads each character of the prefixes once."""
-        # Small letters first: `re` looks at one first letter after the other, and most words begin with a small one.
-        ordered = sorted(trie.below.items(), key=lambda item: (not item[0].islower(), item[0]))
-        parts = [re.escape(first) + self._trie_pattern(below) for first, below in ordered]
-        parts += [self._named_group(name, pattern) for name, pattern in trie.rules]
-        return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
-
-
-def _by_first_letters(rules: Iterable[_Row]) -> tokens.Trie:
-    """Return the rules by the letters that their patterns begin with, so that `re` reads those once for all of them."""
-    found = tokens.Trie()
-    for name, pattern, _ in rules:
-        letters = _FIRST_LETTERS.match(pattern)
-        end = letters.end() if letters else 0
-        found.insert(pattern[:end], (name, pattern[end:]))
-    return found
-
-
 class Scan:
     """One pass over a text that finds the matches of several rules.
 
@@ -130,7 +79,7 @@ class Scan:
     """
 
     def __init__(
-        self, anchor: str = "", rules: Iterable[_Row] = (), *, trie: tokens.Trie | None = None, after: str = ""
+        self, anchor: str = "", rules: Iterable[Row] = (), *, trie: tokens.Trie | None = None, after: str = ""
     ) -> None:
         """Store the rules, of which each match begins with `anchor`, and compile nothing yet.
 
@@ -145,8 +94,8 @@ class Scan:
         self._trie = trie
 
     @cached_property
-    def _compiled(self) -> _CompiledScan:
-        return _CompiledScan(self._after or re.escape(self.anchor), self._rules, self._trie)
+    def _compiled(self) -> CompiledScan:
+        return CompiledScan(self._after or re.escape(self.anchor), self._rules, self._trie)
 
     @property
     def pattern(self) -> str:
@@ -392,7 +341,7 @@ def holds_nothing(text: str, most: int = _FEW) -> bool:
 
 def _anchored(rules: Iterable[AnchoredRule], occurs: Callable[[str], bool]) -> Anchored:
     """Return a scan for each anchor that occurs, with the rules that begin with it."""
-    grouped: dict[str, list[_Row]] = {}
+    grouped: dict[str, list[Row]] = {}
     for rule in rules:
         if occurs(rule.anchor):
             rest = rule.rest.replace(NAMES, assignments.names_after(rule.anchor)) if NAMES in rule.rest else rule.rest
