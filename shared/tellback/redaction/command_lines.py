@@ -40,7 +40,14 @@ _BEFORE_PASSWORD: Final = (
         r"[ ](?:init -t[ ]|(?<=snyk auth )|(?:(?<=[ ]-auth )|(?<=http --auth )|(?<=stats auth ))[\w.-]{1,64}:)",
     ),
     ("pass", r"[ ](?<=authinfo pass )"),
-    ("user ", rf"[\w.-]{{1,64}}[ ]using[ ]{MIXED_WORD}{DOUBT}"),
+    ("user ", rf"[\"']?[\w.-]{{1,64}}[\"']?[ ]using[ ][\"']?{MIXED_WORD}{DOUBT}"),
+    ("user ", r"(?<=admin user )add[ ][\w.-]{1,40}[ ]\S{1,64}[ ]"),
+    (".logon ", r"[\w.-]{1,40}/[\w.-]{1,64},"),
+    # What replaces the name of a password in a file.
+    (
+        "sed ",
+        r"[^\n]{0,120}?s[/|#][^\n/|#]{0,40}?(?:passw|secret|token|_key|pwd)[^\n/|#]{0,20}[/|#](?=[^\s/|#]{8,80}[/|#])",
+    ),
     ("pass", r"wd[ ](?<=openssl passwd )-[0-9a-z]{1,6}[ ]"),
     ("create secret ", r"generic[ ][^\n]{0,200}?--from-literal[ =][\"']?[\w.-]{1,64}="),
     ("user ", r"(?<=register_new_matrix_user )[^\n]{0,160}[ ]-p[ ]"),
@@ -61,7 +68,16 @@ RULES: Final = (
     *(AnchoredRule("password", printer, _PIPED) for printer in ("echo ", "printf ")),
     AnchoredRule("password", "pass", r"[ ](?<=sshpass[ ])[ ]{0,3}-p ?[^\s$<]{3}"),
     # Of any program, if it is random and neither a path nor a port.
-    AnchoredRule("password", " -p", rf"[ =]?[\"']?{MIXED_WORD}{DOUBT}[\w!@#%^&*+~?=-]{{8,40}}+(?=[\"']?(?:\s|$))"),
+    *(
+        AnchoredRule("password", flag, rf"[ =]?[\"']?{MIXED_WORD}{DOUBT}[\w!@#%^&*+~?=-]{{8,40}}+(?=[\"']?(?:\s|$))")
+        for flag in (" -p", " -w")
+    ),
+    # A token for a user.
+    AnchoredRule(
+        "password",
+        "ssh ",
+        rf"(?:-\S{{1,20}}+[ ](?:[^\s@-][^\s@]{{0,40}}+[ ])?+){{0,4}}+{MIXED_WORD}{DOUBT}[0-9a-z]{{20,60}}+@",
+    ),
     AnchoredRule("password", "redis-cli", r"[^\n]{0,80} -a [\"']?[^\s$<\"']{3}"),
     AnchoredRule("password", "mysql", r"[a-z]{0,10}+[^\n]{0,80} -p(?![\"']?[$<-])[^\s]{3}"),
     *(

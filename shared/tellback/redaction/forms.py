@@ -111,7 +111,7 @@ _NO_ID: Final = "(?<![ _-]id:)(?<!(?:request|session|account|message)id:)(?<!(?:
 STATED: Final = (
     r"(?:[ \t][\w\[\]@.'\"()%/-]{1,30}+){0,8}?"
     rf"(?::(?<!key:){_NO_ID}|=|{_STATES}|[ \t](?:[:=]|{_STATES}|[ \t](?:[:=]|{_STATES})))"
-    rf"[ \t]{{1,8}}+[\"'`]?{NO_VALUE}{PATH}(?![0-9.:]{{1,30}}+\b)"
+    rf"[ \t]{{1,8}}+[\"'`]?{NO_VALUE}{PATH}(?![0-9.:]{{1,30}}+(?![\w-])|[0-9]{{1,4}}-[0-9]{{1,2}}-|[0-9]{{1,2}}:[0-9])"
 )
 _STATED_END: Final = r"[\"'`]?[.;]?(?:[\"'}\])]{1,6}+|</[\w-]{1,30}>)?[ \t\r]{0,4}$"  # perhaps of a text in JSON or XML
 _STATED_PASSWORD: Final = (
@@ -209,8 +209,6 @@ SENTENCES: Final = (
     AnchoredRule("clickhouse-key", "4b1d", "[0-9a-z]{38}(?![0-9a-z])"),
     AnchoredRule("artifactory-token", "cmvmd", "[0-9a-z]{50}"),
     AnchoredRule("nuget-key", "oy2", "[a-z0-9]{43}(?![0-9a-z])"),
-    AnchoredRule("webhook-url", "with/key/", r"[\w-]{20}"),
-    AnchoredRule("signed-url", "sig=", r"(?<=[?&]sig=)[\w%+/-]{20}"),
 )
 NEAR_DIGITS: Final = (
     # Sentences and calls.
@@ -255,7 +253,6 @@ RULES: Final = (
         "secret-assignment", "key", _PAIR, rf"(?=[\\\"']{{0,2}}+[ \t]?[:=][ \t]{{0,3}}+[\\\"']{{0,2}}+{_PAIR_REST})"
     ),
     *(AnchoredRule("secret-assignment", word, _PAIR, _PAIR_AHEAD) for word in ("name", "variable", "secret set")),
-    AnchoredRule("secret-assignment", "key", r"=(?=[0-9a-f]{32}(?![0-9a-f]))(?:(?<=[?&]key=)|(?<![\w-]key=))"),
     AnchoredRule("secret-assignment", "pat", r"=[0-9a-f]{32}(?![0-9a-f])"),
     # What tools print: Vault's shares of its key, the words of a wallet.
     AnchoredRule(
@@ -344,15 +341,7 @@ RULES: Final = (
         r"(?<=[\"']auth)[\\\"']{1,2}:[ \t]{0,4}[\\\"']{1,2}(?=[a-z+/=]{0,60}+[0-9])"
         r"(?:[0-9a-z+/]{400}|[0-9a-z+/]{20,400}+={0,2}[\\\"'])",
     ),
-    AnchoredRule("secret-assignment", "auth", r"=(?<=[?&]auth=)(?=[a-z_.-]{0,60}+[0-9])[\w.~%+/-]{20}"),
-    AnchoredRule("webhook-url", "hook", r"s\.slack\.com/(?:services|workflows|triggers)/[\w/+]{20}"),
-    AnchoredRule("webhook-url", "sumologic.com/receiver/", r"v1/http/[\w+/=-]{40}"),
-    AnchoredRule("signed-url", "/magic", r"(?:-?links?)?/(?:[a-z]{1,12}/)?[\w-]{24}"),
     AnchoredRule("secret-assignment", "fernet(", r"b?[\"'][\w-]{43}="),
-    AnchoredRule("webhook-url", "hook", r"s/\d{16,20}/[\w-]{40}"),
-    AnchoredRule("webhook-url", "hook", r"s/catch/[0-9]{3,12}/[0-9a-z]{5}"),
-    AnchoredRule("webhook-url", "hook", r"(?:b2)?/[0-9a-z]{8}-[0-9a-z-]{27}@"),  # Teams, Outlook; ids need not be hex
-    AnchoredRule("webhook-url", "hook", r"/(?:(?<=\.tines\.com/webhook/)|(?<=\.tines\.io/webhook/))[0-9a-z]{20}"),
     # .pgpass: host:port:database:user:password. Database and user must not be numbers, as in times and positions.
     *(
         AnchoredRule(

@@ -254,7 +254,7 @@ _NAMES: Final = (
 _OF_COMMANDS: Final = (
     r"(?:passw|secret|token|credential|key\b|keygen|genkey|key:gen|privkey|vault_pass|pwgen|openssl rand"
     r"|keyring[ ]get|pass[ ](?:show|otp|[a-z]{1,20}/)|[ ]pass[ ]|[._-]psk\b|--with-decryption|/dev/u?random\b"
-    r"|randombytes)"
+    r"|randombytes|base64 (?:-d|--decode)\b|obscure|decrypt\b|reveal)"
 )
 
 # The value first, then what it is: `… is the token`, `… (api key)`, `"…",  # api key`. A lookbehind has one width, so

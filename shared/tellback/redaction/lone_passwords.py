@@ -1,4 +1,4 @@
-"""Random passwords that stand alone: the only such word in a line that speaks of a password, whatever is between them.
+"""Random passwords that stand alone: the only such word in a line that speaks of a password or a login.
 
 They are shorter than tokens, so more is asked of them: letters of both cases and a digit, few of one kind in a row, and
 no part of a name of an algorithm, a version or a time.
@@ -6,7 +6,7 @@ no part of a name of an algorithm, a version or a time.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
@@ -18,8 +18,12 @@ _NEAR: Final = 150  # characters
 _SHORTEST: Final = 8
 _LONGEST: Final = 20
 _MOST: Final = 8  # words with a digit; a line of more is a table of such
-_NAMES: Final = ("pass", "pw")
-_REST: Final = lazy_pattern(r"w(?<=passw)|phrase|code|(?<![a-z]pass)(?<![a-z]pw)(?:d(?<=pwd))?(?![a-z])")
+_OF_LOGINS: Final = ("user", "admin", "root", "account", "auth", "cred", "login", "log in", "unlock")
+NAMES: Final = ("pass", "pw", *_OF_LOGINS, "crypted with")
+_REST: Final = lazy_pattern(
+    r"w(?<=passw)|phrase|code|(?<![a-z]pass)(?<![a-z]pw)(?:d(?<=pwd))?(?![a-z])"
+    rf"|(?:{'|'.join(f'(?<={name})' for name in (*_OF_LOGINS, 'crypted with'))})(?!(?<=auth)[a-z])"
+)
 _WITHIN: Final = b"!@#%^*+_.-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _TABLE: Final = bytes(byte if byte in _WITHIN else ord(" ") for byte in range(256))
 _KINDS: Final = _TABLE.translate(
@@ -32,7 +36,7 @@ _MIXED: Final = lazy_pattern("0[a-]{0,18}A|A[a-]{0,18}0")
 _OF_ALL: Final = lazy_pattern("(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])")
 _NO_PASSWORD: Final = lazy_pattern(
     r"(?<![A-Za-z0-9])[A-Z]{2,}[-_.]?[0-9]|[0-9]{4}|[0-9]\.[0-9]|T[0-9]{2}|\A(?:[A-Z]?[a-z]+[0-9]+|[A-Z]+[0-9]+[a-z]?)\Z"
-    r"|\A(?:[-.*?+=]|(?:css|jss|sc|svelte)-)|__|\.[a-z]{1,3}\Z|(?i:sha|md5|aes|rsa|utf|iso|http|tls|ssl|v[0-9]|ipv|win32|java|pass|user|key|a-z)"
+    r"|\A(?:[-.*?+=]|(?:css|jss|sc|svelte)-)|__|\.[a-z]{1,3}\Z|(?i:sha|md5|aes|rsa|utf|iso|http|tls|ssl|v[0-9]|ipv|win32|java|pass|user|key|a-z|0-9)"
 )
 
 # Letters in a row, as words have them, but for a value that changes every four characters.
@@ -41,8 +45,8 @@ _SIGN: Final = lazy_pattern("[!@#%^*+]")
 _CHANGING: Final = 4
 
 
-def places(text: str, folded: str, within: Located) -> Generator[int]:
-    """Yield where such passwords begin in a text; `folded` is the text in lower case, as is `within`."""
+def places(text: str, folded: str, within: Located, names: Iterable[str]) -> Generator[int]:
+    """Yield where such passwords begin in a text with these names; `folded` is it in lower case, as is `within`."""
     if text == folded:
         return
     shapes = text.encode("latin-1", "replace").translate(_KINDS)
@@ -52,7 +56,7 @@ def places(text: str, folded: str, within: Located) -> Generator[int]:
     if b"A0" not in mixed and b"0A" not in mixed:
         return
     kinds = shapes.decode()
-    for name in _NAMES:
+    for name in names:
         place, digit = 0, -1  # which few names in source code have near
         while (place := within.find(name, place, len(text))) >= 0:
             begin, end = max(0, place - _NEAR), place + len(name)

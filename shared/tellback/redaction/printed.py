@@ -195,7 +195,8 @@ RULES: Final = (
     AnchoredRule("password", " /rp ", GIVEN),
     AnchoredRule("password", "http-basic.", rf"[\w.-]{{1,60}}[ ]\S{{1,64}}[ ]{GIVEN}"),
     AnchoredRule("password", "]:587 ", r"[^\s:@]{1,64}(?:@[^\s:]{1,80})?:(?!\$)\S{6}"),
-    AnchoredRule("password", ': eap "', MIXED_WORD),
+    *(AnchoredRule("password", f': {of} "', MIXED_WORD) for of in ("eap", "xauth")),
+    AnchoredRule("password", "pass", rf">(?<=auth-user-pass>)\r?\n[^\n]{{1,64}}\n\S{{4}}{AT_END}"),
     AnchoredRule("password", "{plain}", r"[^\s:]{6}"),
     AnchoredRule("password", "wifi:", r"(?:[a-z]:[^;\n]{0,64};){0,4}?p:[^;\n]{4}"),
     # Applications and what tests type into them.
@@ -305,7 +306,6 @@ NEAR_VALUES: Final = (
     AnchoredRule("password", "ugfzc3dvcmq6", r"[^\n]{0,4}\n[^\n]{0,8}?[0-9a-z+/]{8,200}+={0,2}$" + AT_END),
     AnchoredRule("password", "identify ", rf"{MIXED_WORD}{DOUBT}\S{{8}}"),
     AnchoredRule("secret-assignment", "=\t", r"(?<=[0-9a-z+/]{43}=\t)[0-9a-z+/]{43}=\t[0-9]{1,5}\t"),  # `wg show dump`
-    AnchoredRule("secret-assignment", "code=", rf"(?<=[?&]code=){DOUBT}[\w-]{{20}}"),
     *(
         AnchoredRule("secret-assignment", sign, rf"\"?{MIXED_WORD}{DOUBT}[^\s\"]{{8}}") for sign in ("\t*\t", " *  ")
     ),  # `chap-secrets`
@@ -316,10 +316,25 @@ NEAR_VALUES: Final = (
         rf"[:\]*? ]{{0,6}}[\"'][^\n]{{0,8}}\n[ \t]{{0,40}}[\w.]{{0,20}}"
         rf"send(?:line)?[ (]{{1,2}}[\"']{MIXED_WORD}[^\"'\n]{{6}}{AT_END}",
     ),
+    *(  # what a tool shows only once
+        AnchoredRule(
+            "secret-assignment",
+            word,
+            rf"{preceded_by(f'{seen} {word}' for seen in ('shown', 'displayed', 'printed', 'visible', 'it'))}"
+            rf"[^\n]{{0,80}}(?::[ ]{{1,4}}|\n(?:[ \t\r]{{0,4}}\n)?[ \t]{{0,20}})"
+            rf"[\"'`]?{NO_VALUE}{PATH}{MIXED_WORD}{DOUBT}[^\s\"'`<>{{}}()]{{8,300}}+{_LINE_ENDS}{AT_END}",
+        )
+        for word in ("once", "again")
+    ),
+    # Keys of TLS sessions, as browsers log them.
+    *(
+        AnchoredRule("secret-assignment", of, r"[0-9a-f]{64}[ ][0-9a-f]{64}")
+        for of in ("client_random ", "_traffic_secret_0 ", "exporter_secret ")
+    ),
+    AnchoredRule("secret-assignment", "raw result: ", MIXED_WORD),  # of a scanner of secrets
     AnchoredRule("secret-assignment", "hex:", r"(?<=[0-9] hex:)[0-9a-f]{32}"),
     AnchoredRule("password", "invalid user ", rf"{MIXED_WORD}{DOUBT}\S{{8,100}}+[ ]from"),
     AnchoredRule("password", "bundle config", rf"[^\n]{{1,120}}[ ][\w.-]{{1,64}}:{_NOT_HERE}\S{{6}}"),
-    AnchoredRule("secret-assignment", "/t/", r"[a-z]{2}-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
     *(
         AnchoredRule("secret-assignment", call, rf"{given}b?[\"']{MIXED_OR_LETTERS}{DOUBT}[^\"'\s]{{12}}")
         for call, given in (
@@ -337,7 +352,7 @@ NEAR_VALUES: Final = (
     AnchoredRule(
         "secret-assignment",
         "totp",
-        r"(?:[ ]-[a-z]){0,2}\"?[ ]?[:= ][ ]?\"?(?=[a-z]{0,16}[2-7])[a-z2-7]{16,64}(?![\w-])",
+        r"(?:[ ]-[a-z]){0,2}\"?[ ]?[:= ][ ]?\"?(?=[a-z]{0,30}[2-7])[a-z2-7]{16,64}(?![\w-])",
     ),
     AnchoredRule("github-token", 'github-oauth"', r":[ ]?\{\s{0,20}\"[\w.-]{1,60}\":[ ]?\"\w{30}"),
     AnchoredRule(

@@ -22,11 +22,13 @@ from tellback.redaction import (
     command_lines,
     forms,
     layouts,
+    links,
     lone_passwords,
     lone_tokens,
     margins,
     phrases,
     printed,
+    signed_passwords,
     tokens,
 )
 from tellback.redaction.compiled_scans import CompiledScan, Row
@@ -162,8 +164,7 @@ class ScanSet(LightStruct):
         spaced = unescaped(text)
         runs = TokenRuns(spaced)
         if runs.runs:
-            for scan in self.tokens if runs.hold_long_word() else self.short_tokens:
-                yield from scan.find_all(spaced, text, runs.runs)
+            yield from self._find_tokens(spaced, text, runs)
         yield from ((place, "application-password") for place in runs.grouped)
         folded = fold_ascii(text)
         if len(folded) <= _FEW and not runs.named and "\\" not in text and not has_anchor(folded):
@@ -171,6 +172,8 @@ class ScanSet(LightStruct):
         within = located(spaced)
         for scan in _present(self.plain, within):
             yield from scan.find_all(spaced, text, places=findable_if_rare(scan.anchor, within, len(text)))
+        if signs := [sign for sign in signed_passwords.SIGNS if sign in within]:
+            yield from ((place, "password") for place in signed_passwords.places(spaced, signs))
         within = located(folded)
         present = _present(self.folded, within)
         digits = NearDigits(folded, within) if lacks_digits(folded) else None
@@ -183,12 +186,18 @@ class ScanSet(LightStruct):
                 yield from self.near_digits[scan.anchor].find_all(folded, text, places=digits)
         if any(scan.anchor in self.phrases for scan in present):
             yield from self._find_phrases(spaced)
-            yield from ((place, "password") for place in lone_passwords.places(text, folded, within))
+        if names := [name for name in lone_passwords.NAMES if name in within]:
+            yield from ((place, "password") for place in lone_passwords.places(text, folded, within, names))
         if runs.named:
             yield from self._find_near(folded, text, runs.named, within)
         # Without a row and such a value, only a table that goes on in the next piece of a stream matters.
         start = 0 if runs.named and "\n" in folded else max(0, len(folded) - _LONGEST_HEAD)
         yield from ((place, columns.HEAD) for place in columns.head_places(folded, within, start))
+
+    def _find_tokens(self, spaced: str, text: str, runs: TokenRuns) -> Generator[tuple[int, str]]:
+        """Yield the matches of tokens with a form of their own."""
+        for scan in self.tokens if runs.hold_long_word() else self.short_tokens:
+            yield from scan.find_all(spaced, text, runs.runs)
 
     def _find_phrases(self, text: str) -> Generator[tuple[int, str]]:
         """Yield the matches of rules of passwords with a phrase for a value."""
@@ -263,11 +272,12 @@ _FOLDED: Final = (
     *command_lines.RULES,
     *printed.RULES,
     *codes.RULES,
+    *links.RULES,
 )
 # In a long text that is mostly without digits, these are tried only near one.
 NEAR_DIGITS: Final = (*forms.NEAR_DIGITS, *printed.NEAR_DIGITS, *codes.NEAR_DIGITS, *layouts.NEAR_DIGITS)
 _RANDOM: Final = (*forms.RANDOM, *layouts.RANDOM, *printed.RANDOM)
-_NEAR: Final = (*forms.SENTENCES, *layouts.RULES, *printed.NEAR_VALUES)
+_NEAR: Final = (*forms.SENTENCES, *layouts.RULES, *printed.NEAR_VALUES, *links.NEAR_VALUES)
 _OF_ANY_WORDS: Final = frozenset({" -p", "use ", "with "})  # after these, words with hyphens name packages and files
 
 
@@ -316,7 +326,8 @@ def _prefix_scan(
 def _anchors_by_rarest() -> dict[str, list[str]]:
     """Return the anchors for which every text is searched, in lower case, by the rarest character of each."""
     found: dict[str, list[str]] = {}
-    anchors = {*(rule.anchor.lower() for rule in (*_PLAIN, *_FOLDED, *NEAR_DIGITS)), *columns.WORDS, *margins.SIGNS}
+    others = (*columns.WORDS, *margins.SIGNS, *signed_passwords.SIGNS, *lone_passwords.NAMES)
+    anchors = {*(rule.anchor.lower() for rule in (*_PLAIN, *_FOLDED, *NEAR_DIGITS)), *others}
     for anchor in anchors:
         found.setdefault(min(anchor, key=_RARE_FIRST.find), []).append(anchor)
     return found
