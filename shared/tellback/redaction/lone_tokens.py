@@ -142,8 +142,6 @@ def _candidates(text: str, begin: int, until: int, *, of_one_case: bool = True) 
         end = classes.find(b" ", start + _TOKEN)
         end = len(classes) if end < 0 else end
         first, last = begin + start, begin + end
-        if text[last : last + 1] in _NOT_AFTER:
-            continue
         value = text[first:last]
         if value.islower():
             may_be = of_one_case and last - first >= _OF_FEW_KINDS and value.isalnum() and not value.isalpha()

@@ -240,7 +240,7 @@ def _forms_of(passwords: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 def _numbered(lines: Iterable[str], found: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
     """Return the matches of a text with the numbers of their lines in place of their positions."""
-    starts = list(accumulate((len(line) + 1 for line in lines), initial=0)) if found else []
+    starts = list(accumulate(map((1).__add__, map(len, lines)), initial=0)) if found else []
     return [(bisect_right(starts, place) - 1, rule) for place, rule in found]
 
 

@@ -120,14 +120,22 @@ def _marked_runs(classes: bytes, marks: bytes, least: int, latin: bytes = b"", i
     run = b"w" * least
     rare = latin.translate(_RARE_LETTERS)
     runs: list[Window] = []
+    shapes = b""
     cost = -_WINDOW * _WINDOW
+    mark = -1  # the next one from `start` on
     start = classes.find(run)
     while start >= 0:
         end = classes.find(b" ", start + least)
         end = len(classes) if end < 0 else end
-        if ids and end - start >= _SHORTEST_ID and _ends_in_id(ids[start:end]):
-            pass
-        elif marks.find(b"d", start, end) >= 0 or (
+        if ids and end - start >= _SHORTEST_ID:
+            shapes = shapes or ids.translate(_HEXADECIMAL)
+            if shapes[start:end] in _IDS or _ends_in_id(ids[start:end], shapes[start:end]):
+                start = classes.find(run, end)
+                continue
+        if mark < start:
+            mark = marks.find(b"d", start)
+            mark = len(marks) if mark < 0 else mark
+        if mark < end or (
             latin
             and end - start >= _LETTERS_ALONE
             and rare.count(b"d", start, end) * 6 >= end - start
@@ -141,9 +149,9 @@ def _marked_runs(classes: bytes, marks: bytes, least: int, latin: bytes = b"", i
     return runs
 
 
-def _ends_in_id(run: bytes) -> bool:
+def _ends_in_id(run: bytes, shapes: bytes) -> bool:
     """Return whether a run is a UUID or a digest, behind a short name or none: no token has that form."""
-    name, _, shape = run.translate(_HEXADECIMAL).rpartition(b"=")
+    name, _, shape = shapes.rpartition(b"=")
     name = run[: len(name)]  # Asana's tokens end as an id does behind a number
     return shape in _IDS and len(name) < TOKEN and name.translate(None, _DECIMAL) in {name, b"sha"}
 
