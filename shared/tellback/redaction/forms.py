@@ -188,12 +188,6 @@ RANDOM: Final = (
     ),
     AnchoredRule("password", "passw", f"(?:or)?d{_ALONE_AFTER}", _ALONE_GUARD),
     AnchoredRule("secret-assignment", "key", rf"{NO_INDEX}{_NO_FINGERPRINT}(?<![a-z.]key){_KEY_IN_SENTENCE}"),
-    AnchoredRule(  # of pydantic
-        "secret-assignment",
-        "key",
-        rf"(?<=_key)\n[ ]{{2}}[^\n\"']{{1,160}}[ ]input_value='{DOUBT}{long_value(16)}{AT_END}",
-        r"(?=\n[ ]{2}\S)",
-    ),
     AnchoredRule(
         "secret-assignment",
         "use ",
