@@ -52,12 +52,17 @@ class Script:
         return DecisionCall(self, tuple(keys), tuple(args))
 
 
-class ScriptCall(LightStruct):
-    """A script with its keys and arguments."""
+class _KeysAndArgs:
+    """What both kinds of call have. No `LightStruct`: each event makes several, and to make one would take longer."""
 
-    script: Script
-    keys: tuple[str, ...]
-    args: tuple[Arg, ...]
+    def __init__(self, script: Script, keys: tuple[str, ...], args: tuple[Arg, ...]) -> None:
+        self.script = script
+        self.keys = keys
+        self.args = args
+
+
+class ScriptCall(_KeysAndArgs):
+    """A script with its keys and arguments."""
 
     @property
     def evalsha(self) -> tuple[Arg, ...]:
@@ -78,12 +83,8 @@ class FirstCall(LightStruct):
     answered: Callable[[Any], None]
 
 
-class DecisionCall(LightStruct):
+class DecisionCall(_KeysAndArgs):
     """A script whose reply is kept under an operation id, so that a retry has no second effect; see `decide`."""
-
-    script: Script
-    keys: tuple[str, ...]
-    args: tuple[Arg, ...]
 
     def named(self, operation: str) -> ScriptCall:
         """Return the call that keeps its reply under this key."""
