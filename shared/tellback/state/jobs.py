@@ -383,8 +383,7 @@ class Jobs:
 
     def next_attempt(self, submitted: CommandSubmitted, command_id: str) -> str | None:
         """Return the id of the attempt that was queued when this one was lost."""
-        shard = self._layout.of(submitted.session)
-        return text_or_none(self._db.command("HGET", shard.key("job", command_id), "next"))
+        return text_or_none(self._db.command("HGET", self._layout.of(submitted.session).key("job", command_id), "next"))
 
 
 def _finish_call(lease: JobLease, record: CommandRecord) -> ScriptCall:
