@@ -53,7 +53,7 @@ class Script:
 
 
 class _KeysAndArgs:
-    """The fields of both kinds of call. No `LightStruct`: each event makes several, and to make one would take longer."""
+    """The fields of both kinds of call. No `LightStruct`: each event makes several, to make one would take longer."""
 
     def __init__(self, script: Script, keys: tuple[str, ...], args: tuple[Arg, ...]) -> None:
         self.script = script
