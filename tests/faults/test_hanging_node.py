@@ -12,6 +12,7 @@ import pytest
 
 from tellback import Settings
 from tellback.errors import Unavailable
+from tellback.state import cluster as cluster_module
 from tellback.state.cluster import ClusterConnections
 from tellback.state.database import Database
 from tellback.state.keys import FLEET, Layout
@@ -142,3 +143,19 @@ def calls_to(node: RedisServer, connections: Any, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(pool, "sent", sent)
     return calls
+
+
+def test_a_node_that_answers_again_postpones_no_wake_up(
+    cluster: RedisCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long ago it left a call unanswered, it counted as away until somebody asked, and the task was over."""
+    monkeypatch.setattr(cluster_module, "QUICK_REPLY_SECONDS", 10.0)
+    process = Runtime(Settings(redis_url=cluster.url, shards=12, data_dir=str(tmp_path)))
+    connections: Any = process.database._connections
+    shard = process.layout("default").shard(0)
+    node = ("127.0.0.1", cluster.owner(slot_of(shard.prefix)).port)
+    connections._note_silent(node)
+    with pytest.raises(Unavailable, match="left a call unanswered"):
+        process.shard("default", 0)
+    connections._silent[node] = 0.0  # long ago
+    assert process.shard("default", 0) == shard

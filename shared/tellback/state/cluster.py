@@ -30,6 +30,7 @@ REPEAT_SECONDS: Final = 2.0  # seconds for which a call is repeated while its sl
 BACKOFF: Final = Backoff(0.005, longest=0.1)
 AT_ONCE: Final = 4  # redirections without a delay; two nodes that name each other would be asked without one
 SILENT_SECONDS: Final = 5.0  # after a call that a node did not answer; then it is asked again
+QUICK_REPLY_SECONDS: Final = 0.02  # for which the caller that begins the asking waits for the node's reply
 LOST_RETRIES: Final = 2  # of a call whose connection was lost, as on one server
 
 # A confirmation concerns the command before it: it goes to the same node, and again if that one is sent again.
@@ -209,15 +210,14 @@ class ClusterConnections:
         return replies
 
     def _answers(self, address: NodeAddress) -> bool:
-        if address not in self._silent:
-            return True
-        if not self._is_silent(address):
+        if address in self._silent and not self._is_silent(address):
             self._note_silent(address)  # so that no other caller begins a second thread
             # Not by this caller: a node that hangs held up each process for five seconds, again and again.
             asking = threading.Thread(target=self._ask_again, args=(address,), name="tellback-ask-again", daemon=True)
             with suppress(RuntimeError):  # the system gives no more; it is asked after the next silence
                 asking.start()
-        return False
+                asking.join(QUICK_REPLY_SECONDS)  # one that is well again must not postpone what the caller does
+        return address not in self._silent
 
     def unanswered_pings(self) -> list[tuple[Exception, bool]]:
         """Send each known node a PING. Return the errors of those that do not answer, and whether it is a primary."""
