@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from tellback import Settings
+from tellback.alerts.fleet_watcher import FleetWatcher
+from tellback.alerts.settings import AlertSettings
 from tellback.errors import Unavailable
 from tellback.state import cluster as cluster_module
 from tellback.state.cluster import ClusterConnections
 from tellback.state.database import Database
 from tellback.state.keys import FLEET, Layout
 from tellback.state.slots import slot_of
+from tellback.state.teams import Teams
 from tellback.urls import servers_of
 from tellback_workers import tasks
 from tellback_workers.runtime import Runtime
@@ -159,3 +165,35 @@ def test_a_node_that_answers_again_postpones_no_wake_up(
         process.shard("default", 0)
     connections._silent[node] = 0.0  # long ago
     assert process.shard("default", 0) == shard
+
+
+def test_alerts_of_other_teams_wait_once_for_a_node_that_hangs(
+    cluster: RedisCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each check of a team on it took five seconds, before those of the others."""
+    stop, sink = threading.Event(), mock.Mock()
+    sink.name = "webhook"
+    with closing(Database(cluster.url)) as database:
+        connections: Any = database._connections
+        layouts = [Teams(database).create(f"team-{number}", 1) for number in range(12)]
+        fleet = cluster.owner(slot_of(FLEET.prefix))
+        owners = {layout: cluster.owner(slot_of(layout.shard(0).prefix)) for layout in layouts}
+        hanging = next(node for node in owners.values() if node is not fleet)
+        watcher = FleetWatcher(sink, database, Teams(database).names, AlertSettings())
+        watcher.step(stop)
+        calls, checked = calls_to(hanging, connections, monkeypatch), list[Layout]()
+        for layout, each in watcher._watchers.items():
+            monkeypatch.setattr(each, "_check", partial(checked.append, layout))
+        hanging.suspend()
+        try:
+            for _ in range(2):
+                watcher._next_search, watcher._due = 0.0, dict.fromkeys(watcher._due, 0.0)
+                watcher.step(stop)
+                connections._silent["127.0.0.1", hanging.port] += 60  # however busy this machine is
+        finally:
+            hanging.resume()
+    assert len(calls) == 1
+    assert len(watcher._watchers) == len(layouts)
+    assert sorted(layout.team for layout in checked) == sorted(
+        2 * [layout.team for layout, owner in owners.items() if owner is not hanging]
+    )

@@ -64,13 +64,28 @@ class FleetWatcher:
         for layout in [layout for layout, due in self._due.items() if due <= begun]:
             if stop.is_set():
                 break
-            self._due[layout] = begun + self._watchers[layout].step()
+            checked = self._answers(layout)
+            self._due[layout] = begun + (self._watchers[layout].step() if checked else self._settings.period)
         return max(0.0, min([self._next_search, *self._due.values()]) - clock.monotonic())
 
+    def _answers(self, layout: Layout) -> bool:
+        """Check whether each node with a part of a team answers: each team would wait for one that hangs."""
+        try:
+            if len(self._db.answering(layout.all)) == layout.shards:
+                return True
+            reason = "a node of the Redis Cluster with a shard of the team left a call unanswered"
+        except Unavailable as error:
+            reason = str(error)
+        _logger.warning("alerts.redis_unavailable", receiver=self._sink.name, team=layout.team, reason=reason)
+        return False
+
     def _find_teams(self) -> None:
-        layouts, away = layouts_within_reach(self._db, self._names())
+        own = {team: Layout(team, 1).shard(0) for team in self._names()}
+        asked = [shard.team for shard in self._db.answering(list(own.values()))]
+        layouts, away = layouts_within_reach(self._db, asked)
+        unknown = away.keys() | (own.keys() - asked)
         for layout in self._watchers.keys() - layouts:
-            if layout.team not in away:
+            if layout.team not in unknown:
                 del self._watchers[layout], self._due[layout]
         for layout in layouts:
             if layout not in self._watchers:
