@@ -102,6 +102,9 @@ def test_an_address_without_such_a_database_says_so(redis_server: RedisServer) -
     url = f"redis://127.0.0.1:{redis_server.port}/9999"
     with closing(Database(url)) as database, pytest.raises(ConfigurationError, match="use a lower one"):
         database.command("PING")
+    assert infrastructure.check_reachable(url, "--redis-url").advice.startswith("correct TELLBACK_REDIS_URL, or "), (
+        "Redis runs"
+    )
 
 
 def test_another_program_at_the_address_is_named_as_that() -> None:
