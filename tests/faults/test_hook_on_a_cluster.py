@@ -6,11 +6,14 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from tellback import Settings, Tellback, clock, connect
+from tellback.errors import Unavailable
+from tellback.hook.several_servers import ClusterConnection, open_several
 from tellback.names import Family
 from tellback.state.keys import FLEET, Layout, stream_of
 from tellback.state.slots import slot_of
@@ -120,6 +123,24 @@ def test_a_hook_repeats_its_calls_while_a_slot_moves(cluster: RedisCluster, tb: 
     finally:
         moving.join()
     assert (arrived(tb, "s1"), troubles(tb.context.settings)) == (2, "")
+
+
+def test_a_node_that_left_a_hooks_call_unanswered_is_not_asked_again(
+    cluster: RedisCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others name it as the owner of its slots, and it would take the rest of the hook's time too."""
+    asked, ask = list[int](), ClusterConnection._ask
+
+    def noted(self: ClusterConnection, address: tuple[str, int], *rest: Any) -> list[Any]:
+        asked.append(address[1])
+        return ask(self, address, *rest)
+
+    monkeypatch.setattr(ClusterConnection, "_ask", noted)
+    _, living, hanging = cluster.primaries  # the first is asked for the slots of the others
+    keys = [next(key for key in map(str, range(100)) if owner_of(cluster, key) is node) for node in (hanging, living)]
+    with suspended(hanging):
+        replies = open_several(cluster.url, clock.monotonic() + 2.0).run_commands([("GET", key) for key in keys])
+    assert (type(replies[0]), replies[1], asked.count(hanging.port)) == (Unavailable, None, 1)
 
 
 @pytest.mark.parametrize("coverage", [pytest.param("no", marks=pytest.mark.slow), "yes"])
