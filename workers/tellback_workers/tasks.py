@@ -102,7 +102,7 @@ def _linger(process: Runtime, shards: Sequence[Shard], family: Family, *, is_par
     If the streams are only a part (`is_part`) of what waits, messages name the others, and come first.
     """
     settings = process.settings
-    # Only for events: an agent waits for the feedback that a tool call earns. Nobody waits for the other families.
+    # Only for events: an agent waits for the feedback of each of its many tool calls.
     if family is not Family.EVENTS or not settings.linger:
         return []
     with pool_locks.acquire_linger() as free:
