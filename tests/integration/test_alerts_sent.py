@@ -203,6 +203,10 @@ def test_each_team_is_watched_from_its_first_event_to_its_removal(
     clear_overdue(database, tb)
     wait_until(lambda: every.step(stop) and len(server.requests) > 2, "the end is told of")
     assert (server.requests[2].json["team"], server.requests[2].json["state"]) == ("default", "resolved")
+    stop.set()
+    every.run(stop)
+    lease = tb.context.layout.shard(0).key("alerting", "webhook")
+    assert not database.command("EXISTS", lease), "another process takes over at once"
 
 
 def test_a_receiver_that_fails_is_tried_again_for_its_team_alone(
