@@ -125,6 +125,23 @@ def test_who_watches_goes_on_after_an_id_of_the_future_and_its_removal(database:
     assert watching.watch(10) == []
 
 
+def test_who_watches_goes_on_if_the_first_notification_comes_between_its_reads(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watching, command = Notifications(database), database.command
+
+    def late(*parts: str | bytes | float) -> object:
+        reply = command(*parts)
+        if parts[0] == "XREAD":
+            monkeypatch.undo()
+            notify(database, "zoo")
+        return reply
+
+    monkeypatch.setattr(database, "command", late)
+    assert watching.watch(1) == []
+    assert watching.watch(10) == [Notified("zoo")]
+
+
 def test_the_group_comes_back_after_the_database_was_emptied(database: Database) -> None:
     notifications = listening(database)
     database.command("FLUSHALL")

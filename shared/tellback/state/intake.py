@@ -360,14 +360,14 @@ class Notifications:
         last = self.last_seen()
         read = self._db.command("XREAD", "COUNT", MOST_READ, "BLOCK", block_ms, "STREAMS", NOTIFICATIONS, last)
         if not read and (newest := self._newest()) is not None and id_order(newest) < id_order(last.encode()):
-            self._last = "0"  # a host chose an id of the future, and somebody deleted the stream since
+            self._last = "0-0"  # a host chose an id of the future, and somebody deleted the stream since
         return self.note_seen(read)
 
     def last_seen(self) -> str:
         """Return the id of the last notification that `watch` or `note_seen` returned, or at first of the newest."""
         if self._last == "$":
             newest = self._newest()
-            self._last = "0" if newest is None else newest.decode()
+            self._last = "0-0" if newest is None else newest.decode()
         return self._last
 
     def _newest(self) -> bytes | None:
