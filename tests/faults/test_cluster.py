@@ -145,14 +145,24 @@ def test_keys_of_a_slot_that_is_moving_are_found_at_either_node(cluster: RedisCl
     assert database.command("LLEN", keys[19]) == 1
 
 
-def test_the_node_that_is_full_is_named(cluster: RedisCluster, database: Database) -> None:
-    full = cluster.owner(slot_of(KEYS[0]))
-    cluster.client(full).command("CONFIG", "SET", "maxmemory", 1)
+@pytest.mark.parametrize(
+    ("setting", "refusing", "usual", "said"),
+    [
+        (("CONFIG", "SET", "maxmemory"), 1, 0, "is full"),
+        (("CONFIG", "SET", "min-replicas-to-write"), 1, 0, "refused the call: NOREPLICAS"),
+        (("ACL", "SETUSER", "default"), "-set", "+set", "refused the call: .* no permissions"),
+    ],
+)
+def test_a_node_that_refuses_a_call_is_named(
+    cluster: RedisCluster, database: Database, setting: tuple[str, ...], refusing: str, usual: str, said: str
+) -> None:
+    node = cluster.owner(slot_of(KEYS[0]))
+    cluster.client(node).command(*setting, refusing)
     try:
-        with pytest.raises(Unavailable, match=f"Redis at 127.0.0.1:{full.port} is full"):
+        with pytest.raises(Unavailable, match=f"Redis at 127.0.0.1:{node.port} {said}"):
             database.command("SET", KEYS[0], 1)
     finally:
-        cluster.client(full).command("CONFIG", "SET", "maxmemory", 0)
+        cluster.client(node).command(*setting, usual)
 
 
 def begin_half_move(

@@ -17,6 +17,7 @@ from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.contracts.turns import OutgoingResponse
 from tellback.errors import ConfigurationError, Unavailable
+from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
@@ -175,6 +176,21 @@ def test_an_error_of_a_dead_primary_does_not_blame_the_sentinels(sentinels: Sent
     addresses = ", ".join(f"127.0.0.1:{watcher.port}" for watcher in sentinels.watchers)
     assert str(raised.value).startswith(f"Can't reach Redis at the address that the Sentinels at {addresses} name (")
     assert "tellback up" not in str(raised.value)
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_an_error_of_a_living_primary_does_not_blame_the_sentinels(sentinels: Sentinels, *, refuses: bool) -> None:
+    addresses = ", ".join(f"127.0.0.1:{watcher.port}" for watcher in sentinels.watchers)
+    said = f"Redis at the address that the Sentinels at {addresses} name"
+    breaker = CircuitBreaker()
+    with closing(Database(sentinels.url, breaker=breaker)) as database:
+        database.command("PING")
+        if refuses:
+            database.command("ACL", "SETUSER", "default", "-set")
+        else:
+            breaker.trip()  # as a call does that got no reply
+        with pytest.raises(Unavailable, match=f"^{said} {'refused the call' if refuses else 'did not answer'}"):
+            database.command("SET", "key", "value")
 
 
 def test_sentinels_that_are_away_are_said_to_be() -> None:

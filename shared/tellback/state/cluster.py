@@ -50,7 +50,7 @@ def _final(reply: Any, asked: NodeAddress | None) -> Any:
     """Return a reply to a call that ends; a refusal is noted to be of the node that was asked last."""
     if isinstance(reply, exceptions.AskError):  # the nodes of a slot that moves may name each other until the end
         reply = exceptions.TryAgainError("the keys of the call are on two nodes")
-    if asked is not None and isinstance(reply, (exceptions.BusyLoadingError, exceptions.OutOfMemoryError, *_PASSING)):
+    if asked is not None and isinstance(reply, (exceptions.BusyLoadingError, exceptions.ResponseError)):
         reply.add_note(f"{asked[0]}:{asked[1]}")
     return reply
 

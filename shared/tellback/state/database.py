@@ -26,7 +26,7 @@ from tellback.state.keys import Shard, lifetime_ms
 from tellback.state.script_calls import Arg, DecisionCall, FirstCall, Script, ScriptCall
 from tellback.state.scripts import common as scripts
 from tellback.state.slots import keys_of_command, slot_of
-from tellback.state.unavailable import LOST, SCRIPTS_MISSING, RedisFull, as_raised, unanswered_text, where_of
+from tellback.state.unavailable import LOST, SCRIPTS_MISSING, RedisFull, as_raised, server_of, unanswered_text
 from tellback.tls_options import check_tls
 from tellback.urls import servers_of
 
@@ -212,11 +212,11 @@ class Database:
             if not unknown:
                 break
             # Loading them first would need another round trip, between which a server that restarts forgets them again.
-            again = self.pipeline(
-                _evals([calls[i] for i in unknown], once=loads_once), raise_on_error=False, repeat=repeat
-            )
+            loading = _evals([calls[i] for i in unknown], once=loads_once)
+            again = self.pipeline(loading, raise_on_error=False, repeat=repeat)
+            missing = SCRIPTS_MISSING.format(where=server_of(self.url))
             for i, reply in zip(unknown, again, strict=True):
-                replies[i] = Unavailable(SCRIPTS_MISSING.format(where=where_of(self.url))) if _no_eval(reply) else reply
+                replies[i] = Unavailable(missing) if _no_eval(reply) else reply
         return [as_raised(reply, self.url) if isinstance(reply, Exception) else reply for reply in replies]
 
     def load_scripts(self, scripts: Sequence[Script]) -> None:
@@ -347,7 +347,7 @@ def _with_keys(error: Exception, command: Command) -> Exception:
 @contextmanager
 def _unavailable(url: str, breaker: CircuitBreaker | None) -> Generator[None, None, None]:
     if breaker is not None and breaker.is_open:
-        raise Unavailable(unanswered_text("a call just before got no reply", where_of(url)))
+        raise Unavailable(unanswered_text("a call just before got no reply", server_of(url)))
     try:
         yield
     except exceptions.RedisError as error:

@@ -102,9 +102,9 @@ def _is_by_sentinel(url: str) -> bool:
     return servers is not None and servers.kind == "sentinel"
 
 
-def _server_of(error: Exception, url: str) -> str:
-    """Return the address of the server that an error is about, as far as it is known."""
-    where = _node_of(error) or where_of(url)
+def server_of(url: str, node: str = "") -> str:
+    """Return the address of the server that a call went to, as far as it is known; `node` is that of a cluster."""
+    where = node or where_of(url)
     return f"the address that the Sentinels at {where} name" if _is_by_sentinel(url) else where
 
 
@@ -119,7 +119,7 @@ def unavailable_text(error: Exception, url: str) -> str:
         return said
     if isinstance(error, MasterNotFoundError):
         return _sentinels_text(error, where_of(url))
-    where = _server_of(error, url)
+    where = server_of(url, _node_of(error))
     if isinstance(error, exceptions.TimeoutError):
         return unanswered_text(str(error), where)
     if isinstance(error, exceptions.ConnectionError) and not isinstance(error, _REFUSALS):
@@ -157,7 +157,7 @@ def _sentinels_text(error: MasterNotFoundError, where: str) -> str:
 
 def _tls_text(error: Exception, url: str) -> str:
     """Return the text of an error for which one side speaks TLS and the other does not, or trusts it not."""
-    where, servers, cause = _node_of(error) or where_of(url), servers_of(url), error.__context__
+    where, servers, cause = server_of(url, _node_of(error)), servers_of(url), error.__context__
     by_sentinel = _is_by_sentinel(url)
     scheme = servers.scheme if servers else Address(url).scheme
     if scheme == "rediss":
@@ -188,9 +188,9 @@ def _is_refusal_of_plain_text(error: Exception) -> bool:
 
 def as_raised(error: Exception, url: str) -> Exception:
     """Return the error that every call raises for an error of redis-py: one of ours, or else the same."""
-    text, where = str(error), where_of(url)
+    text, where = str(error), server_of(url, _node_of(error))
     if isinstance(error, exceptions.OutOfMemoryError):
-        return RedisFull(FULL.format(where=_server_of(error, url)))
+        return RedisFull(FULL.format(where=where))
     # BUSYGROUP is another error than BUSY
     if isinstance(error, _AWAY) or (
         isinstance(error, exceptions.ResponseError) and text.partition(" ")[0] in RETRYABLE_ERRORS
@@ -200,7 +200,8 @@ def as_raised(error: Exception, url: str) -> Exception:
         return ConfigurationError(ONE_NODE.format(where=where))
     if isinstance(error, exceptions.NoPermissionError) or text.startswith(DENIED_IN_SCRIPT):
         return NotPermitted(NOT_PERMITTED.format(where=where, error=error))
-    for beginning, said in ((NO_DATABASE, WRONG_DATABASE), ("unknown command 'SENTINEL'", NO_SENTINEL)):
+    sentinels = "unknown command 'SENTINEL'", NO_SENTINEL.format(where=where_of(url))
+    for beginning, said in ((NO_DATABASE, WRONG_DATABASE.format(where=where, error=error)), sentinels):
         if text.startswith(beginning):
-            return ConfigurationError(said.format(where=where, error=error))
+            return ConfigurationError(said)
     return error
