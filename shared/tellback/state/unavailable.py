@@ -110,7 +110,8 @@ def server_of(url: str, node: str = "") -> str:
 
 def unanswered_text(reason: str, where: str) -> str:
     """Return that Redis did not answer, at which address, and the next step."""
-    return f"Redis at {where} did not answer in time ({reason}). Check the network and its load with `tellback doctor`"
+    advice = "Check the network, and the load of Redis with `tellback doctor`"
+    return f"Redis at {where} did not answer in time ({reason}). {advice}"
 
 
 def unavailable_text(error: Exception, url: str) -> str:
