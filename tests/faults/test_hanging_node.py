@@ -65,6 +65,21 @@ def test_a_node_that_hangs_is_asked_again_beside_the_work(cluster: RedisCluster)
         cluster.wait_until_serving()
 
 
+def test_a_node_that_hangs_has_not_closed_the_connection_if_another_replied_late(cluster: RedisCluster) -> None:
+    """The thread that ends overdue calls shut the connection before its own timeout, and the error spoke of TLS."""
+    late, hangs = (next(key for key in KEYS if cluster.owner(slot_of(key)) is node) for node in cluster.primaries[:2])
+    node = cluster.primaries[1]
+    with closing(Database(cluster.url, call_deadline=1.0)) as database:
+        database.pipeline([("GET", key) for key in KEYS])
+        node.suspend()
+        try:
+            with pytest.raises(Unavailable, match=f"Redis at 127.0.0.1:{node.port} did not answer in time"):
+                database.pipeline([("BLPOP", late, 0.5), ("GET", hangs)])
+        finally:
+            node.resume()
+        cluster.wait_until_serving()
+
+
 def test_who_has_which_slot_is_asked_of_nodes_that_answer_first(cluster: RedisCluster) -> None:
     with socket.create_server(("127.0.0.1", 0)) as hanging:  # it accepts connections, and never answers
         port = hanging.getsockname()[1]

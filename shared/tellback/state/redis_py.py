@@ -150,12 +150,18 @@ class RedisConnections:
 
         The call ends `seconds` after the call deadline, which may be negative: the caller has used up some of it.
         """
+        end = math.inf if self._call_deadline is None else clock.monotonic() + self._reply_timeout + seconds
         with self.connection(seconds) as connection:
             complete = False
 
             def replies() -> list[Any]:
                 nonlocal complete
-                found = [_reply(connection) for _ in commands]
+                try:
+                    found = [_reply(connection) for _ in commands]
+                except exceptions.ConnectionError as error:  # as in `connection`, past which that caller catches it
+                    if clock.monotonic() < end:
+                        raise
+                    raise exceptions.TimeoutError("the call's deadline passed") from error
                 complete = True
                 return found
 
