@@ -106,9 +106,10 @@ def test_a_receiver_without_a_real_secret_accepts_nothing() -> None:
 @pytest.mark.parametrize("secret", [None, 5, b"the secret of both sides"])
 def test_a_secret_that_is_no_text_is_refused(secret: Any) -> None:
     """A variable that is not set was an `AttributeError` of `None`."""
-    with pytest.raises(InvalidInput, match=r"^secret: a text, not (NoneType|int|bytes)"):
+    said = f"^secret: a text, not {type(secret).__name__}$"
+    with pytest.raises(InvalidInput, match=said):
         WebhookTransport("https://example.org", secret)
-    with pytest.raises(InvalidInput, match=r"^secret: a text, not (NoneType|int|bytes)"):
+    with pytest.raises(InvalidInput, match=said):
         verify(BODY, headers(), secret)
 
 

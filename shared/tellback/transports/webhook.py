@@ -81,7 +81,8 @@ def verify(
             Answer 401.
     """
     given = {name.lower(): value for name, value in headers.items()}
-    raw, several = cast("Any", body), isinstance(cast("object", secret), Sequence) and not isinstance(secret, str)
+    raw, one = cast("Any", body), cast("object", secret)
+    several = isinstance(one, Sequence) and not isinstance(one, str | bytes)
     secrets = list(secret) if several else [cast("str", secret)]
     if not isinstance(raw, bytes | bytearray | memoryview):
         raise InvalidInput(f"body: the bytes as received, not {type(raw).__name__}")
