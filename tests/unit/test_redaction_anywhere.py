@@ -94,3 +94,17 @@ def test_a_link_that_opens_something_is_hidden(text: str) -> None:
 )
 def test_what_is_shown_once_or_given_to_a_program_is_hidden(text: str) -> None:
     assert not [value for value in (TOKEN, HEX, UUID) if value in redact_text(text)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sed -i 's/get_token/fetch_token/g' src/*.py",
+        "sed -i 's/API_KEY/ANTHROPIC_API_KEY/; s/token_type/tokenTypeV2/' .env.example",
+        "sed -i 's|secret-store|secret-store-v2|g' values.yaml",
+        "grep -rnw xK7Ab2Qz src; rg -w kX3dYp9Z",
+        "docker run --rm -w Srv1aB2c node",
+    ],
+)
+def test_names_that_are_replaced_or_looked_for_stay(text: str) -> None:
+    assert redact_text(text) == text

@@ -46,7 +46,9 @@ _BEFORE_PASSWORD: Final = (
     # What replaces the name of a password in a file.
     (
         "sed ",
-        r"[^\n]{0,120}?s[/|#][^\n/|#]{0,40}?(?:passw|secret|token|_key|pwd)[^\n/|#]{0,20}[/|#](?=[^\s/|#]{8,80}[/|#])",
+        r"[^\n]{0,120}?s[/|#][^\n/|#]{0,40}?(?:passw|secret|token|_key|pwd)[^\n/|#]{0,20}[/|#](?=[^\s/|#]{8,80}[/|#])"
+        + MIXED_WORD
+        + DOUBT,
     ),
     ("pass", r"wd[ ](?<=openssl passwd )-[0-9a-z]{1,6}[ ]"),
     ("create secret ", r"generic[ ][^\n]{0,200}?--from-literal[ =][\"']?[\w.-]{1,64}="),
@@ -62,16 +64,15 @@ _PIPED: Final = (
     r"(?:-ne?[ ])?(?:[\"']?%s(?:\\n)?[\"']?[ ])?[\"']?(?!\$|<)[^\s\"'$|]{4,200}[\"']?[ ]{0,3}\|[ ]{0,3}"
     f"{_READERS}"
 )
+_RANDOM: Final = rf"[\"']?{MIXED_WORD}{DOUBT}[\w!@#%^&*+~?=-]{{8,40}}+(?=[\"']?(?:\s|$))"
 RULES: Final = (
     *(AnchoredRule("password", program, f"{before}{GIVEN}") for program, before in _BEFORE_PASSWORD),
     AnchoredRule("password", "<<<", rf"[ ]?{GIVEN}[ ]{_READERS}"),
     *(AnchoredRule("password", printer, _PIPED) for printer in ("echo ", "printf ")),
     AnchoredRule("password", "pass", r"[ ](?<=sshpass[ ])[ ]{0,3}-p ?[^\s$<]{3}"),
     # Of any program, if it is random and neither a path nor a port.
-    *(
-        AnchoredRule("password", flag, rf"[ =]?[\"']?{MIXED_WORD}{DOUBT}[\w!@#%^&*+~?=-]{{8,40}}+(?=[\"']?(?:\s|$))")
-        for flag in (" -p", " -w")
-    ),
+    AnchoredRule("password", " -p", rf"[ =]?{_RANDOM}"),
+    AnchoredRule("password", "vsql ", rf"[^\n]{{0,120}}?[ ]-w[ ]?{_RANDOM}"),
     # A token for a user.
     AnchoredRule(
         "password",
