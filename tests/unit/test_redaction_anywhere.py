@@ -38,6 +38,9 @@ def test_a_random_password_with_a_sign_is_hidden_wherever_it_stands(text: str) -
         "const directoryPath$1 = normalizePath$1; use Bunzip2 qw(bunzip2 $Bunzip2Error)",
         "com.example.MyClass@1b6d3586 and Thread-7#run2Fast",
         "printf('%08lX%02dAbc%s', a, b) # C#7.3, F#4, owner/Repo#123",
+        "0a ntdll!RtlUserThreadStart+0x2b, KERNEL32!BaseThread2Init+0x14 in UserService#findById2Async",
+        "kernel32!g_dwLastErrorToBreakOn ntdll32!DbgUiRemoteBreakin",
+        "const total = Rate2%Count3Max4*Factor5; 100%Cotton2XL",
     ],
 )
 def test_formulas_addresses_names_and_formats_with_such_signs_stay(text: str) -> None:

@@ -25,6 +25,11 @@ _WORD: Final = lazy_pattern(
 )
 # Formulas (`2^bitLength`, `a1*B2*c3`) have words and short names, and texts for URLs only `%20` and the like.
 _LONG_PART: Final = lazy_pattern(r"(?![A-Z]?[a-z]{2,30}(?:[A-Z][a-z]+|[A-Z]+)*[0-9]*(?![0-9A-Za-z]))[0-9A-Za-z]{5}")
+# `ntdll!RtlUserThreadStart+0x2b`, `UserService#findById2Async`: no small letter stands alone, as in random values.
+_NAMES: Final = lazy_pattern(
+    r"(?=.*[a-z]{4})(?:0x[0-9A-Fa-f]+|(?:By|Id|In|Is|Of|On|To|Ui)(?![a-z])|[gms]_|[A-Z]*[a-z]{2,}|[A-Z]+(?![a-z])"
+    rf"|[0-9]+(?!x)|[{re.escape(_CHARACTERS)}])++"
+)
 _OF_URLS: Final = lazy_pattern(r"(?:[^!#%^*]|%[0-9A-Fa-f]{2})+")
 
 
@@ -46,4 +51,4 @@ def places(text: str, signs: Iterable[str]) -> Generator[int]:
 
 
 def _is_password(word: str) -> bool:
-    return _LONG_PART.search(word) is not None and _OF_URLS.fullmatch(word) is None
+    return _LONG_PART.search(word) is not None and not (_OF_URLS.fullmatch(word) or _NAMES.fullmatch(word))
