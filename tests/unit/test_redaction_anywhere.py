@@ -111,3 +111,22 @@ def test_what_is_shown_once_or_given_to_a_program_is_hidden(text: str) -> None:
 )
 def test_names_that_are_replaced_or_looked_for_stay(text: str) -> None:
     assert redact_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GET /users/aB3kD9fQxZ/posts 200",
+        "user aB3kD9fQxZ joined: user.id = aB3kD9fQxZ",
+        '{"level":"info","user":"bob","txn":"aB3kD9fQxZ"}',
+        "INFO auth.service - req=aB3kD9fQ user=bob",
+        "created by the user in namespace pr-aB3kD9fQ",
+        "root@aB3kD9fQxZ1:/# ls",
+        "user bob watched https://www.example.org/watch?v=dQw4w9WgXcQ",
+        "login.tsx:12 hydrated chunk qB7xK2mZ",
+        "Thread #1 unlocked a not-locked lock at 0x7FEFFFA90",
+        "await page.locator('#login2Btn3a').click()",
+    ],
+)
+def test_ids_in_a_line_about_a_login_stay(text: str) -> None:
+    assert redact_text(text) == text

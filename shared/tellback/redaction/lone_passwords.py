@@ -36,11 +36,17 @@ _MIXED: Final = lazy_pattern("0[a-]{0,18}A|A[a-]{0,18}0")
 _OF_ALL: Final = lazy_pattern("(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])")
 _NO_PASSWORD: Final = lazy_pattern(
     r"(?<![A-Za-z0-9])[A-Z]{2,}[-_.]?[0-9]|[0-9]{4}|[0-9]\.[0-9]|T[0-9]{2}|\A(?:[A-Z]?[a-z]+[0-9]+|[A-Z]+[0-9]+[a-z]?)\Z"
-    r"|\A(?:[-.*?+=]|(?:css|jss|sc|svelte)-)|__|\.[a-z]{1,3}\Z|(?i:sha|md5|aes|rsa|utf|iso|http|tls|ssl|v[0-9]|ipv|win32|java|pass|user|key|a-z|0-9)"
+    r"|\A(?:[-.*?+=#]|0x[0-9A-Fa-f]+\Z|(?:css|jss|sc|svelte)-)|__|\.[a-z]{1,3}\Z|(?i:sha|md5|aes|rsa|utf|iso|http|tls|ssl|v[0-9]|ipv|win32|java|pass|user|key|a-z|0-9)"
 )
 
 # Letters in a row, as words have them, but for a value that changes every four characters.
 _LIKE_A_WORD: Final = lazy_pattern("[a-z]{4}|[A-Z]{4}")
+# What stands before one in a line about a login, where other such words are ids: parts of addresses, values of other
+# names (`"slug":"…"`), or behind a noun (`user …`, `room …`).
+_GIVEN: Final = lazy_pattern(
+    r"(?i:(?:\b(?:and|with|is|as|to|or|uses?|using|has|then|now|admin|root|login|cred\w{0,7})|[,>|]|[ ][/-])[ ]{1,4}"
+    r"|[\w.@-][:|][ ]{0,4})[\"'`(]?\Z"
+)
 _SIGN: Final = lazy_pattern("[!@#%^*+]")
 _CHANGING: Final = 4
 
@@ -69,7 +75,13 @@ def places(text: str, folded: str, within: Located, names: Iterable[str]) -> Gen
                 last = text.find("\n", end, end + _NEAR)
                 place = last = min(len(text), end + _NEAR) if last < 0 else last
                 if _MIXED.search(kinds, first, last):
-                    yield from _only_one(text, first, last)
+                    found_at = _only_one(text, first, last)
+                    yield from (start for start in found_at if name not in _OF_LOGINS or _is_given(text, first, start))
+
+
+def _is_given(text: str, first: int, start: int) -> bool:
+    _, word = name_before(text, first, start)
+    return _GIVEN.search(text[first:start]) is not None and not names_id(word)
 
 
 def _only_one(text: str, first: int, last: int) -> Generator[int]:
