@@ -130,3 +130,15 @@ def test_names_that_are_replaced_or_looked_for_stay(text: str) -> None:
 )
 def test_ids_in_a_line_about_a_login_stay(text: str) -> None:
     assert redact_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GET /api/v1/invitations/65a1b2c3d4e5f6a7b8c9d0e1 404",
+        f"DELETE /api/v1/confirmations/{UUID} 204",
+        "https://app.example.org/invite?team=65a1b2c3d4e5f6a7b8c9d0e1",
+    ],
+)
+def test_an_id_of_a_record_in_an_address_stays(text: str) -> None:
+    assert redact_text(text) == text

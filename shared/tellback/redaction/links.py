@@ -9,7 +9,9 @@ from typing import Final
 
 from tellback.redaction.values import DOUBT, MIXED_WORD, AnchoredRule
 
-_RANDOM: Final = rf"{MIXED_WORD}{DOUBT}[\w-]{{20,300}}+(?![\w./])"
+# No id of a record of MongoDB, nor a UUID behind the plural, as in `/api/invitations/…`, which names a resource.
+_NO_ID: Final = r"(?![0-9a-f]{24}(?![\w-]))(?!(?<=s/)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-]))"
+_RANDOM: Final = rf"{_NO_ID}{MIXED_WORD}{DOUBT}[\w-]{{20,300}}+(?![\w./])"
 RULES: Final = (
     AnchoredRule("secret-assignment", "key", r"=(?=[0-9a-f]{32}(?![0-9a-f]))(?:(?<=[?&]key=)|(?<![\w-]key=))"),
     AnchoredRule("secret-assignment", "auth", r"=(?<=[?&]auth=)(?=[a-z_.-]{0,60}+[0-9])[\w.~%+/-]{20}"),
