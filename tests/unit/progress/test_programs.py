@@ -57,6 +57,7 @@ LINES: Final[dict[Effect, str]] = {
         gh run list
         gh api repos/x/y
         npm ls
+        yarn --version
         npm view x
         npm config get registry
         npm audit
@@ -92,6 +93,8 @@ LINES: Final[dict[Effect, str]] = {
         kubectl logs -f web
         journalctl -f
         journalctl --follow -u web
+        journalctl -fu web
+        tail -fn 20 app.log
     """,
     "write": r"""
         gsed -i s/a/b/ f.py
@@ -155,6 +158,9 @@ LINES: Final[dict[Effect, str]] = {
         conda install x
         uv pip install x
         npm prune
+        yarn
+        yarn --frozen-lockfile
+        bundle
         pip wheel x
     """,
     "run": """
@@ -237,3 +243,9 @@ def test_all_files_that_a_line_changes_are_known_or_any_may_be(line: str, writte
 def test_what_a_shell_puts_in_may_change_anything(line: str) -> None:
     """G-344: a failure before it is not certain to come again."""
     assert not all(map(surely_reads, simple_commands(line)))
+
+
+@pytest.mark.parametrize("line", ["sed -n 1,5p -i a.py", "sed -n 1,5p -e 's/a/b/w out' a.py"])
+def test_a_script_of_sed_that_shows_lines_may_write_by_another_option(line: str) -> None:
+    assert not all(map(surely_reads, simple_commands(line)))
+    assert all(map(surely_reads, simple_commands("sed -n 1,5p a.py b.py")))

@@ -42,6 +42,7 @@ _READS_WITH: Final = {
     "pkg": words_in("get"),
     "python": words_in("list find dir"),
 }
+_ASKS: Final = words_in("-v --version -h --help")
 _PARTS: Final = re.compile(r"[:_.-]")
 
 
@@ -63,7 +64,7 @@ def packager_effect(program: str, words: tuple[str, ...], is_test: Callable[[str
     if plain[:1] in (["run"], ["run-script"]):
         return _of_script(plain[1], is_test) if len(plain) > 1 and program in _SCRIPTED else "run"
     first = plain[0] if plain else ""
-    if first in _INSTALLS:
+    if first in _INSTALLS or (not first and program in ("yarn", "bundle") and _ASKS.isdisjoint(words)):
         return "install"
     if first in _WRITES:
         return "test" if "--check" in words else "write"

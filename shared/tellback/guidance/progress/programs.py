@@ -229,8 +229,11 @@ def _service(words: tuple[str, ...]) -> Effect:
     return "read" if words[-1:] == ("status",) else "write"
 
 
+_FOLLOWS: Final = re.compile(r"-[a-z]*f|-F|--follow")  # `-fn 20`, `-fu web`
+
+
 def _tail(words: tuple[str, ...]) -> Effect:
-    return "wait" if {"-f", "-F", "--follow"} & set(words) else "read"
+    return "wait" if any(map(_FOLLOWS.match, words)) else "read"
 
 
 def _journal(words: tuple[str, ...]) -> Effect:
@@ -332,7 +335,8 @@ def surely_reads(command: SimpleCommand) -> bool:
     ):
         return False
     if program == "sed":
-        return words[:1] == ("-n",) and len(words) > 1 and _SHOWS_LINES.fullmatch(words[1]) is not None
+        options = [word for word in words if word.startswith("-")]
+        return options == ["-n"] == [*words[:1]] and _SHOWS_LINES.fullmatch(" ".join(words[1:2])) is not None
     if program not in _READERS and not (program == "git" and words[:1] and words[0] in GIT_READERS):
         return False
     writing = _WRITING_OPTIONS.get(program)
