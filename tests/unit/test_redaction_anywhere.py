@@ -109,7 +109,7 @@ def test_what_is_shown_once_or_given_to_a_program_is_hidden(text: str) -> None:
         "docker run --rm -w Srv1aB2c node",
     ],
 )
-def test_names_that_are_replaced_or_looked_for_stay(text: str) -> None:
+def test_names_that_are_replaced_or_searched_for_stay(text: str) -> None:
     assert redact_text(text) == text
 
 
