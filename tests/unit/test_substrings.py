@@ -5,14 +5,23 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellback.redaction import columns, find_secret, kubernetes, margins, redact_value
+from tellback.redaction import (
+    columns,
+    find_secret,
+    kubernetes,
+    lone_passwords,
+    margins,
+    redact_value,
+    signed_passwords,
+)
 from tellback.redaction.rules import all_scans, has_anchor, holds_nothing
 from tellback.redaction.substrings import fold_ascii, searchable
 from tests.support.examples import examples
 from tests.support.secrets import secrets
 
 SCANS = all_scans()
-SEARCHED_FOR = (*SCANS.plain, *SCANS.folded, *columns.WORDS, *margins.SIGNS)  # in every text
+SIGNS = (*columns.WORDS, *margins.SIGNS, *signed_passwords.SIGNS, *lone_passwords.NAMES)
+SEARCHED_FOR = (*SCANS.plain, *SCANS.folded, *SIGNS)  # in every text
 ANCHORS = sorted({*SCANS.plain, *SCANS.folded, *SCANS.phrases, *SCANS.sentences, *SCANS.random})
 LETTERS = sorted({*"".join(ANCHORS), "\0", "\n", "é", "🔑", "\ud83d"})  # of 1 to 4 bytes, and halves of a pair
 PIECES = (
