@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from tellback import Settings, Tellback, clock, connect
 from tellback.errors import Unavailable
+from tellback.hook.resp import RespConnection
 from tellback.hook.several_servers import ClusterConnection, open_several
 from tellback.names import Family
 from tellback.state.keys import FLEET, Layout, stream_of
@@ -129,7 +130,7 @@ def test_a_node_that_left_a_hooks_call_unanswered_is_not_asked_again(
     cluster: RedisCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others name it as the owner of its slots, and it would take the rest of the hook's time too."""
-    asked, ask = list[int](), ClusterConnection._ask
+    asked, ask, open_socket = list[int](), ClusterConnection._ask, RespConnection._connect
 
     def noted(self: ClusterConnection, address: tuple[str, int], *rest: Any) -> list[Any]:
         asked.append(address[1])
@@ -138,7 +139,12 @@ def test_a_node_that_left_a_hooks_call_unanswered_is_not_asked_again(
     monkeypatch.setattr(ClusterConnection, "_ask", noted)
     _, living, hanging = cluster.primaries  # the first is asked for the slots of the others
     keys = [next(key for key in map(str, range(100)) if owner_of(cluster, key) is node) for node in (hanging, living)]
-    with suspended(hanging):
+
+    def closed_at_the_end(self: RespConnection, url: str) -> Any:
+        return sockets.enter_context(closing(open_socket(self, url)))
+
+    monkeypatch.setattr(RespConnection, "_connect", closed_at_the_end)
+    with suspended(hanging), ExitStack() as sockets:  # a hook leaves them open until its process ends
         replies = open_several(cluster.url, clock.monotonic() + 2.0).run_commands([("GET", key) for key in keys])
     assert (type(replies[0]), replies[1], asked.count(hanging.port)) == (Unavailable, None, 1)
 
