@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tellback import FeedbackProviderConfig, FeedbackTrigger, StaticFeedback, Tellback
+from tellback import FeedbackProviderConfig, FeedbackTrigger, StaticFeedback, Tellback, clock
 from tellback.contracts.codec import decode
 from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
 from tellback.contracts.message import Message
@@ -269,3 +269,37 @@ def test_the_same_take_is_sent_as_by_a_client(tb: Tellback, settings: Settings) 
     exchange = HookExchange(options, asked, TeamCache(settings.data_dir, "default", settings.redis_url), 0.0)
     exchange._run_commands(recorder, shard, [])
     assert sent[0] == sent[1]
+
+
+def test_feedback_that_is_there_is_taken_without_a_pause(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To prepare the rendering takes longer than a worker that lingers needs, so the first look usually finds it."""
+    from tellback.hook.event import read_event
+    from tellback.hook.exchange import HookExchange, HookRequest
+    from tellback.hook.options import read_options
+    from tellback.messaging.team_cache import TeamCache
+
+    feedback = json.dumps({"feedback": [json.dumps({"provider_name": "Static", "summary": "Mind the goal."})]}).encode()
+    replies = [[0, b'{"feedback":[]}'], [0, feedback]]
+
+    class RepliesInTurn:
+        def run_commands(self, _commands: Sequence[Sequence[Any]]) -> list[Any]:
+            return replies.pop()
+
+    paused: list[float] = []
+    monkeypatch.setattr(clock, "sleep", paused.append)
+    options = read_options([], {"TELLBACK_DATA_DIR": settings.data_dir})
+    event = read_event(b'{"session_id":"s1","tool_name":"Bash"}', "PostToolUse")
+    asked = HookRequest(event, "p", lambda: b"", ("e1", b"{}"), ["op1"])
+    redis: Any = RepliesInTurn()
+
+    def wait() -> list[str]:
+        memory = TeamCache(settings.data_dir, "default", settings.redis_url)
+        exchange = HookExchange(options, asked, memory, clock.monotonic() + 60)
+        exchange._wait_for_feedback(redis, Layout("default", 1).shard(0), "e1")
+        return exchange.texts
+
+    assert len(wait()) == 1
+    assert sum(paused) == 0
+    replies += [[0, feedback], [0, b'{"feedback":[]}']]
+    assert len(wait()) == 1
+    assert 0 < sum(paused) < 0.01, "a short one before the second look"

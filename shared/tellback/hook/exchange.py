@@ -180,12 +180,14 @@ class HookExchange:
         evaluated = ("SISMEMBER", self._key(shard, "seen"), event_id)
         if not self.texts:
             _warm_rendering()
-        for delay in BACKOFF.delays():
+        delay = 0.0  # at first none: the rendering has taken longer than a worker that lingers needs
+        for following in BACKOFF.delays():
             if self.texts or clock.monotonic() + delay >= self._end:
                 return
             clock.sleep(delay)
             if self._run_commands(connection, shard, [evaluated]) == [1]:
                 return
+            delay = following
 
     def _find_shard(self, connection: RespConnection) -> Shard:
         """Return the session's shard, and update what this host knows about the team."""
