@@ -62,7 +62,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str, Meta(pattern=r"^[A-Za-z0-9._-]{0,253}$", description="This host's name. Empty: the system's host name.")
     ] = ""
     data_dir: Annotated[str, Meta(description="Absolute path of files and spool. Empty: the user's own folder.")] = ""
-    publish_delay: Annotated[float, Meta(ge=0, le=60, description="Maximum time events wait for a batch.")] = 0.005
+    publish_delay: Annotated[float, Meta(ge=0, le=60, description="Maximum time events wait for a batch.")] = 0.02
     publish_batch: Annotated[
         int, Meta(ge=1, le=10_000, description="Maximum number of events per stream in one round trip.")
     ] = 200
