@@ -27,15 +27,23 @@ def shell(line: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[bytes
 @pytest.mark.parametrize(
     "line",
     [
-        f"{TELLBACK} --version >&-",
-        f"{TELLBACK} --help <&- >&- 2>&-",
+        f"{TELLBACK} --version 2>&- >/dev/null",
         f"{TELLBACK} redact <&-",
-        f"{TELLBACK} hook status --json >&-",
+        f"{TELLBACK} run --no-keep true >&- 2>&-",  # nothing is printed there
     ],
 )
 def test_a_closed_stream_is_as_good_as_dev_null(line: str, tmp_path: Path) -> None:
     done = shell(line, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize("given", ["--version", "--help", "hook status --json"])
+def test_a_result_that_cannot_be_printed_is_an_error(given: str, tmp_path: Path) -> None:
+    """As on a full disk: a script would take the empty answer for a result."""
+    done = shell(f"{TELLBACK} {given} >&-", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == b"tellback: can't write: standard output is closed\n"
 
 
 @pytest.mark.programs

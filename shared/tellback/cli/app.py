@@ -6,6 +6,7 @@ Modules of commands import models, Textual, matplotlib and Prometheus inside fun
 from __future__ import annotations
 
 import errno
+import fcntl
 import inspect
 import io
 import logging
@@ -172,8 +173,15 @@ def main() -> None:
         if error.errno == errno.ENOENT and not error.filename:  # of `os.getcwd`
             echo(f"tellback: can't use the current directory: {error.strerror}", err=True)
             raise SystemExit(2) from None
-        if error.errno not in _UNWRITABLE:
+        closed = error.errno == errno.EBADF and not _is_writable(sys.stdout.fileno())
+        if error.errno not in _UNWRITABLE and not closed:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left in the buffer
-        echo(f"tellback: can't write{f' {error.filename}' if error.filename else ''}: {error.strerror}", err=True)
+        reason = "standard output is closed" if closed else error.strerror
+        echo(f"tellback: can't write{f' {error.filename}' if error.filename else ''}: {reason}", err=True)
         raise SystemExit(1) from None
+
+
+def _is_writable(descriptor: int) -> bool:
+    """Return False for the /dev/null that takes the place of a closed standard output."""
+    return fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY

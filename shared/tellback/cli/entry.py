@@ -42,11 +42,13 @@ def main() -> None:
 def _replace_closed_streams() -> None:
     """Open /dev/null in place of each standard stream that the caller has closed, as `tellback ... >&-` does.
 
-    The next socket or file would get its number, and what is printed would go there.
+    The next socket or file would get its number, and what is printed would go there. For standard output it is opened
+    for reading alone, so that what prints a result fails, as it does on a full disk.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number, which is this one
+            mode = os.O_RDONLY if name == "stdout" else os.O_RDWR
+            os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest free number, which is this one
             setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: PTH123, SIM115 - a stream

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -143,11 +145,12 @@ class JsonUpReporter:
     def ready(self, pids: dict[str, int]) -> None:
         """Print the line. Its URLs include their passwords, since a script has to connect with them."""
         system = self._system
-        print_json({"redis_url": system.settings.redis_url, "flower_url": system.flower_url, "pids": pids})
+        with _going_on():
+            print_json({"redis_url": system.settings.redis_url, "flower_url": system.flower_url, "pids": pids})
 
     def trouble(self, text: str) -> None:
         """Print a problem to standard error."""
-        echo(f"tellback up: {text}", err=True)
+        _warn(text)
 
     def stopping(self) -> None:
         """Print nothing."""
@@ -181,20 +184,36 @@ class TerminalUpReporter:
             "Processes": ", ".join(f"{name} {pid}" for name, pid in pids.items()),
             "Data, logs": str(system.data_dir.path),
         }
-        self._console.print("All services are ready.", style="bold")
-        for name, text in lines.items():
-            self._console.print(plain_text(f"{name:<10}  {text}"), soft_wrap=True)
-        self._console.print(
-            "The command line and tellback.connect() connect to it automatically. Press Ctrl-C to stop.",
-            highlight=False,
-        )
+        with _going_on():
+            self._console.print("All services are ready.", style="bold")
+            for name, text in lines.items():
+                self._console.print(plain_text(f"{name:<10}  {text}"), soft_wrap=True)
+            self._console.print(
+                "The command line and tellback.connect() connect to it automatically. Press Ctrl-C to stop.",
+                highlight=False,
+            )
 
     def trouble(self, text: str) -> None:
         """Print a problem to standard error."""
         self._status.stop()
-        echo(f"tellback up: {text}", err=True)
+        _warn(text)
 
     def stopping(self) -> None:
         """Tell the user that stopping may take a few seconds."""
         self._status.stop()
-        self._console.print("Stopping: running tasks have a few seconds to finish. Press Ctrl-C again to stop now.")
+        with _going_on():
+            self._console.print("Stopping: running tasks have a few seconds to finish. Press Ctrl-C again to stop now.")
+
+
+@contextmanager
+def _going_on() -> Generator[None, None, None]:
+    """Go on if a line can't be written: a full disk under a log, or a reader that left, must not stop the system."""
+    try:
+        yield
+    except OSError as error:
+        _warn(f"can't write to standard output: {error.strerror}")
+
+
+def _warn(text: str) -> None:
+    with suppress(OSError):
+        echo(f"tellback up: {text}", err=True)

@@ -71,11 +71,12 @@ def _run_supervisor(supervise: Supervise, guard: socket.socket) -> None:
         os.setsid()  # the terminal's Ctrl-C goes to the guard alone, which passes it on
         become_subreaper()
         code = supervise(guard)
-        sys.stdout.flush()
     except BaseException:  # noqa: BLE001 - the parent's stack below this frame must not run twice
         traceback.print_exc()
     finally:
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):  # such as that of a full disk
+                stream.flush()
         os._exit(code)
 
 
