@@ -109,10 +109,12 @@ def quote_forged_parts(parts: Sequence[str], headings: Iterable[str] = ()) -> li
     edits = _forged_lines("".join(parts), marks)
     if len(parts) > 1:
         begins = list(accumulate((len(part) + 1 for part in parts), initial=0))
+        taken = [end for _, end, _ in edits]
         for start, end, new in _forged_lines("\n".join(parts), marks):
             ends = bisect_right(begins, start) - 1  # line ends between parts that are in no part
             # What a line over several parts replaces is not edited once more in one of them.
-            if not any(start - ends < other_end and other < end - ends for other, other_end, _ in edits):
+            other = bisect_right(taken, start - ends)
+            if other == len(taken) or edits[other][0] >= end - ends:
                 edits.append((start - ends, end - ends, new))
     return _apply_edits(parts, sorted(edits))
 
@@ -237,14 +239,18 @@ def _apply_edits(parts: Sequence[str], edits: Sequence[_LineEdit]) -> list[str]:
     if not edits:
         return list(parts)
     changed: list[str] = []
-    offset = 0
+    offset = number = 0
     for part in parts:
         pieces: list[str] = []
         at = 0
-        for start, end, text in edits:
-            if start - offset < len(part) and end > offset:
+        while number < len(edits) and edits[number][0] - offset < len(part):
+            start, end, text = edits[number]
+            if end > offset:
                 pieces += [part[at : start - offset], text] if start >= offset else []
                 at = min(end - offset, len(part))
+            if end - offset > len(part):  # it goes on in the next part
+                break
+            number += 1
         changed.append("".join([*pieces, part[at:]]))
         offset += len(part)
     return changed

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from tellback import Feedback
 from tellback.guidance.observations.catalog import LANGUAGES, catalog_for
 from tellback.quoting import HEADINGS, quote_forged_lines, quote_forged_parts, quote_summary, resembles_ours
 from tellback.sanitize import terminal_line
+from tests.support.costs import calls_of
 from tests.support.forgeries import SPLIT, forged
 
 
@@ -104,3 +107,10 @@ def test_a_hosts_own_headings_are_known_too() -> None:
 def test_a_text_full_of_forgeries_is_quoted_in_time() -> None:
     quoted = quote_forged_lines("NEXT STEPS:\n" * 20_000)
     assert quoted.splitlines() == ["> NEXT STEPS:"] * 20_000
+
+
+@pytest.mark.parametrize("part", ["NEXT STEPS: x\n", "NEXT\nSTEPS: x"])
+def test_the_cost_of_forged_parts_grows_with_their_number(part: str) -> None:
+    """16,000 took 18 s, since each was compared with each."""
+    few, many = (calls_of(partial(quote_forged_parts, [part] * number)) for number in (500, 2_000))
+    assert many < 6 * few
