@@ -21,7 +21,7 @@ def _blocks(page: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["docs/quickstart.md"])
+@pytest.mark.parametrize("page", FIRST_PAGES[:2])
 def test_the_examples_can_be_pasted_into_a_terminal(page: str) -> None:
     """Python's own prompt ends a block at an empty line, and takes the next line for a part of it otherwise."""
     for block in _blocks(page):
