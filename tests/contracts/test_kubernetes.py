@@ -25,25 +25,17 @@ class Trigger(msgspec.Struct, forbid_unknown_fields=True):
     """A trigger of KEDA's Prometheus scaler, whose values are texts."""
 
     type: Literal["prometheus"]
-    metadata: dict[Literal["serverAddress", "query", "threshold"], str]
-
-
-class Fallback(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The behaviour of KEDA while a trigger cannot be read."""
-
-    failure_threshold: int
-    replicas: int
+    metadata: dict[Literal["serverAddress", "query", "threshold", "ignoreNullValues"], str]
 
 
 class ScaledSpec(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The part of a ScaledObject's spec that is used here."""
+    """The part of a ScaledObject's spec that is used here: no `fallback`, which scales down under load."""
 
     scale_target_ref: dict[Literal["name"], str]
     min_replica_count: int
     max_replica_count: int
     polling_interval: int
     cooldown_period: int
-    fallback: Fallback
     triggers: list[Trigger]
 
 
@@ -162,6 +154,7 @@ def test_workers_scale_by_the_lag_of_the_intake() -> None:
         assert 1 <= spec.min_replica_count < spec.max_replica_count
         (trigger,) = spec.triggers
         assert trigger.metadata["threshold"].isdecimal()
+        assert trigger.metadata["ignoreNullValues"] == "false", "no metrics would be no lag, and scale down"
     queries = " ".join(spec.triggers[0].metadata["query"] for spec in specs.values())
     for metric in ("tellback_intake_entries", "tellback_commands_queued"):
         assert metric in queries
