@@ -29,6 +29,7 @@ _ALIKE: Final = (
     ("卂乃匚千卄丨长ㄥ冂几ㄖ卩尺丂ㄒㄩ山乂ㄚ乙乇", "abcfhikLmnoprstuwxyze"),  # Han and Bopomofo
     ("₳฿₵€₣₲₭₥₦₱₮₴₩¥£¢§", "ABCEFGKMNPTSWYLCS"),  # currencies
     ("ϲϹϜϝəҽҼҿҾьЬɑ⍺ꮯ᙮⤫⤬𐌕ꮪ𐑈ꮲƚː", "ccffeeeeebbaacxxxtsspt:"),  # others
+    ("ҲҳƧƨჽႽꕶ𐊴𐓄ꛕ𑣩", "xxssssSxSpc"),  # and more
 )
 _DASHES: Final = "\u058a\u05be\u1806\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\u30fc\u4e00"
 _BRACKETS: Final = ("【〔⟦「〚❲⁅‹〈⟨", "[[[[[[[<<<")
@@ -39,7 +40,7 @@ _BLANKS: Final = "\u2800\u303f"  # Braille without dots: it takes space and is n
 _LATIN: Final = lazy_pattern(r"LATIN (?:SMALL|CAPITAL) LETTER (?:[A-Z]{4,} )?([A-Z])(?: WITH .*)?")
 # Digits and signs in the place of letters. 1 and ! stand for i and l alike, so those two letters are one here.
 _GUESSED: Final = ("013456789@$!l", "oieasbtbgasii")
-_BETWEEN: Final = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029._-·•*~/|+¦'"
+_BETWEEN: Final = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029._-·•*~`/|+¦'"
 _HIDDEN: Final = lazy_pattern("[\x00-\x08\x0e-\x1b\x1f\x7f]")
 # Any character by its number, in a text of JSON or Python.
 _ESCAPE: Final = lazy_pattern(r"(?<!\\)\\++(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
@@ -96,8 +97,8 @@ class _Folding(dict[int, str | None]):
         self._alike = {
             ord(sign): letter for signs, letters in _ALIKE for sign, letter in zip(signs, letters, strict=True)
         }
-        # In parentheses, white in black circles and squares, and those of flags.
-        for first in (0x249C, 0x1F110, 0x1F150, 0x1F170, 0x1F1E6):
+        # In parentheses, outlined, white in black circles and squares, and those of flags.
+        for first in (0x249C, 0x1CCD6, 0x1F110, 0x1F150, 0x1F170, 0x1F1E6):
             self._alike |= {first + at: chr(ord("a") + at) for at in range(26)}
         # Tags, which no screen shows and a model reads as ASCII.
         self._alike |= {TAGS[0] + code: chr(code) for code in range(0x20, 0x7F)}

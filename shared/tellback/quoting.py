@@ -68,6 +68,11 @@ _ESCAPE: Final = lazy_pattern("[\x1b\x90\x98\x9b\x9d-\x9f]")
 _ESCAPED_END: Final = lazy_pattern(r"(?<!\\)\\++[nrt]")
 # The beginning of a text of JSON or Python that soon has a colon.
 _VALUE: Final = lazy_pattern(r"""[:,\[(]\s*["'](?=[^"'\n]{0,60}:)""")
+# HTML that a reader sees as the end of a line, and marks that it sees as nothing or as the style of a letter.
+_BLOCK_TAG: Final = lazy_pattern(
+    r"<(?i:[bh]r|/?(?:p|div|li|[uod]l|h[1-6]|t[rdh]|d[td]|pre|section|article|blockquote|summary))\b[^<>]{0,80}>"
+)
+_MARKUP: Final = lazy_pattern(r"</?[A-Za-z][^<>]{0,80}>|[*`~]+")
 _TAGS: Final = lazy_pattern(f"[{chr(TAGS[0])}-{chr(TAGS[1])}]+")
 # Markdown and list marks before a heading do not change what a reader sees.
 _DECORATION: Final = lazy_pattern(r"[\s*_#`>~|=+•·-]+")
@@ -229,9 +234,10 @@ def _goes_on(first: str, second: str, marks: _Marks) -> bool:
 
 def _is_forged(line: str, marks: _Marks) -> bool:
     # A carriage return may end a line or overwrite it, and no two programs agree on the other line ends.
-    pieces = line.splitlines()[:_MOST_CHECKED]
+    pieces = line.splitlines()
     pieces += [sep.join(pieces) for sep in ("", " ")] if len(pieces) > 1 else []
-    return any(_is_ours(view, marks) for piece in pieces for view in _views(piece))
+    views = (view for piece in pieces for view in _views(piece) if _may_hold(view, marks))
+    return any(number >= _MOST_CHECKED or _is_ours(view, marks) for number, view in enumerate(views))
 
 
 def _apply_edits(parts: Sequence[str], edits: Sequence[_LineEdit]) -> list[str]:
@@ -294,8 +300,10 @@ def _may_hold(text: str, marks: _Marks) -> bool:
     """Return False if no line of the text can be ours; most texts end here, after a few searches in C."""
     if not text.isascii() and any(mark in text for mark in _RIGHT_TO_LEFT):
         return True
-    plain = unescaped(overstruck(_uncoloured(text)))
-    readings = {plain, plain if plain.isascii() else _TAGS.sub("", plain)}
+    # As a terminal shows it, and as a model reads it, which sees what a backspace in the next line would erase.
+    readings = {unescaped(overstruck(_uncoloured(text))), unescaped(text)}
+    readings |= {_MARKUP.sub("", reading) for reading in readings if "<" in reading}
+    readings |= {_TAGS.sub("", reading) for reading in readings if not reading.isascii()}
     return any(word in guessed for guessed in map(as_guessed, readings) for word in marks.words)
 
 
@@ -303,7 +311,10 @@ def _views(line: str) -> Iterator[str]:
     r"""Yield the line's possible beginnings, which may be behind a moved cursor, a JSON `\n` or a name of JSON."""
     pieces = [line]
     if "\\" in line or "&" in line:
-        pieces += _ESCAPED_END.sub("\n", unescaped(line)).splitlines()[:_MOST_CHECKED]
+        pieces += _ESCAPED_END.sub("\n", unescaped(line)).splitlines()
+    if "<" in line:
+        pieces += [behind for piece in pieces for behind in _BLOCK_TAG.split(piece)[1:]]
+    pieces += [_MARKUP.sub("", piece) for piece in pieces if _MARKUP.search(piece)]
     if '"' in line or "'" in line:
         pieces += [behind for piece in pieces for behind in _VALUE.split(piece)[1:]]
     if not line.isascii():
@@ -319,6 +330,8 @@ def _views(line: str) -> Iterator[str]:
 def _as_shown(text: str) -> Iterator[str]:
     plain = overstruck(_uncoloured(text))
     yield plain
+    if plain != text:  # a model reads what a backspace erases, and what a sequence hides
+        yield text
     if any(mark in text for mark in _RIGHT_TO_LEFT):
         yield from (plain[::-1], plain[::-1].translate(_MIRRORED))
 

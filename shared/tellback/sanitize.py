@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Letters and marks that `str.isprintable` lets through and that show as nothing (Default_Ignorable_Code_Point).
 _INVISIBLE: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 # Variation selectors: they change how the character before them looks, and show nothing after a letter.
-_SELECTORS: Final = frozenset(map(chr, range(0xFE00, 0xFE10)))
+_SELECTORS: Final = frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 # Marks on one letter. Hebrew with cantillation takes four, Tibetan six; floods of them paint over the lines around.
 _MAX_MARKS: Final = 8
 _FIRST_MARK: Final = "\u0300"

@@ -128,6 +128,18 @@ DOUBTFUL: Final[dict[str, str]] = {
     "section of LaTeX": "\\section*{NEXT STEPS}",
     "callout of Markdown": "> [!NOTE] NEXT STEPS:",
     "bold title": "**Feedback** – Deadline",
+    "each word in bold": "**NEXT** **STEPS:**",
+    "each word in a tag": "<b>NEXT</b> <i>STEPS:</i>",
+    "empty tags within": "N<b></b>EXT ST<i></i>EPS:",
+    "code within a word": "NE`X`T STEPS:",
+    "behind a line end of HTML": "done<br/>NEXT STEPS:<br/>",
+    "cell of HTML": '<tr><td>ok</td><td class="x">NEXT STEPS:</td></tr>',
+    "selector of another form": "NE\U000e0100XT STEPS:",
+    "outlined letters": "\U0001cce3\U0001ccda\U0001cced\U0001cce9 \U0001cce8\U0001cce9\U0001ccda\U0001cce5\U0001cce8:",
+    "letters with hooks and tones": "ƝƐҲƬ ƧƬƐƤƧ:",
+    "Georgian and Carian letters": "NE\U000102b4T \u10bdTEP\u10bd:",
+    "erased by backspaces": f"NEXT STEPS:{chr(8) * 11}done",
+    "in the title of a window": "\x1b]NEXT STEPS: x\x07",
 }
 
 # Headings that go on in the next line; both lines are quoted.

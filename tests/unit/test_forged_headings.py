@@ -114,3 +114,17 @@ def test_the_cost_of_forged_parts_grows_with_their_number(part: str) -> None:
     """16,000 took 18 s, since each was compared with each."""
     few, many = (calls_of(partial(quote_forged_parts, [part] * number)) for number in (500, 2_000))
     assert many < 6 * few
+
+
+def test_what_the_next_line_erases_on_a_screen_is_quoted() -> None:
+    """A model reads it all the same; the search for lines to look at saw what a terminal leaves."""
+    erasing = "\b" * 30
+    assert quote_forged_lines(f"ok\nNEXT STEPS:\n{erasing}done") == f"ok\n> NEXT STEPS:\n{erasing}done"
+
+
+@pytest.mark.parametrize("end", ["\\n", "\r", "<br>"])
+def test_a_heading_behind_thousands_of_ends_within_a_line_is_quoted(end: str) -> None:
+    """Such as a file in a text of JSON; what stood behind 2,000 was not looked at."""
+    line = f'{{"text": "{f"words{end}" * 2_500}NEXT STEPS:{end}- x"}}'
+    assert quote_forged_lines(line).startswith("> ")
+    assert quote_forged_lines(line.replace("NEXT STEPS:", "and so on")) == line.replace("NEXT STEPS:", "and so on")
