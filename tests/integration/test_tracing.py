@@ -18,6 +18,7 @@ import pytest
 from tellback import Tellback, connect
 from tellback.settings import Settings
 from tests.support.commands import running_beat
+from tests.support.hooks import run_hook, tool_event
 from tests.support.otlp import OtlpReceiver, ReceivedSpan, otlp_receiver
 from tests.support.processes import run_program
 from tests.support.turns import HELLO, opened
@@ -166,6 +167,23 @@ def test_an_agents_own_spans_are_the_parents(settings: Settings, receiver: OtlpR
     assert len(own) == 1
     assert own[0].id in {span.parent for span in receiver.named("publish events")}
     assert tb.history("s1") == []
+
+
+@pytest.mark.usefixtures("traced_workers")
+def test_what_a_hook_publishes_is_in_the_trace_of_the_agents_program(
+    settings: Settings, receiver: OtlpReceiver
+) -> None:
+    """Hooks get its context by the environment. One that is malformed, or too long for a message, counts as none."""
+    context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    given = {"none": context, "malformed": "00-4bf9", "long": "0" * 200, "context": context}
+    for call_id, traceparent in given.items():
+        tracing = {} if call_id == "none" else TRACED
+        run_hook(settings, tool_event(call_id), env={**tracing, "TRACEPARENT": traceparent, "TELLBACK_HOOK_WAIT": "5"})
+    applied = only(receiver.wait_for("apply events"))
+    assert (applied.trace, applied.parent) == ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
+    assert applied.attributes["messaging.message.id"].endswith("context")
+    with connect(settings.redis_url, team=settings.team) as tb:
+        assert [entry["kind"] for entry in tb.history("s1")].count("tool_call") == len(given)
 
 
 @pytest.mark.usefixtures("traced_workers")

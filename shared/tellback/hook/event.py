@@ -109,9 +109,11 @@ def published_arguments(event: HookEvent) -> tuple[str, dict[str, Any] | None]:
     return fields["tool"], fields["params"] if exact else None
 
 
-def tool_invoked(event: HookEvent, prompt: str) -> bytes:
+def tool_invoked(event: HookEvent, prompt: str, traceparent: str = "") -> bytes:
     """Return the `ToolInvoked` of the event as JSON, the same bytes that `tellback.contracts.codec.encode` writes."""
     where = {"session": event.session, "evaluation": event.evaluation, "prompt": prompt}
+    if traceparent:
+        where["traceparent"] = traceparent
     return encode_json({"type": "ToolInvoked", "v": SCHEMA_VERSION, **where, **(event.call or {})})
 
 

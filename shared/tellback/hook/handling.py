@@ -51,7 +51,8 @@ def handle_event(raw: bytes, name: str, arguments: Sequence[str]) -> None:
         _write_answer({"decision": "block", "reason": missing})
     unanswered = unanswered_requests(options.data, f"{options.team}\n{event.session}\n{prompt}\n{event.evaluation}")
     operations = [*unanswered.claim(), os.urandom(12).hex()] if delivers else []
-    call_event = (event.call["event_id"], tool_invoked(event, prompt)) if event.call else None
+    published = tool_invoked(event, prompt, options.traceparent) if event.call else b""
+    call_event = (event.call["event_id"], published) if event.call else None
     asked = HookRequest(event, prompt, lambda: _evaluation_begun(options, event, prompt), call_event, operations)
     exchange = HookExchange(options, asked, memory, clock.monotonic() + options.wait)
     exchange.start()

@@ -27,7 +27,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from tellback.contracts.limits import MAX_NAME_CHARS, SCHEMA_VERSION
+from tellback.contracts.limits import MAX_NAME_CHARS, MAX_TRACEPARENT_CHARS, SCHEMA_VERSION
 from tellback.errors import ConfigurationError
 from tellback.light_struct import LightStruct
 from tellback.names import check_data_dir, check_team
@@ -67,7 +67,10 @@ PROMPT: Final = "agent"
 
 
 class HookOptions(LightStruct):
-    """The options of a hook process; `wait` is the longest time in seconds that it spends on Redis."""
+    """The options of a hook process; `wait` is the longest time in seconds that it spends on Redis.
+
+    `traceparent` is the trace context of the agent's program, for the workers' spans.
+    """
 
     redis_url: str
     team: str
@@ -82,6 +85,7 @@ class HookOptions(LightStruct):
     redaction_rules: str
     policy: str = ""
     host: str = ""
+    traceparent: str = ""
 
 
 def read_options(arguments: Sequence[str], environ: Mapping[str, str]) -> HookOptions:
@@ -117,7 +121,15 @@ def read_options(arguments: Sequence[str], environ: Mapping[str, str]) -> HookOp
         redaction_rules=text("redaction_rules"),
         policy=text("hook_policy"),
         host=text("host") or os.uname().nodename,
+        traceparent=_trace_context(environ),
     )
+
+
+def _trace_context(environ: Mapping[str, str]) -> str:
+    """Return the context in the environment, by OpenTelemetry's name for it; workers take a malformed one for none."""
+    found = environ.get("TRACEPARENT", "")
+    traced = environ.get("TELLBACK_TRACING", "").lower() in {"1", "true"}  # else an earlier worker may refuse the event
+    return found if traced and len(found) <= MAX_TRACEPARENT_CHARS else ""
 
 
 def _parse_flags(arguments: Sequence[str]) -> dict[str, str]:
