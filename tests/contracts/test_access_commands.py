@@ -66,8 +66,8 @@ def test_no_agent_brings_a_script_or_a_category_or_a_channel() -> None:
     assert not {"+eval", "+script", "+script|load", "+fcall", "+function"} & set(rights.commands)
     own, *others = rights.keys
     assert (own, rights.channels) == ("~tb:{acme.*", ())
-    assert [rule for rule in others if rule.startswith("%W~")] == [f"%W~{NOTIFICATIONS}"]
-    assert all(rule.startswith(("%W~tb:{_fleet.0}:", "%R~tb:{_fleet.0}:")) for rule in others), "none of another team"
+    assert all(rule.startswith("%R~tb:{_fleet.0}:") for rule in others), "none of another team"
+    assert [each.rules for each in rights.selectors] == [f"-@all +xadd %W~{NOTIFICATIONS}"]
 
 
 def test_flower_and_beat_hold_no_state_and_no_user_holds_all() -> None:

@@ -21,11 +21,13 @@ class Rights(NamedTuple):
     commands: tuple[str, ...]
     keys: tuple[str, ...]
     channels: tuple[str, ...] = ()
+    selectors: tuple[Rights, ...] = ()
 
     @property
     def rules(self) -> str:
-        """The rules of a user or a selector that has nothing else."""
-        return " ".join(("-@all", *self.commands, *self.keys, *self.channels))
+        """The rules of a user or a selector that has nothing else; each selector of a user is in parentheses."""
+        selectors = (f"({each.rules})" for each in self.selectors)
+        return " ".join(("-@all", *self.commands, *self.keys, *self.channels, *selectors))
 
     def without(self, commands: Collection[str]) -> Rights:
         """Return the same rights without these commands."""
@@ -134,11 +136,12 @@ _OPERATOR_OF_BROKER: Final = _allow(
 )
 
 
-# Hosts notify the dispatchers of all teams, which check what a notification says, and see which workers there are.
-_OF_THE_FLEET: Final = (
-    f"%W~{NOTIFICATIONS}",
-    *(f"%R~{FLEET.key(name)}*" for name in ("worker", "beat")),
-)
+# Hosts see which workers there are.
+_OF_THE_FLEET: Final = tuple(f"%R~{FLEET.key(name)}*" for name in ("worker", "beat"))
+
+# They notify the dispatchers of all teams, which check what a notification says. By no other command: one SET stopped
+# the notifications of every team until a worker repaired the key, and wake-ups of minutes were lost with it.
+_NOTIFY: Final = Rights(("+xadd",), (f"%W~{NOTIFICATIONS}",))
 
 
 def agent_name(team: str) -> str:
@@ -154,7 +157,7 @@ def agent(team: str) -> RedisUser:
     """
     return RedisUser(
         agent_name(check_team(team)),
-        Rights((*AGENT_COMMANDS, *_RECALL_HERE), (f"~{pattern_of(team)}", *_OF_THE_FLEET)),
+        Rights((*AGENT_COMMANDS, *_RECALL_HERE), (f"~{pattern_of(team)}", *_OF_THE_FLEET), selectors=(_NOTIFY,)),
         None,
     )
 
