@@ -96,7 +96,8 @@ def test_a_redis_that_does_not_answer(tmp_path: Path) -> None:
     port = free_port()
     code, said = refused(tmp_path, "--redis-url", f"redis://:geheim@127.0.0.1:{port}/0")
     assert code == 2
-    assert one_line(said).startswith(f"tellback: Can't reach Redis at 127.0.0.1:{port} (connection refused). ")
+    wanted = f"tellback: Can't reach Redis at 127.0.0.1:{port} (connection refused). Start that server first"
+    assert one_line(said) == wanted
     assert "geheim" not in said
 
 

@@ -43,6 +43,8 @@ _SENTINEL_ERROR: Final = re.compile(r" - \w+:(\w+)")  # of each Sentinel, after 
 # redis-py derives these from ConnectionError, yet a server sent them: advice to start one would mislead.
 _REFUSALS: Final = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.BusyLoadingError)
 
+START_REDIS: Final = "Start it with `tellback up`, or set TELLBACK_REDIS_URL"
+
 CHECK_LOGIN: Final = "Check the user and the password in TELLBACK_REDIS_URL"
 
 START_PRIMARY: Final = "A primary is away and no replica took over: `tellback doctor` names the node"
@@ -128,7 +130,7 @@ def unavailable_text(error: Exception, url: str) -> str:
         cause = error.__context__
         reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(error).rstrip(".")
         reason = reason[:1].lower() + reason[1:]
-        advice = "Start it with `tellback up`, or set TELLBACK_REDIS_URL"
+        advice = START_REDIS
         if _node_of(error):
             advice = "Start this node of the cluster"
         elif _is_by_sentinel(url):
