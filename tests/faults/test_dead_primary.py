@@ -118,14 +118,14 @@ def test_a_worker_that_starts_serves_the_teams_of_other_nodes(
         tb.open_turn(channel="web", conversation="c", message_id="m", text="?")
         stream = tb.context.layout.shard(0), Family.EVENTS
     cluster.primaries[2].kill()
-    process = Runtime(settings)
+    runtime = Runtime(settings)
     found = [Notified(team, (0, Family.EVENTS)) for team in (away, here)]
-    assert process.streams_of(found[:1]) == []
-    assert process.streams_of(found) == [stream]
+    assert runtime.streams_of(found[:1]) == []
+    assert runtime.streams_of(found) == [stream]
     said = capsys.readouterr().out
     assert said.count("team.postponed") == said.count(f"tb:{{{away}.0}}:team does not answer") == 1
     with pytest.raises(Unavailable, match="serves none until that node answers"):
-        process.shard(away, 0)
+        runtime.shard(away, 0)
 
 
 def test_a_shard_of_a_team_whose_number_of_shards_is_unknown_stays_active(
@@ -137,13 +137,13 @@ def test_a_shard_of_a_team_whose_number_of_shards_is_unknown_stays_active(
         with closing(Database(settings.redis_url)) as database:
             open_layout(database, team, 4)
     cluster.primaries[2].kill()
-    process = Runtime(settings)
-    visits = TeamVisits(process.database)
+    runtime = Runtime(settings)
+    visits = TeamVisits(runtime.database)
     visits.notice([f"{away}.3", f"{here}.99"])
-    places = set(process.database.command("ZRANGE", FLEET.key("active"), 0, -1))
+    places = set(runtime.database.command("ZRANGE", FLEET.key("active"), 0, -1))
     assert f"{away}.3".encode() in places
-    TeamScheduler(app, process, lambda _: None).run(0.0)
-    places = set(process.database.command("ZRANGE", FLEET.key("active"), 0, -1))
+    TeamScheduler(app, runtime, lambda _: None).run(0.0)
+    places = set(runtime.database.command("ZRANGE", FLEET.key("active"), 0, -1))
     assert f"{away}.3".encode() in places
     assert f"{here}.99".encode() not in places
 
@@ -151,7 +151,7 @@ def test_a_shard_of_a_team_whose_number_of_shards_is_unknown_stays_active(
 def test_a_wake_up_for_several_teams_serves_those_of_other_nodes(
     cluster: RedisCluster, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process, consumed = Runtime(settings), list[Shard]()
+    runtime, consumed = Runtime(settings), list[Shard]()
 
     def note(_: Runtime, shards: list[Shard], *__: object, **___: object) -> list[Shard]:
         consumed.extend(shards)
@@ -159,7 +159,7 @@ def test_a_wake_up_for_several_teams_serves_those_of_other_nodes(
 
     away, here = team_on(cluster, cluster.primaries[2]), team_on(cluster, cluster.primaries[0])
     with connect(settings=replace(settings, team=away)), connect(settings=replace(settings, team=here)) as tb:
-        monkeypatch.setattr(tasks, "runtime", lambda: process)
+        monkeypatch.setattr(tasks, "current_runtime", lambda: runtime)
         monkeypatch.setattr(tasks, "_consume", note)
         cluster.primaries[2].kill()
         tasks.consume("events", [(away, 0), (here, 0)])
@@ -170,9 +170,9 @@ def test_a_user_who_may_not_read_teams_is_no_node_that_is_away(cluster: RedisClu
     """All streams were left out without a word, and a consumer said that a node does not answer."""
     for node in cluster.primaries:
         cluster.client(node).command("ACL", "SETUSER", "worker", "on", ">p", "~*", "&*", "+@all", "-hget")
-    process = Runtime(replace(settings, redis_url=cluster.url.replace("//", "//worker:p@")))
+    runtime = Runtime(replace(settings, redis_url=cluster.url.replace("//", "//worker:p@")))
     with pytest.raises(NotPermitted, match="hget"):
-        process.streams_of([Notified("acme", (0, Family.EVENTS))])
+        runtime.streams_of([Notified("acme", (0, Family.EVENTS))])
 
 
 def test_a_search_for_teams_waits_once_for_a_node_that_hangs(cluster: RedisCluster) -> None:

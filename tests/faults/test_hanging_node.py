@@ -135,12 +135,12 @@ def test_a_wake_up_waits_for_no_node_that_left_a_call_unanswered(
     cluster: RedisCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each wake-up for a stream of a node that hung kept a process from all teams for five seconds more."""
-    process = Runtime(Settings(redis_url=cluster.url, shards=12, data_dir=str(tmp_path)))
+    runtime = Runtime(Settings(redis_url=cluster.url, shards=12, data_dir=str(tmp_path)))
     needed = {cluster.owner(slot_of(key)) for key in (SHARDS[0].prefix, FLEET.prefix)}
     hanging = next(node for node in cluster.primaries if node not in needed)
-    on_it = [shard for shard in process.layout("default").all if cluster.owner(slot_of(shard.prefix)) is hanging]
-    monkeypatch.setattr(tasks, "runtime", lambda: process)
-    connections: Any = process.database._connections
+    on_it = [shard for shard in runtime.layout("default").all if cluster.owner(slot_of(shard.prefix)) is hanging]
+    monkeypatch.setattr(tasks, "current_runtime", lambda: runtime)
+    connections: Any = runtime.database._connections
     calls = calls_to(hanging, connections, monkeypatch)
     hanging.suspend()
     try:
@@ -171,15 +171,15 @@ def test_a_node_that_answers_again_postpones_no_wake_up(
 ) -> None:
     """However long ago it left a call unanswered, it counted as away until somebody asked, and the task was over."""
     monkeypatch.setattr(cluster_module, "QUICK_REPLY_SECONDS", 10.0)
-    process = Runtime(Settings(redis_url=cluster.url, shards=12, data_dir=str(tmp_path)))
-    connections: Any = process.database._connections
-    shard = process.layout("default").shard(0)
+    runtime = Runtime(Settings(redis_url=cluster.url, shards=12, data_dir=str(tmp_path)))
+    connections: Any = runtime.database._connections
+    shard = runtime.layout("default").shard(0)
     node = ("127.0.0.1", cluster.owner(slot_of(shard.prefix)).port)
     connections._note_silent(node)
     with pytest.raises(Unavailable, match="left a call unanswered"):
-        process.shard("default", 0)
+        runtime.shard("default", 0)
     connections._silent[node] = 0.0  # long ago
-    assert process.shard("default", 0) == shard
+    assert runtime.shard("default", 0) == shard
 
 
 def test_alerts_of_other_teams_wait_once_for_a_node_that_hangs(

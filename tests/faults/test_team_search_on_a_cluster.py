@@ -35,26 +35,26 @@ def test_a_search_that_finds_a_team_whose_own_key_is_away_stops_no_visit(tmp_pat
     with RedisCluster(tmp_path / "cluster", "--cluster-require-full-coverage", "no") as cluster:
         assert cluster.owner(slot_of(FLEET.key("teams"))) is cluster.primaries[1]
         (away, *more), (here, *_) = (teams_on(cluster, number) for number in (2, 0))
-        process, woken = Runtime(Settings(redis_url=cluster.url, data_dir=str(tmp_path / "data"))), list[StreamRef]()
-        layout = open_layout(process.database, here, 1)
-        TeamVisits(process.database).notice([here])
+        runtime, woken = Runtime(Settings(redis_url=cluster.url, data_dir=str(tmp_path / "data"))), list[StreamRef]()
+        layout = open_layout(runtime.database, here, 1)
+        TeamVisits(runtime.database).notice([here])
         every = [*Layout(away, 32).all, *(shard for team in more for shard in Layout(team, 4).all)]
         shards = [one for one in every if cluster.owner(slot_of(one.prefix)) is not cluster.primaries[2]]
         for shard in (*shards, layout.shard(0)):
-            process.database.command("XADD", stream_of(shard, Family.EVENTS), "*", "m", "{}")
+            runtime.database.command("XADD", stream_of(shard, Family.EVENTS), "*", "m", "{}")
         cluster.primaries[2].kill()
-        scheduler = TeamScheduler(app, process, woken.extend)
+        scheduler = TeamScheduler(app, runtime, woken.extend)
         began = clock.monotonic()
         scheduler.run(0.0)
         assert clock.monotonic() - began < 5, "each stream and team waited for the node, a third of a second"
         assert woken == [(layout.shard(0), Family.EVENTS)]
-        assert away not in TeamVisits(process.database).known()
+        assert away not in TeamVisits(runtime.database).known()
         cluster.primaries[2].launch()
         cluster.wait_until_serving()
 
         def is_found() -> bool:
             scheduler._search._next_step = 0.0  # at once
             scheduler._search.step(())
-            return away in TeamVisits(process.database).known()
+            return away in TeamVisits(runtime.database).known()
 
         wait_until(is_found, "it is looked for again", timeout=20)

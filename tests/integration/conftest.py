@@ -235,7 +235,7 @@ def visits(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sche
         monkeypatch.setattr(module, "queue_length", mock.Mock(return_value=0))
     monkeypatch.setattr(sweep_jobs, "WATCH", 0.0)  # a loss is decided at first sight
     yield visits
-    visits.process.database.close()
+    visits.runtime.database.close()
 
 
 @pytest.fixture

@@ -351,8 +351,8 @@ def test_a_workers_last_record_that_cannot_be_stored_fails_no_task(
     command_id, answers = queue.put("broken", on_lost=on_lost), iter([True])
     monkeypatch.setattr(JobWorker, "_run", shut_down)
     break_type(one.shard(0).key("records", "broken"))
-    process = Runtime(msgspec.structs.replace(settings, shards=1))
-    JobWorker(process, one.team, "w@test", ANY_POOL).run(lambda: next(answers, False))
-    process.database.close()
-    process.short_database.close()
+    runtime = Runtime(msgspec.structs.replace(settings, shards=1))
+    JobWorker(runtime, one.team, "w@test", ANY_POOL).run(lambda: next(answers, False))
+    runtime.database.close()
+    runtime.short_database.close()
     assert database.command("ZRANGE", one.shard(0).key("running"), 0, -1) == [command_id.encode()]

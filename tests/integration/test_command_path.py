@@ -29,12 +29,12 @@ SESSION = "s"
 @pytest.fixture
 def in_worker(settings: Settings, app: Celery, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
     """Tasks run here, as in a process of a worker."""
-    process = Runtime(settings)
-    monkeypatch.setattr(jobs, "runtime", lambda: process)
+    runtime = Runtime(settings)
+    monkeypatch.setattr(jobs, "current_runtime", lambda: runtime)
     monkeypatch.setattr(wakeups, "current_app", app)
-    yield process
-    process.database.close()
-    process.short_database.close()
+    yield runtime
+    runtime.database.close()
+    runtime.short_database.close()
 
 
 def run_job(tb: Tellback) -> None:

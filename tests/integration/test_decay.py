@@ -300,8 +300,8 @@ def test_a_run_that_cannot_send_the_next_leaves_the_rest_to_the_scheduler(
     database: Database, settings: Settings, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build_bank(database, layout.of("b"), "b", facts=1_200, age_ms=30 * DAY_MS)
-    process = Runtime(settings)
-    monkeypatch.setattr(decay_task, "runtime", lambda: process)
+    runtime = Runtime(settings)
+    monkeypatch.setattr(decay_task, "current_runtime", lambda: runtime)
     monkeypatch.setattr(decay_task, "current_app", SentTasks(away=True))
     monkeypatch.setattr(decay_task, "SECONDS", 0)
     decay_task.decay("default")
@@ -314,8 +314,8 @@ def test_a_run_that_is_not_through_sends_the_next(
     """It continues under the same token; what beat sends meanwhile finds it at work, and does and sends nothing."""
     for bank in ("b", "c", "d"):
         build_bank(database, layout.of(bank), bank, facts=1_200, age_ms=30 * DAY_MS)
-    sent, process = SentTasks(), Runtime(settings)
-    monkeypatch.setattr(decay_task, "runtime", lambda: process)
+    sent, runtime = SentTasks(), Runtime(settings)
+    monkeypatch.setattr(decay_task, "current_runtime", lambda: runtime)
     monkeypatch.setattr(decay_task, "current_app", sent)
     monkeypatch.setattr(decay_task, "SECONDS", 0)
     decay_task.decay("default")
@@ -332,7 +332,7 @@ def test_a_run_that_is_not_through_sends_the_next(
     assert runs > 6
     assert store.due_shards() == []
     assert sum(state.scores for state in store.states()) == 3_600
-    process.database.close()
+    runtime.database.close()
 
 
 def test_a_shard_that_fails_does_not_hold_up_the_others(database: Database, store: Decay, layout: Layout) -> None:

@@ -31,18 +31,18 @@ TOOL_CALL, COMMAND, TURN, SIGNAL = JOURNEYS
 
 
 @pytest.fixture
-def process(settings: Settings) -> Iterator[Runtime]:
+def runtime(settings: Settings) -> Iterator[Runtime]:
     """A process of a worker."""
-    process = Runtime(settings)
-    yield process
-    process.database.close()
-    process.short_database.close()
+    runtime = Runtime(settings)
+    yield runtime
+    runtime.database.close()
+    runtime.short_database.close()
 
 
-def consume(tb: Tellback, process: Runtime, family: Family) -> None:
+def consume(tb: Tellback, runtime: Runtime, family: Family) -> None:
     tb.flush()
     for shard in tb.context.layout.all:
-        consumer_of(process, tb.context.settings.team, family).consume(shard, family)
+        consumer_of(runtime, tb.context.settings.team, family).consume(shard, family)
 
 
 def answer_at_once(waiting: Callable[[], object], passed: list[str], step: str, work: Callable[[], None]) -> None:
@@ -55,25 +55,25 @@ def answer_at_once(waiting: Callable[[], object], passed: list[str], step: str, 
     assert not caller.is_alive()
 
 
-def test_a_tool_call_to_its_feedback(tb: Tellback, process: Runtime) -> None:
+def test_a_tool_call_to_its_feedback(tb: Tellback, runtime: Runtime) -> None:
     """The dispatcher and its wake-up are left out."""
     monitor = FeedbackProviderConfig(ToolUsageMonitor(max_calls_without_progress=1), FeedbackTrigger(every_n_calls=2))
     prompt = tb.prompt("s", "p", feedback_providers=[monitor])
     prompt.tool_invoked("grep", params={"pattern": "x"}, status="success", result="1")
-    consume(tb, process, Family.EVENTS)
+    consume(tb, runtime, Family.EVENTS)
     with steps_passed(TOOL_CALL) as passed:
         prompt.tool_invoked("grep", params={"pattern": "y"}, status="success", result="2")
-        consume(tb, process, Family.EVENTS)
+        consume(tb, runtime, Family.EVENTS)
         assert prompt.feedback(wait=60)
     dispatching = ["Notifications.wait", "Rescue.wake", "publish_wakeups", "consume"]
     assert_order(TOOL_CALL, passed, dispatching)
 
 
-def test_a_command_to_its_record(tb: Tellback, process: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_to_its_record(tb: Tellback, runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     """The supervisor is a process of its own."""
     broker = Celery("test", set_as_current=False)
     broker.conf.update(config(tb.context.settings))
-    monkeypatch.setattr(jobs, "runtime", lambda: process)
+    monkeypatch.setattr(jobs, "current_runtime", lambda: runtime)
     monkeypatch.setattr(wakeups, "current_app", broker)
     shard = tb.context.layout.of("s")
     with steps_passed(COMMAND) as passed:
@@ -81,20 +81,20 @@ def test_a_command_to_its_record(tb: Tellback, process: Runtime, monkeypatch: py
         tb.flush()
         jobs.run_job.run(shard.team, shard.index, ANY_POOL)
         assert all(job.wait(timeout=60).succeeded for job in submitted)
-        sweep_jobs.sweep_jobs(process, process.layout(shard.team))
+        sweep_jobs.sweep_jobs(runtime, runtime.layout(shard.team))
     broker.close()
     assert_order(COMMAND, passed, ["CommandSupervisor.serve"])
 
 
-def test_a_turn_to_its_delivery_and_to_its_fallback(tb: Tellback, process: Runtime) -> None:
+def test_a_turn_to_its_delivery_and_to_its_fallback(tb: Tellback, runtime: Runtime) -> None:
     """The transport prints, in place of one that calls a platform."""
     opened = partial(tb.open_turn, channel="c", text="hi")
     with steps_passed(TURN) as passed:
         assert opened(conversation="1", message_id="1").respond(OutgoingResponse.text_only("now")) == "accepted"
         opened(conversation="2", message_id="2").finish(OutgoingResponse.text_only("later"))
-        consume(tb, process, Family.TURNS)
+        consume(tb, runtime, Family.TURNS)
         overdue = opened(conversation="3", message_id="3", answer_within=0.001)
-        scheduler = TeamScheduler(app, process, lambda _: None)
+        scheduler = TeamScheduler(app, runtime, lambda _: None)
 
         def answered() -> bool:
             scheduler.run(0.0)

@@ -68,9 +68,9 @@ def test_streams_that_notifications_name_are_taken_whatever_their_team(
     bench: LingerBench, layout: Layout, settings: Settings
 ) -> None:
     """While it lingers, nobody has to publish a wake-up for them. What it does not serve is left to others."""
-    process = Runtime(msgspec.structs.replace(settings, teams=f"{layout.team},zoo"))
-    zoo, other = process.layout("zoo"), process.layout("other")
-    with bench.lingering(news=NewStreams(process, FAMILY)):
+    runtime = Runtime(msgspec.structs.replace(settings, teams=f"{layout.team},zoo"))
+    zoo, other = runtime.layout("zoo"), runtime.layout("other")
+    with bench.lingering(news=NewStreams(runtime, FAMILY)):
         bench.append(zoo.shard(2), "a")
         bench.append(other.shard(0), "b")
         notify(
@@ -106,11 +106,11 @@ def test_a_stream_that_is_named_while_the_first_ones_are_taken_is_taken_too(
 def test_a_stream_that_was_named_while_another_consumed_it_is_taken_when_it_is_free(
     bench: LingerBench, settings: Settings
 ) -> None:
-    process = Runtime(settings)
-    zoo = process.layout("zoo").shard(2)
+    runtime = Runtime(settings)
+    zoo = runtime.layout("zoo").shard(2)
     lease = bench.intake.take_lease(zoo, FAMILY, 60)
     assert lease is not None
-    with bench.lingering(news=NewStreams(process, FAMILY)):
+    with bench.lingering(news=NewStreams(runtime, FAMILY)):
         notify(bench.database, stream_of(zoo, FAMILY))
         bench.append(zoo, "a")
         bench.intake.release(lease)
@@ -122,11 +122,11 @@ def test_a_stream_that_is_quiet_makes_room_for_others(
 ) -> None:
     """It is released while one that is busy is kept, and what comes into it later needs a wake-up."""
     monkeypatch.setattr(module, "MAX_STREAMS", 4)
-    process = Runtime(settings)
-    zoo = process.layout("zoo").shard(0)
+    runtime = Runtime(settings)
+    zoo = runtime.layout("zoo").shard(0)
     now = clock.monotonic()
     monkeypatch.setattr(clock, "monotonic", lambda: now)
-    with bench.lingering(news=NewStreams(process, FAMILY)):
+    with bench.lingering(news=NewStreams(runtime, FAMILY)):
         for tools in ("b", "bb"):
             bench.append(0, "b")
             wait_until(partial(bench.has_applied, tools), "it is applied")
@@ -223,9 +223,9 @@ def test_it_takes_no_more_streams_than_one_read_may_name(
 ) -> None:
     monkeypatch.setattr(module, "MAX_STREAMS", 5)
     monkeypatch.setattr(module, "IDLE_WHEN_FULL", 60)
-    process = Runtime(settings)
-    zoo = process.layout("zoo")
-    with bench.lingering(news=NewStreams(process, FAMILY)):
+    runtime = Runtime(settings)
+    zoo = runtime.layout("zoo")
+    with bench.lingering(news=NewStreams(runtime, FAMILY)):
         for shard in zoo.all:
             bench.append(shard, "a")
         notify(bench.database, *(stream_of(shard, FAMILY) for shard in zoo.all))

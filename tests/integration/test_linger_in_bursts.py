@@ -24,23 +24,23 @@ STAYS = 30.0
 
 
 @pytest.fixture
-def process(settings: Settings, app: Celery, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
+def runtime(settings: Settings, app: Celery, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
     """A thread of a pool of two, of which the other is free."""
-    process = Runtime(msgspec.structs.replace(settings, linger=STAYS))
-    monkeypatch.setattr(tasks, "runtime", lambda: process)
+    runtime = Runtime(msgspec.structs.replace(settings, linger=STAYS))
+    monkeypatch.setattr(tasks, "current_runtime", lambda: runtime)
     monkeypatch.setattr(tasks, "app", app)
     app.amqp.queues.select([Family.EVENTS.value])
     pool_locks.open(SimpleNamespace(concurrency=2, pool_cls="threads"))
-    yield process
+    yield runtime
     pool_locks.open(SimpleNamespace(concurrency=1))
-    process.database.close()
-    process.short_database.close()
+    runtime.database.close()
+    runtime.short_database.close()
 
 
-def lingers(process: Runtime, layout: Layout) -> bool:
+def lingers(runtime: Runtime, layout: Layout) -> bool:
     """Check whether anybody lingers on a stream of the team."""
     markers = [("GET", shard.key("wakeup", Family.EVENTS)) for shard in layout.all]
-    return b"lingering" in process.database.pipeline(markers)
+    return b"lingering" in runtime.database.pipeline(markers)
 
 
 def consume(layout: Layout, streams: int) -> Thread:
@@ -51,12 +51,12 @@ def consume(layout: Layout, streams: int) -> Thread:
     return thread
 
 
-def leaves(thread: Thread, app: Celery, process: Runtime, layout: Layout) -> bool:
+def leaves(thread: Thread, app: Celery, runtime: Runtime, layout: Layout) -> bool:
     """Give the other thread a task, and the lingering one a message; return whether it leaves."""
     other = Thread(target=pool_locks.begin_task)
     other.start()
     other.join()
-    publish_wakeups(app, process.database, [(layout.shard(3), Family.EVENTS)])
+    publish_wakeups(app, runtime.database, [(layout.shard(3), Family.EVENTS)])
     thread.join(STAYS / 2)
     return not thread.is_alive()
 
@@ -67,34 +67,34 @@ PARTS = pytest.mark.parametrize(("streams", "cluster"), [(3, False), (1, True)])
 
 @PARTS
 def test_while_a_message_waits_nobody_lingers_on_a_part(
-    tb: Tellback, process: Runtime, app: Celery, layout: Layout, *, streams: int, cluster: bool
+    tb: Tellback, runtime: Runtime, app: Celery, layout: Layout, *, streams: int, cluster: bool
 ) -> None:
-    process.__dict__["is_cluster"] = cluster
+    runtime.__dict__["is_cluster"] = cluster
     publish(tb, 3)
-    publish_wakeups(app, process.database, [(layout.shard(3), Family.EVENTS)])
+    publish_wakeups(app, runtime.database, [(layout.shard(3), Family.EVENTS)])
     thread = consume(layout, streams)
     thread.join(STAYS / 2)
     assert not thread.is_alive(), "it lingers, although the next message waits"
-    assert not lingers(process, layout)
+    assert not lingers(runtime, layout)
 
 
 @PARTS
 def test_without_a_message_it_lingers(
-    tb: Tellback, process: Runtime, app: Celery, layout: Layout, *, streams: int, cluster: bool
+    tb: Tellback, runtime: Runtime, app: Celery, layout: Layout, *, streams: int, cluster: bool
 ) -> None:
-    process.__dict__["is_cluster"] = cluster
+    runtime.__dict__["is_cluster"] = cluster
     publish(tb, 3)
     thread = consume(layout, streams)
-    wait_until(lambda: lingers(process, layout), "it lingers")
-    assert leaves(thread, app, process, layout)
+    wait_until(lambda: lingers(runtime, layout), "it lingers")
+    assert leaves(thread, app, runtime, layout)
 
 
 def test_on_all_streams_of_a_team_it_lingers_whatever_waits(
-    tb: Tellback, process: Runtime, app: Celery, layout: Layout
+    tb: Tellback, runtime: Runtime, app: Celery, layout: Layout
 ) -> None:
     """The message that waits may name a stream on which it lingers from now on."""
     publish(tb, 3)
-    publish_wakeups(app, process.database, [(layout.of("s"), Family.EVENTS)])
+    publish_wakeups(app, runtime.database, [(layout.of("s"), Family.EVENTS)])
     thread = consume(layout, 1)
-    wait_until(lambda: lingers(process, layout) and calls(tb) == 3, "it lingers, and applies what waits")
-    assert leaves(thread, app, process, layout)
+    wait_until(lambda: lingers(runtime, layout) and calls(tb) == 3, "it lingers, and applies what waits")
+    assert leaves(thread, app, runtime, layout)

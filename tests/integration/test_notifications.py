@@ -279,35 +279,35 @@ def test_what_a_stand_in_finds_is_woken_after_the_fallbacks_while_its_dispatcher
     """A dispatcher that waited for notifications, which the visit had taken, left a burst alone for a second."""
     turn = overdue(tb)
     publish(tb, 1)
-    process = Runtime(msgspec.structs.replace(settings, beat_period=0.05))
-    rescue = Rescue(app, process, [])  # its dispatcher's thread waits
+    runtime = Runtime(msgspec.structs.replace(settings, beat_period=0.05))
+    rescue = Rescue(app, runtime, [])  # its dispatcher's thread waits
     states: list[str] = []
 
     def wake(streams: Sequence[StreamRef]) -> None:
         states.extend(state(turn) for _ in streams)
         rescue.wake_or_offer(streams)
 
-    worker = StandIn(app, process, wake)
+    worker = StandIn(app, runtime, wake)
     worker.start()
     wait_until(lambda: named(database) == {("default", tb.context.layout.of("s").index)}, "a wake-up is published")
     worker.stop()
-    process.database.close()
+    runtime.database.close()
     assert set(states) == {"fallback"}, "users come before the broker"
 
 
 def test_what_the_broker_refuses_a_stand_in_is_left_to_its_dispatcher(tb: Tellback, settings: Settings) -> None:
     publish(tb, 1)
-    process = Runtime(settings)
+    runtime = Runtime(settings)
     with Celery("away", set_as_current=False) as away:
         away.conf.update(broker_url=f"redis://127.0.0.1:{free_port()}/0")
-        rescue = Rescue(away, process, [FAMILY])
+        rescue = Rescue(away, runtime, [FAMILY])
         rescue.wake_or_offer([(tb.context.layout.of("s"), FAMILY)])
         had_streams = rescue.has_streams
         rescue.wake_offered()
         assert (had_streams, rescue.has_streams) == (False, True), (
             "the thread that asked consumes nothing, its own does"
         )
-    process.database.close()
+    runtime.database.close()
 
 
 def test_while_the_broker_refuses_a_backlog_is_left_after_a_slice(
@@ -317,16 +317,16 @@ def test_while_the_broker_refuses_a_backlog_is_left_after_a_slice(
     monkeypatch.setattr(dispatcher, "SLICE", 0.0)
     publish(tb, 25)
     stream = tb.context.layout.of("s"), FAMILY
-    process = Runtime(msgspec.structs.replace(settings, consume_batch=10))
+    runtime = Runtime(msgspec.structs.replace(settings, consume_batch=10))
     with Celery("away", set_as_current=False) as away:
         away.conf.update(broker_url=f"redis://127.0.0.1:{free_port()}/0")
-        rescue = Rescue(away, process, [FAMILY])
+        rescue = Rescue(away, runtime, [FAMILY])
         rescue.wake([stream])
         left = list[int]()
         while rescue.has_streams:
             rescue.consume_next()
-            left.append(process.database.command("XLEN", stream_of(*stream)))
-    process.database.close()
+            left.append(runtime.database.command("XLEN", stream_of(*stream)))
+    runtime.database.close()
     assert left == [15, 5, 0]
 
 

@@ -42,8 +42,8 @@ def test_workers_serve_each_shard_of_a_team_that_was_made_again(
     settings: Settings, database: Database, before: int
 ) -> None:
     """Its scheduler does, and so does a process of its pool, which learns of the team by its tasks alone."""
-    process, pool, woken = Runtime(settings), Runtime(settings), list[StreamRef]()
-    scheduler = TeamScheduler(app, process, woken.extend)
+    runtime, pool, woken = Runtime(settings), Runtime(settings), list[StreamRef]()
+    scheduler = TeamScheduler(app, runtime, woken.extend)
     loops = list[object]()
     for shards in (before, 10 - before):
         with connect(settings=msgspec.structs.replace(settings, team=TEAM, shards=shards)) as tb:
@@ -59,13 +59,13 @@ def test_workers_serve_each_shard_of_a_team_that_was_made_again(
             assert (last, Family.SIGNALS) in woken
             assert state(turn) == "fallback"
             assert pool.shard(TEAM, last.index) == last
-            assert process.intake(TEAM).lengths().keys() >= {(last, Family.SIGNALS)}
-            loops.append(loop_of(process, TEAM, Family.TURNS))
+            assert runtime.intake(TEAM).lengths().keys() >= {(last, Family.SIGNALS)}
+            loops.append(loop_of(runtime, TEAM, Family.TURNS))
         list(Teams(database).remove(TEAM))
         scheduler.run(0.0)
         assert TEAM not in database.command("ZRANGE", "tb:{_fleet.0}:teams", 0, -1)
     assert loops[0] is not loops[1], "it was made for the former shards"
-    for each in (process, pool):
+    for each in (runtime, pool):
         each.database.close()
 
 
@@ -83,23 +83,23 @@ class Watched(LRUCache[str, Layout]):
 
 def test_a_team_stays_known_while_the_teams_are_read_again(settings: Settings, database: Database) -> None:
     """The scheduler took it out and put it back; a task of another thread took its own message for a forged one."""
-    process = Runtime(settings)
-    known = process._layouts = Watched()
-    layout = process.layout(TEAM)
-    assert process.current_layouts([TEAM]) == {TEAM: layout}
+    runtime = Runtime(settings)
+    known = runtime._layouts = Watched()
+    layout = runtime.layout(TEAM)
+    assert runtime.current_layouts([TEAM]) == {TEAM: layout}
     assert known.taken == []
     database.command("DEL", layout.shard(0).key("team"))
-    assert process.current_layouts([TEAM]) == {}
+    assert runtime.current_layouts([TEAM]) == {}
     assert known.taken == [TEAM]
-    process.database.close()
+    runtime.database.close()
 
 
 def test_the_hosts_of_a_team_that_redis_lost_store_it_again(
     tb: Tellback, settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers visit only teams that are stored: the event waited for ever, and the user got no fallback."""
-    process, woken = Runtime(settings), list[StreamRef]()
-    scheduler = TeamScheduler(app, process, woken.extend)
+    runtime, woken = Runtime(settings), list[StreamRef]()
+    scheduler = TeamScheduler(app, runtime, woken.extend)
     layout = tb.context.layout
 
     def loses_all() -> None:
@@ -118,7 +118,7 @@ def test_the_hosts_of_a_team_that_redis_lost_store_it_again(
     wait_until(lambda: existing_layouts(database, [layout.team]) == [layout], "the publisher stored the team again")
     scheduler.run(0.0)
     assert (layout.of("s"), Family.EVENTS) in woken
-    process.database.close()
+    runtime.database.close()
 
 
 def test_a_host_that_uses_another_number_of_shards_logs_that(

@@ -29,8 +29,7 @@ from tellback.state.presence import Presence
 from tellback.state.records import Records
 from tellback_workers import scheduler
 from tellback_workers.app import app
-from tellback_workers.runtime import Runtime
-from tellback_workers.runtime import runtime as task_runtime
+from tellback_workers.runtime import Runtime, current_runtime
 from tellback_workers.scheduler import (
     SILENT_PERIODS,
     StandIn,
@@ -52,18 +51,18 @@ from tests.support.waiting import wait_until
 def beat_task(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The task that beat sends can be called here, with the settings that a worker would load."""
     monkeypatch.setenv("TELLBACK_REDIS_URL", settings.redis_url)
-    task_runtime.cache_clear()
+    current_runtime.cache_clear()
     yield
-    task_runtime().database.close()
-    task_runtime.cache_clear()
+    current_runtime().database.close()
+    current_runtime.cache_clear()
 
 
 def runs_out_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each slice of a team's turns takes as long as a whole run may."""
     sweep = sweep_turns
 
-    def slow(process: Runtime, layout: Layout) -> bool:
-        finished = sweep(process, layout)
+    def slow(runtime: Runtime, layout: Layout) -> bool:
+        finished = sweep(runtime, layout)
         later(monkeypatch, scheduler.RUN_SECONDS)
         return finished
 
@@ -113,26 +112,26 @@ def test_one_of_many_workers_stands_in(tb: Tellback, settings: Settings, monkeyp
     due_at_once(tb.context.database)
     swept: list[Runtime] = []
 
-    def count(process: Runtime, layout: Layout) -> bool:
+    def count(runtime: Runtime, layout: Layout) -> bool:
         del layout
-        swept.append(process)
+        swept.append(runtime)
         return True
 
     monkeypatch.setattr("tellback_workers.scheduler.sweep_turns", count)
     runtimes = [Runtime(settings) for _ in range(8)]
     barrier = threading.Barrier(8)
 
-    def visit_once(process: Runtime) -> None:
+    def visit_once(runtime: Runtime) -> None:
         barrier.wait()
-        stand_in(process)
+        stand_in(runtime)
 
-    threads = [threading.Thread(target=visit_once, args=(process,)) for process in runtimes]
+    threads = [threading.Thread(target=visit_once, args=(runtime,)) for runtime in runtimes]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for process in runtimes:
-        process.database.close()
+    for runtime in runtimes:
+        runtime.database.close()
     assert len(swept) == 1, "the others lost the claim"
 
 
@@ -222,10 +221,10 @@ def test_a_duty_that_fails_costs_neither_the_others_nor_the_other_teams(
     """The turns of the first team cannot be swept; what comes after them is done all the same."""
     sweep = sweep_turns
 
-    def failing(process: Runtime, layout: Layout) -> bool:
+    def failing(runtime: Runtime, layout: Layout) -> bool:
         if layout.team == TEAM:
             raise ValueError("no turns")
-        return sweep(process, layout)
+        return sweep(runtime, layout)
 
     monkeypatch.setattr("tellback_workers.scheduler.sweep_turns", failing)
     named = Runtime(msgspec.structs.replace(settings, channels="chat"))

@@ -135,7 +135,7 @@ def test_a_quick_command_under_a_short_lease_whose_record_is_sent_on_a_silent_co
     layout = Layout("default", 1)
     jobs, records = Jobs(database, layout), Records(database, layout)
     with Link(redis_server.port) as link:
-        process = Runtime(msgspec.structs.replace(settings, redis_url=link.url, shards=1, job_lease=SHORT_LEASE))
+        runtime = Runtime(msgspec.structs.replace(settings, redis_url=link.url, shards=1, job_lease=SHORT_LEASE))
         CommandQueue(database, layout).put("s1")
 
         def ends_in_silence(_worker: JobWorker, lease: JobLease, _heartbeat: LeaseHeartbeat) -> CommandRecord:
@@ -143,13 +143,13 @@ def test_a_quick_command_under_a_short_lease_whose_record_is_sent_on_a_silent_co
             return ended(lease)
 
         monkeypatch.setattr(JobWorker, "_run", ends_in_silence)
-        running = threading.Thread(target=JobWorker(process, "default", "w@test", ANY_POOL).run, args=(once(),))
+        running = threading.Thread(target=JobWorker(runtime, "default", "w@test", ANY_POOL).run, args=(once(),))
         running.start()
         while running.is_alive():  # the sweep of another worker
             for lost in jobs.overdue():
                 jobs.mark_lost(lost, SHORT_LEASE * WATCH)
             running.join(0.1)
-        for used in (process.database, process.short_database):
+        for used in (runtime.database, runtime.short_database):
             used.close()
     assert [record.exit_code for record in records.last("s1")] == [0]
     assert records.superseded("s1") == []

@@ -247,16 +247,16 @@ def test_an_idle_team_that_no_notification_named_is_visited_now_and_then(
 
 def test_a_team_that_only_plain_xadd_uses_is_found(own_redis: RedisServer, settings: Settings) -> None:
     """There are as many other keys as a step looks at, and keys of such a name that are no team's stream."""
-    process = Runtime(msgspec.structs.replace(settings, redis_url=own_redis.url))
-    database, fleet, woken = process.database, TeamVisits(process.database), list[StreamRef]()
+    runtime = Runtime(msgspec.structs.replace(settings, redis_url=own_redis.url))
+    database, fleet, woken = runtime.database, TeamVisits(runtime.database), list[StreamRef]()
     database.pipeline([("SET", f"other:{number}", 1) for number in range(1_900)])
     database.command("SET", "tb:{fake.0}:in:events", 1)
     database.command("XADD", "tb:{NO TEAM.0}:in:events", "*", "m", b"{}")
     database.command("XADD", stream_of(Layout("acme", 1).shard(0), Family.EVENTS), "*", "m", b"{}")
-    visiting = TeamScheduler(app, process, woken.extend)
+    visiting = TeamScheduler(app, runtime, woken.extend)
     visiting.run()
     assert fleet.known() == ["acme"]
-    assert set(woken) == {(process.layout("acme").shard(0), Family.EVENTS)}
+    assert set(woken) == {(runtime.layout("acme").shard(0), Family.EVENTS)}
     database.close()
 
 
@@ -264,18 +264,18 @@ def test_a_team_of_plain_xadd_that_redis_lost_is_found_again_with_its_shards(
     own_redis: RedisServer, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its hosts cannot store it again, and no worker looked for a name that it had seen before."""
-    process = Runtime(msgspec.structs.replace(settings, redis_url=own_redis.url))
-    database, woken = process.database, list[StreamRef]()
-    layout = open_layout(database, "acme", process.settings.shards + 4)
+    runtime = Runtime(msgspec.structs.replace(settings, redis_url=own_redis.url))
+    database, woken = runtime.database, list[StreamRef]()
+    layout = open_layout(database, "acme", runtime.settings.shards + 4)
     stream = stream_of(layout.all[-1], Family.EVENTS)
     monkeypatch.setattr(scheduler, "KNOWN_SECONDS", 0.0)
-    visiting = TeamScheduler(app, process, woken.extend)
+    visiting = TeamScheduler(app, runtime, woken.extend)
     for _ in range(2):
         database.command("XADD", stream, "*", "m", b"{}")
         for _ in range(3):
             visiting.run(0.0)
             later(monkeypatch, SCAN_SECONDS)
-        assert process.layout("acme") == layout
+        assert runtime.layout("acme") == layout
         assert woken.pop() == (layout.all[-1], Family.EVENTS)
         woken.clear()
         database.command("FLUSHALL")

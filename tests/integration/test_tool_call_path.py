@@ -24,15 +24,15 @@ def module_of(path: str) -> str:
 
 def test_a_tool_call_runs_the_modules_that_the_page_names(tb: Tellback, settings: Settings) -> None:
     """The steps and the table below them name them; what is loaded or connected once is not counted."""
-    process = Runtime(settings)
+    runtime = Runtime(settings)
     monitor = FeedbackProviderConfig(ToolUsageMonitor(max_calls_without_progress=1), FeedbackTrigger(every_n_calls=1))
 
     def give_feedback(query: str) -> int:
         result = "src/shop.py:12: def checkout(cart):"
         prompt.tool_invoked("grep", params={"pattern": query}, status="success", result=result)
         tb.context.publisher.flush()  # by its publisher, as `Prompt.feedback` has it sent
-        for shard in process.layout(settings.team).all:
-            consumer_of(process, settings.team, Family.EVENTS).consume(shard, Family.EVENTS)
+        for shard in runtime.layout(settings.team).all:
+            consumer_of(runtime, settings.team, Family.EVENTS).consume(shard, Family.EVENTS)
         return len(prompt.feedback(wait=60))
 
     paths: set[str] = set()

@@ -241,8 +241,8 @@ def test_an_evaluation_that_cannot_be_read_keeps_no_other_from_its_feedback(
         seen.append(id_.evaluation)
 
     monkeypatch.setattr(DueTimers, "_fire_one", one)
-    process = Runtime(settings)
-    DueTimers(process, shard, GuidanceLoop(process)).fire(float("inf"))
+    runtime = Runtime(settings)
+    DueTimers(runtime, shard, GuidanceLoop(runtime)).fire(float("inf"))
     assert sorted(seen) == ["a", "z"]
 
 

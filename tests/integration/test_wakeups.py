@@ -111,12 +111,12 @@ def test_a_new_team_is_served_by_workers_that_run(
 @pytest.fixture
 def in_worker(settings: Settings, app: Celery, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
     """Tasks run here, as in a process of a worker, and never linger."""
-    process = Runtime(msgspec.structs.replace(settings, consume_batch=10, linger=0.0))
-    monkeypatch.setattr(tasks, "runtime", lambda: process)
+    runtime = Runtime(msgspec.structs.replace(settings, consume_batch=10, linger=0.0))
+    monkeypatch.setattr(tasks, "current_runtime", lambda: runtime)
     monkeypatch.setattr(tasks, "app", app)
     monkeypatch.setattr(wakeups, "current_app", app)
-    yield process
-    process.database.close()
+    yield runtime
+    runtime.database.close()
 
 
 def queued(database: Database, family: Family = Family.EVENTS) -> list[list[Any]]:
@@ -207,10 +207,10 @@ def test_a_team_that_broke_its_keys_costs_no_other_stream_of_its_message(
 def test_an_error_of_one_stream_ends_the_message_after_the_others(
     tb: Tellback, settings: Settings, in_worker: Runtime, monkeypatch: pytest.MonkeyPatch, family: Family
 ) -> None:
-    def consumer_of(process: Runtime, team: str, family: Family) -> Consumer:
+    def consumer_of(runtime: Runtime, team: str, family: Family) -> Consumer:
         if team == tb.context.layout.team:
             raise RuntimeError("of this team alone")
-        return loops.consumer_of(process, team, family)
+        return loops.consumer_of(runtime, team, family)
 
     monkeypatch.setattr(tasks, "consumer_of", consumer_of)
     with connect(settings=msgspec.structs.replace(settings, team="zoo")) as other:
@@ -247,7 +247,7 @@ def test_a_task_that_finds_no_redis_is_postponed(task: Callable[[], None], monke
     """Each wake-up of an outage failed with a traceback, and Flower counted it as a failed task."""
     away = Runtime(Settings(redis_url="redis://127.0.0.1:1/0"))
     for module in (tasks, due_timers, decay):
-        monkeypatch.setattr(module, "runtime", lambda: away)
+        monkeypatch.setattr(module, "current_runtime", lambda: away)
     with capture_logs() as logs:
         task()
     assert [entry["event"].partition(".")[2] for entry in logs] == ["postponed"]

@@ -218,7 +218,7 @@ class Fleet:
         """Put the stand-ins where the workers' modules find them."""
         self._forget()
         stand_ins: list[tuple[Any, str, Any]] = [
-            *((module, "runtime", self.runtime) for module in (tasks, jobs, scheduler, decay, due_timers)),
+            *((module, "current_runtime", self.runtime) for module in (tasks, jobs, scheduler, decay, due_timers)),
             (tasks, "app", self.broker),
             (scheduler, "current_app", self.broker),
             (decay, "current_app", self.broker),

@@ -84,7 +84,7 @@ class SchedulerVisits:
     """Visits of a worker's scheduler, with a broker that notes the wake-ups."""
 
     def __init__(self, settings: Settings) -> None:
-        self.process = Runtime(settings)
+        self.runtime = Runtime(settings)
         self.published: list[tuple[Task, Sequence[Any]]] = []
         self.woken: list[StreamRef] = []
 
@@ -92,7 +92,7 @@ class SchedulerVisits:
         self.published.append((task, arguments))
 
     def visit(self, number: int) -> None:
-        scheduler = TeamScheduler(app, self.process, self.woken.extend)
+        scheduler = TeamScheduler(app, self.runtime, self.woken.extend)
         for _ in range(number):
             scheduler.run(0.0)
 

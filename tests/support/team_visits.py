@@ -19,14 +19,14 @@ def nobody_woken(places: Sequence[StreamRef]) -> None:
     """Accept streams to wake, and wake none."""
 
 
-def visit(process: Runtime, periods: float = EARLY, wake: Callable[[Sequence[StreamRef]], None] = nobody_woken) -> None:
+def visit(runtime: Runtime, periods: float = EARLY, wake: Callable[[Sequence[StreamRef]], None] = nobody_woken) -> None:
     """Visit the teams that are due, as one worker of many does."""
-    TeamScheduler(app, process, wake).run(periods)
+    TeamScheduler(app, runtime, wake).run(periods)
 
 
-def stand_in(process: Runtime) -> None:
+def stand_in(runtime: Runtime) -> None:
     """Visit the teams that nobody has visited for so long that beat must be silent."""
-    visit(process, SILENT_PERIODS)
+    visit(runtime, SILENT_PERIODS)
 
 
 def due_at_once(database: Database) -> None:

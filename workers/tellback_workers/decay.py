@@ -17,7 +17,7 @@ from tellback import clock
 from tellback.errors import Unavailable
 from tellback.names import SWEEPS_QUEUE, Task
 from tellback.state.decay import Decay
-from tellback_workers.runtime import runtime
+from tellback_workers.runtime import current_runtime
 from tellback_workers.wakeups import publish
 
 SECONDS: Final = 1.0  # of a run, behind which a fallback may wait
@@ -33,10 +33,10 @@ def decay(team: str, token: str = "") -> None:
         team: the team.
         token: the token of the run that this one continues; the scheduler sends none.
     """
-    process = runtime()
+    runtime = current_runtime()
     token = token or secrets.token_hex(8)
     try:
-        if not run_for(Decay(process.database, process.layout(team)), token, SECONDS):
+        if not run_for(Decay(runtime.database, runtime.layout(team)), token, SECONDS):
             publish(current_app, Task.DECAY, (team, token), SWEEPS_QUEUE)
     except Unavailable as away:
         _logger.warning("decay.postponed", team=team, reason=str(away))

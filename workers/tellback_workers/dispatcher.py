@@ -37,7 +37,7 @@ from tellback.state.intake import Notifications, StreamRef
 from tellback_workers.celery_signals import shutting_down
 from tellback_workers.consumer import SLICE
 from tellback_workers.loops import consumer_of
-from tellback_workers.runtime import Runtime, runtime
+from tellback_workers.runtime import Runtime, current_runtime
 from tellback_workers.scheduler import StandIn
 from tellback_workers.wakeups import NotPublished, publish_wakeups
 
@@ -60,9 +60,9 @@ def ask_pool() -> None:
 class PoolRescue:
     """Consumes idle streams of the model in a pool process, on a thread of its own."""
 
-    def __init__(self, process: Callable[[], Runtime]) -> None:
-        """Set up a rescue; `process` returns this process's runtime, which its tasks use too."""
-        self._process = process
+    def __init__(self, runtime: Callable[[], Runtime]) -> None:
+        """Set up a rescue; `runtime` returns this process's runtime, which its tasks use too."""
+        self._runtime = runtime
         self._seen = _asked[0]
 
     def run(self) -> None:
@@ -76,14 +76,14 @@ class PoolRescue:
 
     def consume_idle(self) -> None:
         """Consume each idle stream of the model once; errors are logged, since visits find the streams again."""
-        process = self._process()
+        runtime = self._runtime()
         try:
-            fleet = TeamVisits(process.database)
-            shards = [shard for layout in process.known_layouts(fleet.active()).values() for shard in layout.all]
-            found = fleet.work(shards, process.settings.longest_consumer_lease)
+            fleet = TeamVisits(runtime.database)
+            shards = [shard for layout in runtime.known_layouts(fleet.active()).values() for shard in layout.all]
+            found = fleet.work(shards, runtime.settings.longest_consumer_lease)
             for shard, family in [stream for work in found.values() for stream in work.streams if stream[1] in MODEL]:
                 if not shutting_down():
-                    consumer_of(process, shard.team, family).consume(shard, family)
+                    consumer_of(runtime, shard.team, family).consume(shard, family)
         except TellbackError as trouble:
             _logger.warning("rescue.postponed", reason=str(trouble))
         except Exception:  # the thread must survive every error of Redis and of the model
@@ -95,7 +95,7 @@ def _start(**_: object) -> None:
     # The solo pool sends this signal from the main process, whose dispatcher consumes these families itself.
     serves = not MODEL.isdisjoint(current_app.amqp.queues.consume_from)
     if serves and current_process().name != "MainProcess":
-        threading.Thread(target=PoolRescue(runtime).run, name="tellback-rescue", daemon=True).start()
+        threading.Thread(target=PoolRescue(current_runtime).run, name="tellback-rescue", daemon=True).start()
 
 
 def families_of(pool: str, queues: Collection[str]) -> frozenset[Family]:
@@ -109,9 +109,9 @@ def families_of(pool: str, queues: Collection[str]) -> frozenset[Family]:
 class Rescue:
     """Publishes wake-ups, and consumes the streams whose wake-up was refused; `wake_or_offer` is for other threads."""
 
-    def __init__(self, app: Celery, process: Runtime, families: Collection[Family]) -> None:
+    def __init__(self, app: Celery, runtime: Runtime, families: Collection[Family]) -> None:
         self._app = app
-        self._process = process
+        self._runtime = runtime
         self._families = families
         self._streams: dict[StreamRef, None] = {}
         self._offered: deque[StreamRef] = deque(maxlen=10_000)
@@ -129,7 +129,7 @@ class Rescue:
         whose notifications a visit had taken stood still for as long.
         """
         try:
-            publish_wakeups(self._app, self._process.database, streams, again=True)
+            publish_wakeups(self._app, self._runtime.database, streams, again=True)
         except NotPublished:
             self._offered.extend(streams)
 
@@ -144,7 +144,7 @@ class Rescue:
         """Publish the wake-ups that are due; if the broker refuses, `consume_next` does their work."""
         if streams and clock.monotonic() >= self._refused_until:
             try:
-                publish_wakeups(self._app, self._process.database, streams, again=again)
+                publish_wakeups(self._app, self._runtime.database, streams, again=again)
             except NotPublished as refusal:
                 self._refused_until = clock.monotonic() + REFUSED_BACKOFF
                 _logger.warning("rescue.wakeup_failed", team=streams[0][0].team, reason=str(refusal))
@@ -165,7 +165,7 @@ class Rescue:
         stream = next(iter(self._streams))
         del self._streams[stream]
         shard, family = stream
-        if consumer_of(self._process, shard.team, family).consume(shard, family, SLICE):
+        if consumer_of(self._runtime, shard.team, family).consume(shard, family, SLICE):
             self.wake([stream])
 
 
@@ -181,10 +181,10 @@ STOP_SECONDS: Final = 3.0  # above BLOCK_MS, so a thread that blocks can still r
 class Dispatcher:
     """Waits for notifications, in one thread."""
 
-    def __init__(self, app: Celery, process: Runtime, families: Collection[Family] = ()) -> None:
-        """Set up a dispatcher; `process` must not be shared with a pool, and `families` are those to rescue here."""
-        self._process = process
-        self.rescue = Rescue(app, process, families)
+    def __init__(self, app: Celery, runtime: Runtime, families: Collection[Family] = ()) -> None:
+        """Set up a dispatcher; `runtime` must not be shared with a pool, and `families` are those to rescue here."""
+        self._runtime = runtime
+        self.rescue = Rescue(app, runtime, families)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="tellback-dispatcher", daemon=True)
 
@@ -209,15 +209,15 @@ class Dispatcher:
             self._stopping.wait(BACKOFF)
 
     def _listen(self) -> None:
-        notifications = Notifications(self._process.database)
-        only = self._process.settings.served_teams
+        notifications = Notifications(self._runtime.database)
+        only = self._runtime.settings.served_teams
         # `wait` takes notifications away from other workers, so a worker that serves only some teams must not use it.
         receive = notifications.watch if only else notifications.wait
         while not self._stopping.is_set():
             block_ms = SHORT_MS if self.rescue.has_streams else BLOCK_MS
             found = [each for each in receive(block_ms) if not only or each.team in only]
             if found:
-                self.rescue.wake(self._process.streams_of(found))
+                self.rescue.wake(self._runtime.streams_of(found))
             self.rescue.wake_offered()
             if self.rescue.has_streams:
                 self.rescue.consume_next()
@@ -237,8 +237,8 @@ class DispatcherStep(bootsteps.StartStopStep):
         pool = type(parent.pool).__module__
         families = families_of(pool, parent.app.amqp.queues.consume_from)
         # A pool of threads shares this process's runtime, and with it the one copy of the model.
-        process = Runtime(load()) if "prefork" in pool else runtime()
-        dispatcher = Dispatcher(parent.app, process, families)
+        runtime = Runtime(load()) if "prefork" in pool else current_runtime()
+        dispatcher = Dispatcher(parent.app, runtime, families)
         # While the broker refuses wake-ups, the dispatcher consumes what the scheduler finds.
         self._running = [dispatcher, StandIn(parent.app, Runtime(load()), dispatcher.rescue.wake_or_offer)]
         for each in self._running:

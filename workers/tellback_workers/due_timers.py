@@ -26,7 +26,7 @@ from tellback.state.steady import onward_now
 from tellback_workers.isolation import ProviderCallMarker
 from tellback_workers.loops import guidance_of
 from tellback_workers.loops.guidance import GuidanceLoop, apply_shared_changes
-from tellback_workers.runtime import Runtime, runtime
+from tellback_workers.runtime import Runtime, current_runtime
 
 SECONDS: Final = 1.0  # the length of a run; the next wake-up comes within one period of beat
 BATCH: Final = 100
@@ -38,12 +38,12 @@ _logger = structlog.get_logger("tellback.timers")
 class DueTimers:
     """Fires the due timers of one shard's evaluations."""
 
-    def __init__(self, process: Runtime, shard: Shard, loop: GuidanceLoop) -> None:
-        self._process = process
+    def __init__(self, runtime: Runtime, shard: Shard, loop: GuidanceLoop) -> None:
+        self._runtime = runtime
         self._shard = shard
         self._loop = loop
-        self._idle = process.settings.guidance_idle
-        self._store = Evaluations(process.database, shard, idle=self._idle)
+        self._idle = runtime.settings.guidance_idle
+        self._store = Evaluations(runtime.database, shard, idle=self._idle)
 
     def fire(self, end: float) -> int:
         """Fire due timers until the monotonic clock reaches `end`; return how many evaluations were claimed.
@@ -56,8 +56,8 @@ class DueTimers:
         loaded = self._loaded(ids)
         self._store.drop_timers([id_ for id_, found in loaded.items() if found.state is None])
         wanting_changes = [id_ for id_, found in loaded.items() if self._asks_changes(found)]
-        shared = SharedChanges(self._process.database, self._shard).read({id_.session for id_ in wanting_changes})
-        [now] = onward_now(self._process.database, [self._shard])
+        shared = SharedChanges(self._runtime.database, self._shard).read({id_.session for id_ in wanting_changes})
+        [now] = onward_now(self._runtime.database, [self._shard])
         late: list[EvaluationId] = []
         for id_, crashed in claimed:
             found = loaded.get(id_)
@@ -93,7 +93,7 @@ class DueTimers:
         assert found.state is not None, "`fire` passes over those without a state"
         about = f"timer {found.version.decode()}"  # a crash before the commit leaves the version as it was
         invoker = self._loop.invoker(
-            ProviderCallMarker(self._process.database, self._shard.key("provider-call", "timer", *id_)),
+            ProviderCallMarker(self._runtime.database, self._shard.key("provider-call", "timer", *id_)),
             crashed=about if crashed else None,
         )
         invoker.about = about
@@ -111,12 +111,12 @@ class DueTimers:
 @shared_task(name=Task.FIRE_TIMERS)
 def fire_due_timers(team: str, shard_index: int) -> None:
     """Fire a shard's due timers until none is left, or for a second."""
-    process = runtime()
+    runtime = current_runtime()
     end = clock.monotonic() + SECONDS
     try:
-        shard = process.shard(team, shard_index)
-        timers = DueTimers(process, shard, guidance_of(process))
-        process.intake(team).clear_timers_pending(shard)
+        shard = runtime.shard(team, shard_index)
+        timers = DueTimers(runtime, shard, guidance_of(runtime))
+        runtime.intake(team).clear_timers_pending(shard)
         while timers.fire(end) >= BATCH and clock.monotonic() < end:
             pass
     except Unavailable as away:

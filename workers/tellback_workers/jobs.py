@@ -39,7 +39,7 @@ from tellback_workers.celery_signals import shutting_down
 from tellback_workers.entry_spans import command_span
 from tellback_workers.lease_heartbeat import NOT_RENEWED, SHUTDOWN_REASON, LeaseHeartbeat, LeaseTimes
 from tellback_workers.policy import Policy, Refused
-from tellback_workers.runtime import Runtime, runtime
+from tellback_workers.runtime import Runtime, current_runtime
 from tellback_workers.wakeups import wake_pool
 
 PERIOD: Final = 0.1  # seconds; output within one period is published together
@@ -50,14 +50,14 @@ _logger = structlog.get_logger("tellback.follow")
 
 
 @contextmanager
-def output_tap(process: Runtime, team: str, lease: JobLease, redactor: Redactor) -> Generator[FollowTap | None]:
+def output_tap(runtime: Runtime, team: str, lease: JobLease, redactor: Redactor) -> Generator[FollowTap | None]:
     """Yield the tap for a followed command's output, or None; publish the rest when the block ends."""
     submitted = lease.submitted
     if not submitted.follow:
         yield None
         return
     tap = FollowTap(redactor)
-    output = FollowedOutput(process.short_database, process.layout(team), submitted.session, submitted.command_id)
+    output = FollowedOutput(runtime.short_database, runtime.layout(team), submitted.session, submitted.command_id)
     try:
         publishing = _OutputPublisher(tap, output)
     except RuntimeError as error:  # the system gives no more threads; the record has the output's tails
@@ -131,15 +131,15 @@ LOSSES: Final = (SHUTDOWN_REASON, NOT_RENEWED, OVERDUE, NOT_STARTED)
 @shared_task(name=Task.RUN_JOB, bind=True, soft_time_limit=TIME_LIMIT - 60, time_limit=TIME_LIMIT)
 def run_job(self: CeleryTask[[str, int, str], None], team: str, shard_index: int, pool: str) -> None:
     """Apply a shard's waiting submissions, then run a pool's jobs for a few seconds or until a longer one has ended."""
-    process = runtime()
+    runtime = current_runtime()
     end = clock.monotonic() + RUN_SECONDS
 
     def may_go_on() -> bool:
         return not shutting_down() and clock.monotonic() < end
 
     try:
-        shard = process.shard(team, shard_index)
-        worker = JobWorker(process, team, str(self.request.hostname), pool)
+        shard = runtime.shard(team, shard_index)
+        worker = JobWorker(runtime, team, str(self.request.hostname), pool)
         worker.apply_and_run(shard, may_go_on)
         if not may_go_on():
             wake_pool(shard, pool, 1)  # for the jobs that are left, of which this task may have queued some
@@ -150,14 +150,14 @@ def run_job(self: CeleryTask[[str, int, str], None], team: str, shard_index: int
 class JobWorker:
     """Runs the jobs of one team's pool in this process."""
 
-    def __init__(self, process: Runtime, team: str, worker: str, pool: str) -> None:
-        self._process = process
+    def __init__(self, runtime: Runtime, team: str, worker: str, pool: str) -> None:
+        self._runtime = runtime
         self._team = team
         self._worker = worker
-        self._settings = process.settings
-        self._jobs = Jobs(process.database, process.layout(team))
-        self._renewing = Jobs(process.short_database, process.layout(team))
-        self._policy = Policy(process.settings, team)
+        self._settings = runtime.settings
+        self._jobs = Jobs(runtime.database, runtime.layout(team))
+        self._renewing = Jobs(runtime.short_database, runtime.layout(team))
+        self._policy = Policy(runtime.settings, team)
         self._claimant = JobClaimant(
             pool,
             seconds=LeaseTimes.of(self._settings, "record").lease,
@@ -245,11 +245,11 @@ class JobWorker:
 
         with serving(self._claimant.pool) as served:
             for shard in shards:
-                consumer_of(self._process, self._team, Family.COMMANDS).consume(shard, Family.COMMANDS)
+                consumer_of(self._runtime, self._team, Family.COMMANDS).consume(shard, Family.COMMANDS)
             self._may_wake = self._may_wake or served.jobs > 0
 
     def _run_traced(self, lease: JobLease, heartbeat: LeaseHeartbeat) -> CommandRecord:
-        tracing = self._process.tracing
+        tracing = self._runtime.tracing
         if tracing is None:
             return self._run(lease, heartbeat)
         with command_span(tracing, lease.submitted, lease.attempt) as note:
@@ -282,7 +282,7 @@ class JobWorker:
             except TimeoutError as error:
                 return record_without_run(submitted, str(error), attempt)
         heartbeat.cwd = execution.cwd
-        with output_tap(self._process, self._team, lease, redactor) as tap:
+        with output_tap(self._runtime, self._team, lease, redactor) as tap:
             outcome = run(execution, redactor=redactor, control=heartbeat.control, now=server_now, tap=tap)
         return build_record(submitted, outcome, redactor=redactor, cwd=execution.cwd, attempt=attempt)
 

@@ -45,10 +45,10 @@ _logger = structlog.get_logger("tellback.linger")
 class NewStreams:
     """The streams of one family, of any team that a worker serves, that notifications name from now on."""
 
-    def __init__(self, process: Runtime, family: Family) -> None:
-        self._process = process
+    def __init__(self, runtime: Runtime, family: Family) -> None:
+        self._runtime = runtime
         self._family = family
-        self._notifications = Notifications(process.database)
+        self._notifications = Notifications(runtime.database)
 
     def after(self) -> str:
         """Return the id of the last notification that was seen."""
@@ -56,7 +56,7 @@ class NewStreams:
 
     def named(self, reply: Any) -> list[Shard]:
         """Return the shards of the streams that the reply of `Intake.read_next` names."""
-        found = self._process.streams_of(self._notifications.note_seen(reply))
+        found = self._runtime.streams_of(self._notifications.note_seen(reply))
         return [shard for shard, family in found if family == self._family]
 
 

@@ -193,9 +193,9 @@ def _unknown_shards(team: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def runtime() -> Runtime:
+def current_runtime() -> Runtime:
     """Return this process's runtime, with the settings of the environment."""
     return Runtime(load())
 
 
-os.register_at_fork(after_in_child=runtime.cache_clear)
+os.register_at_fork(after_in_child=current_runtime.cache_clear)

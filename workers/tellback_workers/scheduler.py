@@ -33,7 +33,7 @@ from tellback.state.keys import Layout, Shard
 from tellback.state.presence import Presence
 from tellback.state.quarantine import quarantine_fleet_keys, quarantine_keys
 from tellback.state.steady import gap_ms, observe
-from tellback_workers.runtime import Runtime, runtime
+from tellback_workers.runtime import Runtime, current_runtime
 from tellback_workers.sweep_jobs import sweep_jobs
 from tellback_workers.sweep_turns import sweep_outbox, sweep_turns
 from tellback_workers.wakeups import NotPublished, publish, publish_wakeups, wake_timers
@@ -76,13 +76,13 @@ _logger = structlog.get_logger("tellback.scheduler")
 class TeamScheduler:
     """Visits teams for one process."""
 
-    def __init__(self, app: Celery, process: Runtime, wake: Callable[[Sequence[StreamRef]], None]) -> None:
+    def __init__(self, app: Celery, runtime: Runtime, wake: Callable[[Sequence[StreamRef]], None]) -> None:
         """Set up a scheduler; `wake` has streams consumed, and raises `NotPublished` if nobody can be asked."""
         self._app = app
-        self._process = process
+        self._runtime = runtime
         self._wake = wake
-        self._fleet = TeamVisits(process.database)
-        self._search = TeamSearch(process)
+        self._fleet = TeamVisits(runtime.database)
+        self._search = TeamSearch(runtime)
         self._next_decay: LRUCache[str, float] = LRUCache(20_000)
         self._next_check: LRUCache[str, float] = LRUCache(20_000)  # of a team's keys
         self._unchecked: dict[str, tuple[Layout, float]] = {}  # teams to check, and the seconds until their next check
@@ -97,27 +97,27 @@ class TeamScheduler:
         try:
             self._run(periods, stopping)
         except ResponseError:  # somebody changed a key by hand that all teams share; the next run continues
-            quarantine_fleet_keys(self._process.database)
+            quarantine_fleet_keys(self._runtime.database)
             raise
 
     def _run(self, periods: float, stopping: Callable[[], bool]) -> None:
         end = clock.monotonic() + RUN_SECONDS
         self._checks_left = KEYS_TEAMS
-        only = self._process.settings.served_teams
+        only = self._runtime.settings.served_teams
         self._search.step(only)
         while clock.monotonic() < end and not stopping():
-            visits = self._fleet.claim_visits(periods * self._process.settings.beat_period, BATCH, only)
+            visits = self._fleet.claim_visits(periods * self._runtime.settings.beat_period, BATCH, only)
             self._visit(visits.active, visits.idle, end)
             if max(len(visits.active), len(visits.idle)) < BATCH and not visits.more:
                 return
 
     def _visit(self, active: Collection[str], idle: Collection[str], end: float) -> None:
         places = [*active, *idle]
-        layouts = self._process.current_layouts({team_of(place) for place in places})
+        layouts = self._runtime.current_layouts({team_of(place) for place in places})
         self._fleet.forget([place for place in places if team_of(place) not in layouts])  # removed, or Redis lost it
         shards = {place: shards_at(place, layouts[team_of(place)]) for place in places if team_of(place) in layouts}
         wanted = dict.fromkeys(shard for some in shards.values() for shard in some)
-        found = self._fleet.work(list(wanted), self._process.settings.longest_consumer_lease)
+        found = self._fleet.work(list(wanted), self._runtime.settings.longest_consumer_lease)
         try:
             self._wake([stream for work in found.values() for stream in work.streams])
         except NotPublished as refusal:
@@ -135,7 +135,7 @@ class TeamScheduler:
 
     def _beyond(self, layout: Layout) -> list[ShardWork]:
         """Return the work of a shard beyond a layout: none, unless the node of the team's own key is away."""
-        return [] if self._process.database.answering([layout.shard(0)]) else [_UNKNOWN]
+        return [] if self._runtime.database.answering([layout.shard(0)]) else [_UNKNOWN]
 
     def _do_duties(
         self, layouts: Mapping[str, Layout], found: Mapping[Shard, ShardWork], active: Collection[str], end: float
@@ -186,7 +186,7 @@ class TeamScheduler:
         self._checks_left -= len(due)
         try:
             if due:
-                database = self._process.database
+                database = self._runtime.database
                 quarantine_keys(database, [layout.only(database.answering(layout.all)) for layout in due])
         except Unavailable:
             raise
@@ -202,7 +202,7 @@ class TeamScheduler:
     def _observe_clocks(self, shards: Sequence[Shard]) -> bool:
         """Observe these clocks in the round trips of one; return False if each team's have to be done alone."""
         try:
-            observe(self._process.database, shards, gap_ms(self._process.settings.beat_period))
+            observe(self._runtime.database, shards, gap_ms(self._runtime.settings.beat_period))
         except Unavailable:
             raise
         except Exception:  # noqa: BLE001 - one team's broken key must not cost the others; alone, it is logged
@@ -223,9 +223,9 @@ class TeamScheduler:
         """Do a duty; return False if more is left."""
         try:
             return among_answering(
-                self._process.database,
+                self._runtime.database,
                 layout.all,
-                lambda some: _DUTIES[duty](self._app, self._process, layout.only(some)),
+                lambda some: _DUTIES[duty](self._app, self._runtime, layout.only(some)),
             )
         except NotPublished as refusal:  # the broker is unavailable; the other duties need Redis alone
             _logger.warning("scheduler.wakeup_failed", team=layout.team, duty=duty, reason=str(refusal))
@@ -238,32 +238,32 @@ class TeamScheduler:
             return True
 
 
-def _observe_clock(_app: Celery, process: Runtime, layout: Layout) -> bool:
-    observe(process.database, layout.all, gap_ms(process.settings.beat_period))
+def _observe_clock(_app: Celery, runtime: Runtime, layout: Layout) -> bool:
+    observe(runtime.database, layout.all, gap_ms(runtime.settings.beat_period))
     return True
 
 
-def _fire_timers(app: Celery, process: Runtime, layout: Layout) -> bool:
-    wake_timers(app, process.intake(layout.team), process.database, layout)
+def _fire_timers(app: Celery, runtime: Runtime, layout: Layout) -> bool:
+    wake_timers(app, runtime.intake(layout.team), runtime.database, layout)
     return True
 
 
-def _sweep_turns(_app: Celery, process: Runtime, layout: Layout) -> bool:
-    return sweep_turns(process, layout)
+def _sweep_turns(_app: Celery, runtime: Runtime, layout: Layout) -> bool:
+    return sweep_turns(runtime, layout)
 
 
-def _sweep_outbox(_app: Celery, process: Runtime, layout: Layout) -> bool:
-    sweep_outbox(process, layout)
+def _sweep_outbox(_app: Celery, runtime: Runtime, layout: Layout) -> bool:
+    sweep_outbox(runtime, layout)
     return True
 
 
-def _sweep_jobs(_app: Celery, process: Runtime, layout: Layout) -> bool:
-    sweep_jobs(process, layout)
+def _sweep_jobs(_app: Celery, runtime: Runtime, layout: Layout) -> bool:
+    sweep_jobs(runtime, layout)
     return True
 
 
-def _decay(app: Celery, process: Runtime, layout: Layout) -> bool:
-    if Decay(process.database, layout).due_shards():
+def _decay(app: Celery, runtime: Runtime, layout: Layout) -> bool:
+    if Decay(runtime.database, layout).due_shards():
         publish(app, Task.DECAY, (layout.team,), SWEEPS_QUEUE)
     return True
 
@@ -288,9 +288,9 @@ class TeamSearch:
     It is slow on purpose: such a team is found once, and from then on its streams are visited like all others.
     """
 
-    def __init__(self, process: Runtime) -> None:
-        self._process = process
-        self._fleet = TeamVisits(process.database)
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._fleet = TeamVisits(runtime.database)
         self._next_step = 0.0
         self._known: frozenset[str] = frozenset()
         self._forget_at = 0.0
@@ -305,25 +305,25 @@ class TeamSearch:
         if now < self._next_step:
             return
         self._next_step = now + SCAN_SECONDS
-        found = self._process.database.scan_step("tb:{*", SCAN_COUNT)
+        found = self._runtime.database.scan_step("tb:{*", SCAN_COUNT)
         named = {key: match[1].decode() for key in found if (match := _KEY.match(key))}
         if now >= self._forget_at:
             self._known, self._forget_at = frozenset(), now + KNOWN_SECONDS
         unseen = {name for name in named.values() if name not in self._known and (not only or name in only)}
         new = self._fleet.unknown(unseen)
         streams = [key for key, name in named.items() if name in new and b"}:in:" in key]
-        types = self._process.database.pipeline([("TYPE", key) for key in streams])
+        types = self._runtime.database.pipeline([("TYPE", key) for key in streams])
         of_plain_xadd = {named[key] for key, kind in zip(streams, types, strict=True) if kind == b"stream"}
         unseen -= {team for team in of_plain_xadd if not self._fix_shards(team)}
-        self._fleet.notice(self._process.known_layouts(new))
+        self._fleet.notice(self._runtime.known_layouts(new))
         self._known |= unseen
 
     def _fix_shards(self, team: str) -> bool:
         """Store the number of a team's shards; return False if its node is away, so that it is looked for again."""
-        if not self._process.database.answering([Layout(team, 1).shard(0)]):  # each call would wait for it again
+        if not self._runtime.database.answering([Layout(team, 1).shard(0)]):  # each call would wait for it again
             return False
         try:
-            self._process.layout(team)
+            self._runtime.layout(team)
         except Unavailable as error:  # of a cluster: the visits that follow need other nodes
             _logger.warning("team.postponed", team=team, reason=str(error))
             return False
@@ -335,34 +335,34 @@ class TeamSearch:
 @shared_task(name=Task.VISIT_TEAMS)
 def visit_teams() -> None:
     """Visit the teams in which something may be due. Beat sends this in each period."""
-    process = runtime()
+    runtime = current_runtime()
     try:
-        Presence(process.database, process.settings.team).note_beat()
-        _scheduler_of(process).run()
+        Presence(runtime.database, runtime.settings.team).note_beat()
+        _scheduler_of(runtime).run()
     except Unavailable as away:
         _logger.warning("scheduler.postponed", reason=str(away))
 
 
 @lru_cache(maxsize=1)
-def _scheduler_of(process: Runtime) -> TeamScheduler:
+def _scheduler_of(runtime: Runtime) -> TeamScheduler:
     """Return the scheduler of this process, which remembers how far its walk over the keys has come."""
     return TeamScheduler(
-        current_app, process, lambda places: publish_wakeups(current_app, process.database, places, again=True)
+        current_app, runtime, lambda places: publish_wakeups(current_app, runtime.database, places, again=True)
     )
 
 
 class StandIn:
     """A thread of a worker's main process that visits what nobody else does."""
 
-    def __init__(self, app: Celery, process: Runtime, wake: Callable[[Sequence[StreamRef]], None]) -> None:
-        """Set up the thread; no other process may share the connections of `process`.
+    def __init__(self, app: Celery, runtime: Runtime, wake: Callable[[Sequence[StreamRef]], None]) -> None:
+        """Set up the thread; no other process may share the connections of `runtime`.
 
         `wake` gets the streams that a run found, after the run: it may wait for a broker, and users for fallbacks.
         """
         self._found: list[StreamRef] = []
         self._wake = wake
-        self._scheduler = TeamScheduler(app, process, self._found.extend)
-        self._delay = process.settings.beat_period / 2
+        self._scheduler = TeamScheduler(app, runtime, self._found.extend)
+        self._delay = runtime.settings.beat_period / 2
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="tellback-scheduler", daemon=True)
 

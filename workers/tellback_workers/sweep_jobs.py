@@ -35,7 +35,7 @@ WAKEUP_SECONDS: Final = 10.0
 REPEATED: Final = 4  # wake-ups to which the sweep fills a queue at most: the host may be gone for days
 
 
-def sweep_jobs(process: Runtime, layout: Layout) -> None:
+def sweep_jobs(runtime: Runtime, layout: Layout) -> None:
     """Record lost and abandoned commands, and wake the pools whose ready jobs nobody has touched for a while.
 
     The records need Redis, and no broker.
@@ -45,7 +45,7 @@ def sweep_jobs(process: Runtime, layout: Layout) -> None:
     """
     for step in (_lose_overdue, _abandon, _wake_idle):
         try:
-            step(process, layout)
+            step(runtime, layout)
         except NotPublished as refusal:  # the records are written; only wake-ups wait
             _logger.warning("sweep.postponed", team=layout.team, reason=str(refusal))
         except Unavailable:
@@ -54,9 +54,9 @@ def sweep_jobs(process: Runtime, layout: Layout) -> None:
             _logger.exception("sweep_jobs.failed", team=layout.team, step=step.__name__)
 
 
-def _lose_overdue(process: Runtime, layout: Layout) -> None:
-    jobs = Jobs(process.database, layout)
-    settings = process.settings
+def _lose_overdue(runtime: Runtime, layout: Layout) -> None:
+    jobs = Jobs(runtime.database, layout)
+    settings = runtime.settings
     longest = LeaseTimes.of(settings, "retry").lease
     queued_again = Counter[tuple[Shard, str]]()
     for lost in jobs.overdue(settings.job_lease, gap_ms(settings.beat_period), longest):
@@ -86,8 +86,8 @@ def _lose(jobs: Jobs, lost: Lost, watch: float) -> bool:
     return True
 
 
-def _abandon(process: Runtime, layout: Layout) -> None:
-    abandoned = AbsentHosts(process.database, layout).abandon(process.settings.host_wait)
+def _abandon(runtime: Runtime, layout: Layout) -> None:
+    abandoned = AbsentHosts(runtime.database, layout).abandon(runtime.settings.host_wait)
     for command_ids in abandoned.values():
         for command_id in command_ids:
             _logger.warning("job.abandoned", command_id=command_id)
@@ -95,6 +95,6 @@ def _abandon(process: Runtime, layout: Layout) -> None:
         purge(current_app, queue_of(host))
 
 
-def _wake_idle(process: Runtime, layout: Layout) -> None:
-    for shard, pool, queued in Jobs(process.database, layout).idle_pools(IDLE_SECONDS, WAKEUP_SECONDS):
+def _wake_idle(runtime: Runtime, layout: Layout) -> None:
+    for shard, pool, queued in Jobs(runtime.database, layout).idle_pools(IDLE_SECONDS, WAKEUP_SECONDS):
         wake_pool(shard, pool, min(queued, REPEATED - queue_length(current_app, queue_of(pool))))

@@ -140,13 +140,13 @@ def _fallback(turn: TurnView, settings: Settings) -> OutgoingResponse:
     return OutgoingResponse.text_only(settings.turn_texts.feedback(turn.language, turn.channel))
 
 
-def sweep_turns(process: Runtime, layout: Layout) -> bool:
+def sweep_turns(runtime: Runtime, layout: Layout) -> bool:
     """Give the overdue turns of a team their fallbacks, for a fraction of a second; return True if none is left.
 
     Raises:
         Unavailable: Redis is unavailable; every turn stays due.
     """
-    turns, settings = Turns(process.database, layout), process.settings
+    turns, settings = Turns(runtime.database, layout), runtime.settings
     end = clock.monotonic() + SLICE
     while sweep(turns, settings)[0] >= settings.sweep_batch:
         if clock.monotonic() >= end:
@@ -154,11 +154,11 @@ def sweep_turns(process: Runtime, layout: Layout) -> bool:
     return True
 
 
-def sweep_outbox(process: Runtime, layout: Layout) -> None:
+def sweep_outbox(runtime: Runtime, layout: Layout) -> None:
     """End the deliveries for unknown channels, and put stranded conversations back into their index.
 
     Raises:
         Unavailable: Redis is unavailable; the next run continues.
     """
-    dead_letter_unknown(process.database, layout, process.settings)
-    reindex(process.database, layout, process.settings.beat_period)
+    dead_letter_unknown(runtime.database, layout, runtime.settings)
+    reindex(runtime.database, layout, runtime.settings.beat_period)

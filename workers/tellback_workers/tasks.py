@@ -20,7 +20,7 @@ from tellback_workers.consumer import SLICE
 from tellback_workers.linger import Lingerer, NewStreams, QueuePressure
 from tellback_workers.loops import consumer_of
 from tellback_workers.pool_locks import pool_locks
-from tellback_workers.runtime import Runtime, runtime
+from tellback_workers.runtime import Runtime, current_runtime
 from tellback_workers.wakeups import has_messages, publish_wakeups
 
 _logger = structlog.get_logger("tellback.tasks")
@@ -35,16 +35,16 @@ def consume(family_name: str, streams: Sequence[tuple[str, int]]) -> None:
     Raises:
         InvalidInput: a team or shard does not exist; the other streams are consumed. So they are after other errors.
     """
-    process, family = runtime(), Family(family_name)
-    shards, failures = _shards_of(process, streams)
+    runtime, family = current_runtime(), Family(family_name)
+    shards, failures = _shards_of(runtime, streams)
     # Tool events of many teams go together; the other families have a loop for each team, or a model that takes longer.
-    together = family is Family.EVENTS and len(shards) > 1 and not process.is_cluster
+    together = family is Family.EVENTS and len(shards) > 1 and not runtime.is_cluster
     groups = deque([shards] if together else [[shard] for shard in shards])
     while groups:
         group = groups.popleft()
         try:
-            left = _consume(process, group, family, is_all=len(group) == len(shards))
-            publish_wakeups(app, process.database, [(shard, family) for shard in left])
+            left = _consume(runtime, group, family, is_all=len(group) == len(shards))
+            publish_wakeups(app, runtime.database, [(shard, family) for shard in left])
         except Unavailable as away:  # includes a wake-up that the broker refused: the scheduler finds what waits
             _postpone([(shard.team, shard.index) for shard in group], away)
         except SoftTimeLimitExceeded:
@@ -59,17 +59,17 @@ def consume(family_name: str, streams: Sequence[tuple[str, int]]) -> None:
         raise failures[0]
 
 
-def _shards_of(process: Runtime, streams: Sequence[tuple[str, int]]) -> tuple[list[Shard], list[Exception]]:
+def _shards_of(runtime: Runtime, streams: Sequence[tuple[str, int]]) -> tuple[list[Shard], list[Exception]]:
     """Return the shards that streams are of, without those whose node does not answer, and errors about forged ones."""
     shards, failures = list[Shard](), list[Exception]()
     try:
-        process.known_layouts(team for team, _ in streams)  # of all teams in one round trip
+        runtime.known_layouts(team for team, _ in streams)  # of all teams in one round trip
     except Unavailable as away:
         _postpone(streams, away)
         return [], []
     for team, shard_index in streams:
         try:
-            shards.append(process.shard(team, shard_index))
+            shards.append(runtime.shard(team, shard_index))
         except InvalidInput as error:
             failures.append(error)
         except Unavailable as away:  # of a cluster, its node or the one with the team's own key
@@ -81,27 +81,27 @@ def _postpone(streams: Sequence[tuple[str, int]], away: Unavailable) -> None:
     _logger.warning("consumer.postponed", streams=[f"{team}.{index}" for team, index in streams], reason=str(away))
 
 
-def _consume(process: Runtime, shards: Sequence[Shard], family: Family, *, is_all: bool) -> list[Shard]:
+def _consume(runtime: Runtime, shards: Sequence[Shard], family: Family, *, is_all: bool) -> list[Shard]:
     """Consume streams, and return those that need another wake-up.
 
     If these are all of a message's, and all of them are applied, linger.
     """
     first = shards[0]
-    consumer = consumer_of(process, first.team, family)
+    consumer = consumer_of(runtime, first.team, family)
     left = consumer.consume_together(shards, family, SLICE)
     if left or not is_all:
         return left
     # Alone, its team's other sessions are expected next; on a cluster one read cannot wait for several slots.
-    whole = len(shards) == 1 and not process.is_cluster
-    return _linger(process, process.layout(first.team).all if whole else shards, family, is_part=not whole)
+    whole = len(shards) == 1 and not runtime.is_cluster
+    return _linger(runtime, runtime.layout(first.team).all if whole else shards, family, is_part=not whole)
 
 
-def _linger(process: Runtime, shards: Sequence[Shard], family: Family, *, is_part: bool) -> list[Shard]:
+def _linger(runtime: Runtime, shards: Sequence[Shard], family: Family, *, is_part: bool) -> list[Shard]:
     """Linger on streams, and return those that need another wake-up.
 
     If the streams are only a part (`is_part`) of what waits, messages name the others, and come first.
     """
-    settings = process.settings
+    settings = runtime.settings
     # Only for events: an agent waits for the feedback of each of its many tool calls.
     if family is not Family.EVENTS or not settings.linger:
         return []
@@ -112,12 +112,12 @@ def _linger(process: Runtime, shards: Sequence[Shard], family: Family, *, is_par
             return []
         pressure = QueuePressure(pool_locks.all_others_busy, lambda: has_messages(app))
         lingerer = Lingerer(
-            process.intake(shards[0].team),
-            consumer_of(process, shards[0].team, family),
+            runtime.intake(shards[0].team),
+            consumer_of(runtime, shards[0].team, family),
             lambda: pool_locks.is_closing or pressure.needs_worker(),
             lease_seconds=settings.consumer_lease,
             idle_seconds=settings.linger,
             batch=settings.consume_batch,
-            news=None if process.is_cluster else NewStreams(process, family),
+            news=None if runtime.is_cluster else NewStreams(runtime, family),
         )
         return lingerer.linger(shards, family)

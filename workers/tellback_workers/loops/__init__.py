@@ -52,18 +52,18 @@ def loop_of(runtime: Runtime, team: str, family: Family) -> Loop:
 BY_LAYOUT.extend([guidance_of.cache_clear, loop_of.cache_clear])
 
 
-def consumer_of(process: Runtime, team: str, family: Family) -> Consumer:
+def consumer_of(runtime: Runtime, team: str, family: Family) -> Consumer:
     """Return the consumer of a family; leases are longer if a model computes between reading and applying."""
-    settings = process.settings
+    settings = runtime.settings
     embeds = family in (Family.SIGNALS, Family.RECALLS)
     return Consumer(
-        process.intake(team),
-        process.dead(team),
-        loop_of(process, team, family),
+        runtime.intake(team),
+        runtime.dead(team),
+        loop_of(runtime, team, family),
         lease_seconds=settings.embed_lease if embeds else settings.consumer_lease,
         batch=settings.consume_batch,
         recovery_lock=_recovery_lock if embeds else None,
         model_wait=settings.model_wait,
-        tracing=process.tracing,
-        kept=process.kept_shares,
+        tracing=runtime.tracing,
+        kept=runtime.kept_shares,
     )
