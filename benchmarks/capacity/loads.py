@@ -11,8 +11,8 @@ from typing import Final
 from benchmarks.signals import queries
 from tellback import FeedbackProviderConfig, FeedbackTrigger, OutgoingResponse, SignalItem, StaticFeedback, Tellback
 from tellback.names import Family
-from tellback.state.database import Command
 from tellback.state.keys import stream_of
+from tellback.state.script_calls import Command
 
 SESSIONS: Final = 16
 CALLS: Final = 20

@@ -14,9 +14,9 @@ from typing import Any
 
 from benchmarks.measure import RowResult, spread
 from benchmarks.system import BenchmarkSystem
-from tellback.state.database import Command
 from tellback.state.decay import Decay
 from tellback.state.keys import Layout
+from tellback.state.script_calls import Command
 
 SCORES = 1_000_000
 FACTS = 100_000

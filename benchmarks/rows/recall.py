@@ -22,8 +22,9 @@ from benchmarks.system import BenchmarkSystem
 from tellback import Bank, connect
 from tellback.signals.matching import Vectors, as_bytes
 from tellback.signals.models import PACKAGED, default_threshold
-from tellback.state.database import Command, Database
+from tellback.state.database import Database
 from tellback.state.keys import Shard
+from tellback.state.script_calls import Command
 
 CLUSTERS = 100_000
 CANDIDATES = 1_000

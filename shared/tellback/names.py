@@ -25,6 +25,8 @@ class Family(StrEnum):
     RECALLS = "recalls"
 
 
+FAMILIES: Final = frozenset(Family)  # before Python 3.12, `text in Family` raises
+
 REPLAY_TEAM: Final = "replay"  # what `tellback replay` plays into, unless it is given another
 SWEEPS_QUEUE: Final = "sweeps"
 RECORD_FILE: Final = "feedback_record.jsonl"  # the records, on the host that ran the commands

@@ -18,9 +18,10 @@ from tellback.messaging.lane import AppendOutcome, append_all
 from tellback.messaging.publisher import Publisher
 from tellback.messaging.spool import SpooledEvent
 from tellback.names import Family
-from tellback.state.database import Command, Database
+from tellback.state.database import Database
 from tellback.state.keys import Layout, mark_of, stream_of
 from tellback.state.lua_text import script_text
+from tellback.state.script_calls import Command
 from tests.support.examples import examples
 from tests.support.waiting import wait_until
 

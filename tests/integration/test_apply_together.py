@@ -16,7 +16,7 @@ from tellback.guidance.repeats import decode_call
 from tellback.guidance.state import BatchEffects
 from tellback.names import Family, shard_of
 from tellback.settings import Settings
-from tellback.state.database import Command, Database
+from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations, TimedEvaluation
@@ -24,7 +24,7 @@ from tellback.state.intake import Intake, mark_pending
 from tellback.state.intake_lease import IntakeEntry, Lease, RawEntry
 from tellback.state.keys import Layout, Shard
 from tellback.state.redis_py import RedisConnections
-from tellback.state.script_calls import ScriptCall
+from tellback.state.script_calls import Command, ScriptCall
 from tellback_workers.consumer import Consumer, Deferred
 from tellback_workers.isolation import ProviderCallMarker
 from tellback_workers.linger import Lingerer

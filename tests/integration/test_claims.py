@@ -12,12 +12,12 @@ from tellback import clock
 from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.state import jobs as jobs_module
-from tellback.state.database import Command, Database
+from tellback.state.database import Database
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.jobs import Claim, JobClaimant, JobLease, Jobs
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.records import Records
-from tellback.state.script_calls import Arg, ScriptCall
+from tellback.state.script_calls import Arg, Command, ScriptCall
 from tests.support.jobs import CommandQueue, ended
 
 

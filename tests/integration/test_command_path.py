@@ -12,11 +12,12 @@ from celery import Celery
 from tellback import OutgoingResponse, Settings, SignalItem, Tellback
 from tellback.broker import KEY_PREFIX
 from tellback.names import Family
-from tellback.state.database import Command, Database
+from tellback.state.database import Database
 from tellback.state.intake import mark_pending
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.keys import stream_of
 from tellback.state.redis_py import RedisConnections
+from tellback.state.script_calls import Command
 from tellback_workers import jobs, wakeups
 from tellback_workers.runtime import Runtime
 from tests.support.tool_calls import publish

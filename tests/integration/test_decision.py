@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tellback.errors import Unavailable
-from tellback.state.database import Command, Database, decide
+from tellback.state.database import Database, decide
 from tellback.state.keys import Layout, Shard
 from tellback.state.redis_py import SOCKET_TIMEOUT
-from tellback.state.script_calls import DecisionCall, ScriptCall
+from tellback.state.script_calls import Command, DecisionCall, ScriptCall
 from tellback.state.scripts import intake as scripts
 from tests.support.jobs import AUTHOR
 from tests.support.redis_server import RedisServer

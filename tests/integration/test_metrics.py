@@ -22,7 +22,8 @@ from tellback.cli.metrics_collector import render_metrics
 from tellback.settings import Settings
 from tellback.state.guidance_stats import read_stats
 from tellback.state.keys import guidestats_of
-from tellback.state.redis_py import Command, RedisConnections
+from tellback.state.redis_py import RedisConnections
+from tellback.state.script_calls import Command
 from tests.support.deliveries import answered, first
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.turns import HELLO, SENT, deadline_passes, delivered_now, opened, overdue, store, swept, view

@@ -13,11 +13,12 @@ from tellback.messaging.append_call import notification
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state import steady
-from tellback.state.database import Command, Database
+from tellback.state.database import Database
 from tellback.state.fleet import IDLE_SECONDS, QUIET_SECONDS, WHOLE_SECONDS, TeamVisits
 from tellback.state.intake import Notifications, StreamRef
 from tellback.state.keys import NOTIFICATIONS, Layout, Shard, stream_of
 from tellback.state.redis_py import RedisConnections
+from tellback.state.script_calls import Command
 from tellback.state.team import open_layout
 from tellback_workers import scheduler
 from tellback_workers.app import app

@@ -16,10 +16,11 @@ from tellback import FeedbackProviderConfig, FeedbackTrigger, Tellback, ToolUsag
 from tellback.cli.app import app
 from tellback.names import Family
 from tellback.settings import Settings
-from tellback.state.database import Command, Database
+from tellback.state.database import Database
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import Layout
+from tellback.state.script_calls import Command
 from tellback_workers import wakeups
 from tellback_workers.loops import consumer_of
 from tellback_workers.runtime import Runtime

@@ -10,9 +10,9 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from tellback.errors import Unavailable
-from tellback.state.database import Command, Database
+from tellback.state.database import Database
 from tellback.state.redis_py import SOCKET_TIMEOUT
-from tellback.state.script_calls import Arg, FirstCall, ScriptCall
+from tellback.state.script_calls import Arg, Command, FirstCall, ScriptCall
 from tests.simulation.scheduler import Process, Scheduler, SimulatedTask
 
 TRIP = 0.000_2  # seconds of a round trip

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tellback.state.database import Command, Database
-from tellback.state.script_calls import Arg
+from tellback.state.database import Database
+from tellback.state.script_calls import Arg, Command
 
 
 class Interrupted(Database):

@@ -9,8 +9,9 @@ from struct import Struct
 from tellback.contracts.signal_types import KINDS, NEUTRAL
 from tellback.signals.ranking import clamp_score, decay_score
 from tellback.state.banks import FACT
-from tellback.state.database import Command, Database
+from tellback.state.database import Database
 from tellback.state.keys import Shard
+from tellback.state.script_calls import Command
 
 _CONTEXT = Struct("<4d")
 _HEAD = Struct("<3d")

@@ -19,7 +19,7 @@ from tellback.hook.connection import open_redis
 from tellback.hook.event import HookEvent
 from tellback.hook.failure_log import log_failure
 from tellback.hook.options import HookOptions
-from tellback.hook.resp import Arg, RedisErrorReply, RespConnection, checked_replies, share_of_time
+from tellback.hook.resp import RedisErrorReply, RespConnection, checked_replies, share_of_time
 from tellback.light_struct import LightStruct
 from tellback.messaging.append_call import (
     Bounds,
@@ -32,7 +32,7 @@ from tellback.messaging.append_call import (
 from tellback.messaging.team_cache import SUFFIX, SpoolLocation, TeamCache, TeamIdentity, spool_name
 from tellback.names import Family, shard_of, stored_shards, stored_team_id
 from tellback.state.keys import Layout, Shard, split_key, stream_of
-from tellback.state.script_calls import ScriptCall
+from tellback.state.script_calls import Command, ScriptCall
 from tellback.state.scripts import guidance, intake
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class HookExchange:
         guess = self._shards()
         while True:
             shard = self._shard(guess)
-            commands: list[Sequence[Arg]] = [
+            commands: list[Command] = [
                 # race: whichever process is first decides, in each round; the reply to HMGET has its values
                 ("HSETNX", team, "shards", guess),
                 ("HSETNX", team, "id", os.urandom(8).hex()),  # race: as the line before
@@ -228,7 +228,7 @@ class HookExchange:
                 return  # a host without a writable disk works too, except in an outage
 
     def _run_commands(
-        self, connection: RespConnection, shard: Shard, commands: Sequence[Sequence[Arg] | ScriptCall]
+        self, connection: RespConnection, shard: Shard, commands: Sequence[Command | ScriptCall]
     ) -> list[Any]:
         """Return the replies of `commands`; take waiting feedback in the same round trip."""
         replies = _run_scripts(connection, [*commands, *self._takes(shard)])
@@ -333,7 +333,7 @@ def _append_commands(stream: str, bounds: Bounds, events: Sequence[bytes]) -> li
     ]
 
 
-def _run_scripts(connection: RespConnection, calls: Sequence[Sequence[Arg] | ScriptCall]) -> list[Any]:
+def _run_scripts(connection: RespConnection, calls: Sequence[Command | ScriptCall]) -> list[Any]:
     """Return the replies of scripts and other commands; a script that the server lacks is sent whole, once more.
 
     Workers load every script, so the second round trip is rare. A user who may not bring scripts has no second one.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tellback import clock
 from tellback.errors import ConfigurationError, Unavailable
+from tellback.state.script_calls import Arg, Command
 from tellback.urls import Address
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ MAX_REPLY_BYTES: Final = 32 << 20  # of one reply; a mailbox holds at most 100 p
 MAX_DEPTH: Final = 8
 NOT_A_URL: Final = "TELLBACK_REDIS_URL is not the URL of a Redis"
 WRONG_FILES: Final = "a file of ssl_... in TELLBACK_REDIS_URL can't be used; `tellback doctor` names it"
-Arg = str | bytes | int | float
 
 
 class RedisErrorReply(Unavailable):
@@ -98,7 +98,7 @@ class RespConnection:
             raise TimeoutError
         return left
 
-    def run_commands(self, commands: Sequence[Sequence[Arg]]) -> list[Any]:
+    def run_commands(self, commands: Sequence[Command]) -> list[Any]:
         """Return the replies of several commands in one round trip; an error among them is returned, not raised.
 
         Raises:
@@ -190,7 +190,7 @@ def _error_reply(text: bytes) -> RedisErrorReply:
     return error
 
 
-def _pack_command(command: Sequence[Arg]) -> bytes:
+def _pack_command(command: Command) -> bytes:
     parts = [part if isinstance(part, bytes) else str(part).encode() for part in command]
     return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
 

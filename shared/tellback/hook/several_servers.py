@@ -9,7 +9,8 @@ from typing import Any, Final, cast
 from tellback import clock
 from tellback.backoff import Backoff
 from tellback.errors import ConfigurationError, Unavailable
-from tellback.hook.resp import NOT_A_URL, Arg, RedisErrorReply, RespConnection, share_of_time
+from tellback.hook.resp import NOT_A_URL, RedisErrorReply, RespConnection, share_of_time
+from tellback.state.script_calls import Arg, Command
 from tellback.state.slots import slot_of_command
 from tellback.urls import RedisServers, servers_of
 
@@ -92,7 +93,7 @@ class ClusterConnection(RespConnection):
             trouble = reply
         raise trouble
 
-    def run_commands(self, commands: Sequence[Sequence[Arg]]) -> list[Any]:
+    def run_commands(self, commands: Sequence[Command]) -> list[Any]:
         """Return the replies of several commands as one server would; MOVED and ASK are followed.
 
         An error stands in the place of the replies of a node that gave none within its share of the time.
@@ -120,7 +121,7 @@ class ClusterConnection(RespConnection):
                 clock.sleep(delay)
         return replies
 
-    def _ask(self, address: NodeAddress, commands: Sequence[Sequence[Arg]], end: float) -> list[Any]:
+    def _ask(self, address: NodeAddress, commands: Sequence[Command], end: float) -> list[Any]:
         try:
             return self._node(address, end).run_commands(commands)
         except RedisErrorReply:
@@ -167,7 +168,7 @@ class ClusterConnection(RespConnection):
         others = islice(self._others, len(self._servers.addresses))
         return next((other for other in others if other != node and other not in self._gone), None)
 
-    def _owner(self, command: Sequence[Arg]) -> NodeAddress:
+    def _owner(self, command: Command) -> NodeAddress:
         slot = slot_of_command(command)
         return self._first if slot is None else self._owners.get(slot, self._first)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tellback.errors import Unavailable
 from tellback.light_struct import LightStruct
 from tellback.state.keys import NOTIFICATIONS, mark_of
-from tellback.state.script_calls import Arg
+from tellback.state.script_calls import Command
 from tellback.state.scripts import intake as scripts
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def end_of_call(events: Sequence[SpooledEvent], start: int, most: int) -> int:
     return end
 
 
-def notification(about: str) -> Sequence[Arg]:
+def notification(about: str) -> Command:
     """Build the command that notifies the dispatchers of a stream, by its key, or of a team, by its name."""
     # unconditional: it only adds, and dispatchers check what it says
     return ("XADD", NOTIFICATIONS, "MAXLEN", "~", 100_000, "*", "k", about)

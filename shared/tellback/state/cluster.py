@@ -22,7 +22,8 @@ from tellback import clock
 from tellback.backoff import Backoff
 from tellback.forks import run_in_child
 from tellback.state.call_deadline import CallDeadline, CircuitBreaker
-from tellback.state.redis_py import Command, RedisConnections, open_socket
+from tellback.state.redis_py import RedisConnections, open_socket
+from tellback.state.script_calls import Command
 from tellback.state.slots import slot_of_command
 from tellback.urls import RedisServers
 

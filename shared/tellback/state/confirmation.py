@@ -12,10 +12,8 @@ from typing import Any, Final, NamedTuple, Self
 
 from tellback.errors import Unavailable
 from tellback.settings import Settings
-from tellback.state.script_calls import Arg
+from tellback.state.script_calls import Command
 from tellback.state.unavailable import as_raised
-
-Command = Sequence[Arg]
 
 NOT_CONFIRMED: Final = (
     "Redis has the write, but {wanted} did not confirm it in {seconds:g} s: a failover now could lose it. Try again; "

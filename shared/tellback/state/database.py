@@ -23,14 +23,12 @@ from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.cluster import ClusterConnections
 from tellback.state.confirmation import Confirmation
 from tellback.state.keys import Shard, lifetime_ms
-from tellback.state.script_calls import Arg, DecisionCall, FirstCall, Script, ScriptCall
+from tellback.state.script_calls import Arg, Command, DecisionCall, FirstCall, Script, ScriptCall
 from tellback.state.scripts import common as scripts
 from tellback.state.slots import keys_of_command, slot_of
 from tellback.state.unavailable import LOST, SCRIPTS_MISSING, RedisFull, as_raised, server_of, unanswered_text
 from tellback.tls_options import check_tls
 from tellback.urls import servers_of
-
-Command = redis_py.Command
 
 NOT_A_URL: Final = (
     "not the URL of a Redis: use redis://[user:password@]host:port/number, rediss://..., unix://path, "

@@ -14,7 +14,7 @@ import msgspec
 
 from tellback.contracts.limits import MAX_MESSAGE_BYTES
 from tellback.errors import InvalidInput, NotFound, StateConflict
-from tellback.names import Family
+from tellback.names import FAMILIES, Family
 from tellback.state.audit import Author
 from tellback.state.database import Database, decide
 from tellback.state.intake_lease import Lease, RawEntry, committed
@@ -26,7 +26,6 @@ READ_BATCH: Final = 20
 """Letters of one reply: 20 MiB at most."""
 MAX_MEMORY: Final = 64 << 20
 """Bytes of a shard's dead letters: Redis must not fill up with entries that nobody reads."""
-_FAMILIES: Final = frozenset(Family)
 _ID: Final = re.compile(r"(\d{1,4}):(\d{1,19}-\d{1,19})", re.ASCII)  # Redis refuses an entry's number above 2^64
 
 
@@ -123,7 +122,7 @@ class DeadLetters:
             raise StateConflict(
                 f"dead letter {letter_id} had {letter.bytes} bytes and was truncated; it cannot be replayed"
             )
-        if letter.family not in _FAMILIES:
+        if letter.family not in FAMILIES:
             raise StateConflict(
                 f"dead letter {letter_id} is of the family {letter.family!r}, which this release does not know: replay "
                 "it with the release that wrote it"

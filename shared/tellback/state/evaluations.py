@@ -19,7 +19,7 @@ from tellback import clock
 from tellback.contracts.guidance import Feedback
 from tellback.guidance.evaluation import next_timer, restart_taken_slots, trigger_period_ms
 from tellback.guidance.state import BatchEffects, EvaluationState
-from tellback.state.database import Command, Database, small_write
+from tellback.state.database import Database, small_write
 from tellback.state.evaluation_codec import (
     STATE_FIELDS,
     EvaluationCache,
@@ -36,7 +36,7 @@ from tellback.state.intake_lease import Fenced, IntakeEntry, Lease, committed
 from tellback.state.keys import DAY_MS, FAMILIES, Layout, Shard, guidestats_of, split_key
 from tellback.state.list_waiter import ListWaiter
 from tellback.state.readable import readable
-from tellback.state.script_calls import Arg, FirstCall, ScriptCall
+from tellback.state.script_calls import Arg, Command, FirstCall, ScriptCall
 from tellback.state.scripts import common
 from tellback.state.scripts import guidance as scripts
 from tellback.state.steady import onward_now

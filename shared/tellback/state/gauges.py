@@ -13,7 +13,7 @@ from itertools import product
 from typing import Final, NamedTuple
 
 from tellback.names import Family
-from tellback.state.database import Command, Database
+from tellback.state.database import Database
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.keys import Layout, stream_of
 from tellback.state.readable import (
@@ -26,6 +26,7 @@ from tellback.state.readable import (
     summed_counts,
     whole,
 )
+from tellback.state.script_calls import Command
 from tellback.state.steady import skews, steady_now
 
 OUTCOMES: Final = ("succeeded", "failed", "no_exit", "refused", "cancelled", "abandoned", "lost", "superseded")

@@ -19,12 +19,12 @@ from redis import exceptions
 
 from tellback import clock
 from tellback.contracts.codec import AnyMessage
-from tellback.names import TEAM_PATTERN, Family
-from tellback.state.database import Command, Database, WrongType, shorten_lifetime, small_write
+from tellback.names import FAMILIES, TEAM_PATTERN, Family
+from tellback.state.database import Database, WrongType, shorten_lifetime, small_write
 from tellback.state.intake_lease import Fenced, Lease, RawEntry, Read, Taken, id_order, pairs, raw_entry
 from tellback.state.keys import NOTIFICATIONS, Layout, Shard, lifetime_ms, stream_of
 from tellback.state.readable import read_each, reply_of, without_errors
-from tellback.state.script_calls import Arg, ScriptCall
+from tellback.state.script_calls import Arg, Command, ScriptCall
 from tellback.state.scripts import intake as scripts
 from tellback.state.steady import STEP_MS, behind, clock_read, set_back
 
@@ -315,7 +315,6 @@ MOST_READ: Final = 1_000  # notifications of one call
 GROUP: Final = "dispatchers"
 
 _STREAM: Final = re.compile(rf"tb:\{{({TEAM_PATTERN.pattern})\.(\d{{1,4}})\}}:in:([a-z]+)", re.ASCII)
-_FAMILIES: Final = frozenset(Family)
 
 
 class Notified(NamedTuple):
@@ -391,6 +390,6 @@ def _notified(text: str) -> Notified | None:
     if TEAM_PATTERN.fullmatch(text):
         return Notified(text)
     found = _STREAM.fullmatch(text)
-    if found is None or found[3] not in _FAMILIES:
+    if found is None or found[3] not in FAMILIES:
         return None
     return Notified(found[1], (int(found[2]), Family(found[3])))

@@ -30,7 +30,7 @@ from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.state.answering import among_answering
 from tellback.state.audit import MAX_PHRASE_CHARS, Author
-from tellback.state.database import Command, Database, decide, shorten_lifetime, small_write
+from tellback.state.database import Database, decide, shorten_lifetime, small_write
 from tellback.state.job_keys import command_keys, outcome_of, pool_of, stored_record
 from tellback.state.job_losses import (
     STORED_FIELDS,
@@ -44,7 +44,7 @@ from tellback.state.job_losses import (
 )
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.readable import UNREADABLE, read_each, reply_of, whole, without_errors
-from tellback.state.script_calls import ScriptCall
+from tellback.state.script_calls import Command, ScriptCall
 from tellback.state.scripts import commands as scripts
 from tellback.state.scripts import common
 from tellback.state.steady import GAP_MS, Observed, observe, steady_now

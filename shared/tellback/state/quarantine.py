@@ -19,9 +19,10 @@ from tellback.errors import Unavailable
 from tellback.log import get_logger
 from tellback.names import Family
 from tellback.state.cluster import SILENT_SECONDS
-from tellback.state.database import Command, Database, WrongType
+from tellback.state.database import Database, WrongType
 from tellback.state.keys import FAMILIES, FLEET, Layout, Shard, key_suffix, split_key
 from tellback.state.readable import read_each
+from tellback.state.script_calls import Command
 from tellback.state.scripts import fleet as scripts
 from tellback.state.slots import keys_of_command
 from tellback.state.unavailable import as_raised

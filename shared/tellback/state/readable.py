@@ -15,7 +15,8 @@ from redis import exceptions
 
 from tellback.errors import StateConflict, TellbackError
 from tellback.log import get_logger
-from tellback.state.database import Command, Database, WrongType
+from tellback.state.database import Database, WrongType
+from tellback.state.script_calls import Command
 
 UNREADABLE: Final = (
     *(msgspec.MsgspecError, exceptions.ResponseError, ValueError, TypeError),

@@ -37,11 +37,10 @@ from tellback import clock
 from tellback.forks import run_in_child
 from tellback.keepalive import keepalive_options
 from tellback.state.call_deadline import CallDeadline
-from tellback.state.script_calls import Arg, FirstCall
+from tellback.state.script_calls import Arg, Command, FirstCall
 from tellback.state.sentinel import primary_of
 from tellback.urls import check_database, servers_of
 
-Command = Sequence[Arg]
 _KEEPALIVE: Final = {"socket_keepalive": True, "socket_keepalive_options": keepalive_options()}
 CONNECT_TIMEOUT: Final = 2.0
 SOCKET_TIMEOUT: Final = 5.0  # seconds; longer than every blocking read that we make

@@ -12,6 +12,7 @@ from typing import Any
 from tellback.light_struct import LightStruct
 
 Arg = str | bytes | int | float
+Command = Sequence[Arg]
 
 
 class Script:

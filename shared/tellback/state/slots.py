@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from binascii import crc_hqx
-from collections.abc import Sequence
 from typing import Final
 
-from tellback.state.script_calls import Arg
+from tellback.state.script_calls import Command
 
 SLOTS: Final = 16_384
 
@@ -31,13 +30,13 @@ def slot_of(key: str | bytes) -> int:
     return crc_hqx(raw, 0) % SLOTS
 
 
-def slot_of_command(command: Sequence[Arg]) -> int | None:
+def slot_of_command(command: Command) -> int | None:
     """Return the slot of a command's first key, None if it has no key. All keys of a call are of one shard."""
     keys = keys_of_command(command)
     return slot_of(keys[0]) if keys else None
 
 
-def keys_of_command(command: Sequence[Arg]) -> list[str | bytes]:
+def keys_of_command(command: Command) -> list[str | bytes]:
     """Return all keys of a script's call, or the first key of another command; none if it has no key."""
     name = str(command[0]).upper()
     if name in _KEYLESS:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from tellback import clock
-from tellback.state.database import Command, Database
+from tellback.state.database import Database
 from tellback.state.keys import UNOBSERVED_MS, Shard
 from tellback.state.readable import UNREADABLE, read_each, reply_of
-from tellback.state.script_calls import ScriptCall
+from tellback.state.script_calls import Command, ScriptCall
 from tellback.state.scripts import common as scripts
 
 STEP_MS: Final = 1_000  # a smaller difference is no step: NTP slews less than 128 ms, and a round trip takes time

@@ -17,10 +17,10 @@ from redis import exceptions
 from tellback.names import Family
 from tellback.signals.models import ModelMismatch
 from tellback.state.banks import text_fields
-from tellback.state.database import Command, Database
+from tellback.state.database import Database
 from tellback.state.intake_lease import IntakeEntry, Lease, committed
 from tellback.state.keys import Shard, stream_of
-from tellback.state.script_calls import ScriptCall
+from tellback.state.script_calls import Command, ScriptCall
 from tellback.state.scripts import signals as scripts
 from tellback.state.unavailable import NotPermitted
 

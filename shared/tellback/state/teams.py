@@ -17,11 +17,12 @@ import msgspec
 from tellback import clock
 from tellback.errors import Unavailable
 from tellback.names import Family, check_team
-from tellback.state.database import Command, Database
+from tellback.state.database import Database
 from tellback.state.fleet import TeamVisits, place_of
 from tellback.state.intake import Notifications
 from tellback.state.keys import Layout, Shard, pattern_of, stream_of
 from tellback.state.limits import LimitStore, TeamLimits
+from tellback.state.script_calls import Command
 from tellback.state.team import existing_layouts, layouts_within_reach, no_team, open_layout
 
 PAGE: Final = 200  # teams in one round trip

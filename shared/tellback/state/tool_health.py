@@ -18,9 +18,10 @@ from tellback.errors import InvalidInput, Unavailable
 from tellback.forks import run_in_child
 from tellback.log import get_logger
 from tellback.state.call_deadline import CircuitBreaker
-from tellback.state.database import Command, Database
+from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
 from tellback.state.readable import readable
+from tellback.state.script_calls import Command
 from tellback.state.scripts import guidance as scripts
 from tellback.state.steady import behind, clock_read
 
