@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Final
@@ -24,6 +25,18 @@ def run_in_child(method: Callable[[], None]) -> None:
     """
     # Weak references, since a registration must not keep a closed client alive.
     _methods.add(weakref.WeakMethod(method, _methods.discard))
+
+
+class HasLock:
+    """Gives an object a lock, and a new one in a forked child, where nobody would release the parent's."""
+
+    def __init__(self) -> None:
+        self._renew_lock()
+        run_in_child(self._renew_lock)
+
+    def _renew_lock(self) -> None:
+        # No class with `__enter__` of its own: Ctrl-C after its `acquire` would leave it held for ever.
+        self._lock = threading.Lock()
 
 
 def _run() -> None:

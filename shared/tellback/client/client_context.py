@@ -20,7 +20,7 @@ from redis import exceptions
 from tellback import clock
 from tellback.contracts.signals import RecallReply, RecallRequested
 from tellback.errors import ConfigurationError, Unavailable
-from tellback.forks import run_in_child
+from tellback.forks import HasLock, run_in_child
 from tellback.log import get_logger
 from tellback.messaging.append_call import notification
 from tellback.messaging.publisher import Publisher
@@ -93,7 +93,7 @@ class Admission:
             self._known[admitted if limited else unlimited] = None
 
 
-class AwaitedEvents:
+class AwaitedEvents(HasLock):
     """Knows, for each bank, the last event about its facts that this client published and has not seen applied.
 
     A recall waits for it (requirement S-47). Safe across threads, and in a forked child. Of more than `MAX_NAMES`
@@ -101,12 +101,8 @@ class AwaitedEvents:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._last: dict[str, str] = {}
-        self._unlock()
-        run_in_child(self._unlock)
-
-    def _unlock(self) -> None:
-        self._lock = threading.Lock()
 
     def of(self, bank: str) -> str | None:
         """Return the event's id; None if there is nothing to wait for."""

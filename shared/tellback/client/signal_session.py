@@ -6,7 +6,6 @@ and hands them to it. Each signal gets its id when it is collected or split, so 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Final, Self
@@ -20,7 +19,7 @@ from tellback.contracts.message import new_event_id, plain_builtin
 from tellback.contracts.signal_types import SignalType
 from tellback.contracts.signals import SignalBatch, SignalItem
 from tellback.errors import StateConflict, Unavailable
-from tellback.forks import run_in_child
+from tellback.forks import HasLock
 from tellback.messaging.publisher import Publisher
 from tellback.signals.validation import check_items, check_name
 from tellback.wording import count_phrase
@@ -109,7 +108,7 @@ MAX_SIGNALS: Final = 10_000
 MAX_CHARACTERS: Final = 8 << 20  # of queries and remarks; bounds the memory of a session that never ends
 
 
-class SignalSession:
+class SignalSession(HasLock):
     """Collects signals and submits them once, when its `with` block ends. Requirement S-62.
 
     The signals are also submitted if the block raises: facts that an agent used before it failed were used all the
@@ -123,16 +122,12 @@ class SignalSession:
         Raises:
             InvalidInput: the session is not text of 1 to 512 characters, or contains a known kind of secret.
         """
+        super().__init__()
         self.session: Final = check_name(session, "session")
         self._signalling = signalling
-        self._unlock()
-        run_in_child(self._unlock)
         self._items: list[SignalItem] = []
         self._characters = 0
         self._ended = False
-
-    def _unlock(self) -> None:
-        self._guard = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -185,7 +180,7 @@ class SignalSession:
         if not items:
             return
         check_items(items)
-        with self._guard:
+        with self._lock:
             if self._ended:
                 raise StateConflict(f"the signals of session {self.session} were submitted: begin another")
             self._items += [
@@ -203,7 +198,7 @@ class SignalSession:
             SpoolFull: Redis is unavailable and the spool is full. The signals stay collected. Submit them again later:
                 each counts once.
         """
-        with self._guard:
+        with self._lock:
             if not self._items:
                 return 0
             count = self._signalling.publish(self._items, session=self.session)

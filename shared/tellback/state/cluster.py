@@ -20,7 +20,7 @@ from redis import exceptions
 
 from tellback import clock
 from tellback.backoff import Backoff
-from tellback.forks import run_in_child
+from tellback.forks import HasLock
 from tellback.state.call_deadline import CallDeadline, CircuitBreaker
 from tellback.state.redis_py import RedisConnections, open_socket
 from tellback.state.script_calls import Command
@@ -87,7 +87,7 @@ class _ClusterCall:
             self.replies[at] = next(rest)
 
 
-class ClusterConnections:
+class ClusterConnections(HasLock):
     """The pooled connections to a cluster, with the methods of `RedisConnections`. Safe across threads and forks."""
 
     def __init__(self, servers: RedisServers, *, call_deadline: float | None, once: bool = False) -> None:
@@ -98,6 +98,7 @@ class ClusterConnections:
         Raises:
             ValueError: the URL is not that of a Redis; the message may contain part of the password.
         """
+        super().__init__()
         self._servers = servers
         self._seconds = call_deadline
         self._once = once
@@ -107,13 +108,8 @@ class ClusterConnections:
         self._silent: dict[NodeAddress, float] = {}  # nodes that did not answer, and until when that counts
         self._breakers = defaultdict[NodeAddress, CircuitBreaker](CircuitBreaker)
         self._closed = False
-        self._unlock()
-        run_in_child(self._unlock)
         for address in servers.addresses:
             self._pool(address)
-
-    def _unlock(self) -> None:
-        self._lock = threading.Lock()
 
     def run(self, command: Command) -> Any:
         """Run one command and return its reply. Without a key, it is sent to the next node if one does not answer."""

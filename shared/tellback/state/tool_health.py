@@ -7,7 +7,6 @@ before they suggest another tool. It is only advice: while Redis is away nothing
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +14,7 @@ import msgspec
 
 from tellback import clock
 from tellback.errors import InvalidInput, Unavailable
-from tellback.forks import run_in_child
+from tellback.forks import HasLock
 from tellback.log import get_logger
 from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.database import Database
@@ -154,22 +153,18 @@ class ToolHealth:
         return groups
 
 
-class FleetHealth:
+class FleetHealth(HasLock):
     """A cache of `ToolHealth.cooling`, read at most once a second for each tool. Safe across threads; never raises.
 
     `health` needs a client with a call deadline; `breaker` is the circuit breaker that this client's callers share.
     """
 
     def __init__(self, health: ToolHealth, breaker: CircuitBreaker | None = None) -> None:
+        super().__init__()
         self._health = health
-        self._unlock()
-        run_in_child(self._unlock)
         self._known: dict[str, tuple[float, float]] = {}  # monotonic times: of the read, of the cool-down's end
         self._breaker = breaker or CircuitBreaker()
         self._refused = CircuitBreaker()  # for errors of this read alone, such as an access list's
-
-    def _unlock(self) -> None:
-        self._lock = threading.Lock()
 
     def cooling(self, tools: Iterable[str]) -> dict[str, float]:
         """Return the seconds left for those of these tools that are cooling down, at most a second old.

@@ -6,13 +6,12 @@ Requirements G-51, G-58 and G-60.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Unpack
 
 from tellback.contracts.guidance import OutcomeCode
-from tellback.forks import run_in_child
+from tellback.forks import HasLock
 from tellback.guidance.observations import completion
 from tellback.guidance.observations.catalog import Catalog, catalog_for
 from tellback.guidance.observations.classify import classify
@@ -52,7 +51,7 @@ _HEADLINE_ONLY: Final = frozenset({"rate_limited", "unavailable", "no_results"})
 _logger = get_logger("tellback.guidance")
 
 
-class ToolObserver:
+class ToolObserver(HasLock):
     """Classifies the tool calls of one evaluation and suggests next steps. Thread-safe.
 
     The same calls in the same order give the same bytes. `seed`, the evaluation's name, is part of the input, so the
@@ -78,6 +77,7 @@ class ToolObserver:
         Raises:
             InvalidInput: A tool or a suggester is invalid.
         """
+        super().__init__()
         self.tools = parse_tools(tools)
         self.question = redacted_ends(value_text(question), _QUESTION_MAX, 0)[0]
         self.catalog = catalog or catalog_for("en")
@@ -87,11 +87,6 @@ class ToolObserver:
         self._suggesters = PromptSuggesters(suggesters, suggester_timeout)
         self._health = health or NoToolHealth()
         self._seed = seed
-        self._unlock()
-        run_in_child(self._unlock)  # a fork may copy the lock while another thread holds it
-
-    def _unlock(self) -> None:
-        self._lock = threading.Lock()
 
     def observe(
         self,
