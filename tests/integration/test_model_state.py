@@ -217,7 +217,7 @@ def test_a_load_that_panics_ends_the_wait(settings: Settings, layout: Layout) ->
 
         def wait_for_model() -> None:
             try:
-                loop_clusters.await_model(bench.clusters)
+                bench.loops[Family.RECALLS].ready()
             except BaseException as error:  # noqa: BLE001 - a panic is no `Exception`
                 ended.append(error)
 
@@ -236,5 +236,5 @@ def test_a_load_without_a_thread_leaves_entries_in_their_stream(
     with closing(Bench(settings, layout, Unloaded())) as bench:
         monkeypatch.setattr(threading.Thread, "start", refuse)
         with pytest.raises(Unavailable, match="no thread to load in: can't start new thread"):
-            loop_clusters.await_model(bench.clusters)
+            bench.loops[Family.RECALLS].ready()
         monkeypatch.undo()

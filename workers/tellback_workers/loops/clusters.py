@@ -1,6 +1,6 @@
-"""The state that the loops of signals and recalls share in a worker process: clusters, and model mismatches.
+"""The base of the loops of signals and recalls, and the state that they share in a worker process.
 
-`clusters_of` holds the model and the query clusters of a team's banks, and `await_model` loads the model.
+`clusters_of` holds the model and the query clusters of a team's banks.
 `ModelMismatches` remembers for a moment which banks belong to another model, which saves useless embeddings.
 """
 
@@ -18,6 +18,7 @@ from tellback.embedding.clusters import ClusterCache
 from tellback.embedding.encoder import encoder_for
 from tellback.errors import Unavailable
 from tellback.signals.models import ModelMismatch
+from tellback.state.intake_lease import Lease
 from tellback.state.keys import Shard
 from tellback_workers.celery_signals import shutting_down
 from tellback_workers.runtime import BY_LAYOUT, Runtime
@@ -34,35 +35,45 @@ BY_LAYOUT.append(clusters_of.cache_clear)
 _STOP_POLL: Final = 0.5  # seconds between two checks whether the worker shuts down
 
 
-def await_model(clusters: ClusterCache) -> None:
-    """Load the model unless it is loaded, but do not wait for that once the worker was asked to stop.
+class ModelLoop:
+    """A loop that needs the embedding model. `clusters` may bring another model than the process's own."""
 
-    A load takes up to a minute on a busy machine, and a warm shutdown waits for its tasks.
+    def __init__(self, runtime: Runtime, team: str, clusters: ClusterCache | None = None) -> None:
+        self._clusters = clusters or clusters_of(runtime, team)
+        self._intake = runtime.intake(team)
 
-    Raises:
-        Unavailable: it does not load, or the worker shuts down; entries stay in their stream.
-    """
-    if clusters.embedder.encoder.dimension:  # it is loaded
-        clusters.ready()
-        return
-    loading: Future[None] = Future()
+    def ready(self) -> None:
+        """Load the model unless it is loaded, but do not wait for that once the worker was asked to stop.
 
-    def load() -> None:
+        A load takes up to a minute on a busy machine, and a warm shutdown waits for its tasks.
+
+        Raises:
+            Unavailable: it does not load, or the worker shuts down; entries stay in their stream.
+        """
+        if self._clusters.embedder.encoder.dimension:  # it is loaded
+            self._clusters.ready()
+            return
+        loading: Future[None] = Future()
+
+        def load() -> None:
+            try:
+                self._clusters.ready()
+            except BaseException as error:  # noqa: BLE001 - the waiting task raises it, also a panic of Rust
+                loading.set_exception(error)
+            else:
+                loading.set_result(None)
+
         try:
-            clusters.ready()
-        except BaseException as error:  # noqa: BLE001 - the waiting task raises it, also a panic of Rust
-            loading.set_exception(error)
-        else:
-            loading.set_result(None)
+            threading.Thread(target=load, name="tellback-model-load", daemon=True).start()
+        except RuntimeError as error:  # the system gives no more threads, which is no entry's fault
+            raise Unavailable(f"the embedding model has no thread to load in: {error}") from error
+        while not wait([loading], _STOP_POLL).done:
+            if shutting_down():
+                raise Unavailable("the worker shuts down while it loads the embedding model")
+        loading.result()
 
-    try:
-        threading.Thread(target=load, name="tellback-model-load", daemon=True).start()
-    except RuntimeError as error:  # the system gives no more threads, which is no entry's fault
-        raise Unavailable(f"the embedding model has no thread to load in: {error}") from error
-    while not wait([loading], _STOP_POLL).done:
-        if shutting_down():
-            raise Unavailable("the worker shuts down while it loads the embedding model")
-    loading.result()
+    def _renew_lease(self, lease: Lease) -> None:
+        self._intake.renew(lease, self._clusters.settings.embed_lease)
 
 
 RECHECK_SECONDS: Final = 1.0

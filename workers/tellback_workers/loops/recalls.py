@@ -11,31 +11,19 @@ from tellback.embedding.clusters import ClusterCache
 from tellback.embedding.recall import RecallAnswerer
 from tellback.state.intake_lease import IntakeEntry, Lease
 from tellback.state.recalls import Recalls
-from tellback_workers.loops.clusters import await_model, clusters_of
+from tellback_workers.loops.clusters import ModelLoop
 from tellback_workers.runtime import Runtime
 
 BATCH: Final = 32  # requests in one call of the model
 
 
-class RecallsLoop:
-    """Answers the requests whose deadline has not passed, with one call of the model for a batch.
-
-    `clusters` may bring another model than the process's own.
-    """
+class RecallsLoop(ModelLoop):
+    """Answers the requests whose deadline has not passed, with one call of the model for a batch."""
 
     def __init__(self, runtime: Runtime, team: str, clusters: ClusterCache | None = None) -> None:
-        self._clusters = clusters or clusters_of(runtime, team)
+        super().__init__(runtime, team, clusters)
         self._answering = RecallAnswerer(self._clusters)
-        self._intake = runtime.intake(team)
         self._recalls = Recalls(runtime.database, runtime.layout(team))
-
-    def ready(self) -> None:
-        """Return if the model is loaded.
-
-        Raises:
-            Unavailable: the model does not load; hosts fall back to global scores.
-        """
-        await_model(self._clusters)
 
     def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
         """Answer every request, oldest first; drop those past their deadline, since nobody waits for them."""
@@ -54,9 +42,6 @@ class RecallsLoop:
                 for request in wanted
             }
             self._recalls.answer(lease, part, replies)
-
-    def _renew_lease(self, lease: Lease) -> None:
-        self._intake.renew(lease, self._clusters.settings.embed_lease)
 
 
 def _is_wanted(entry: IntakeEntry, now: int) -> RecallRequested | None:

@@ -24,7 +24,7 @@ from tellback.signals.placing import ClusterAssignment, assign_clusters
 from tellback.signals.ranking import score_delta
 from tellback.state.banks import PlannedCluster, PlannedSignal, SignalPlan
 from tellback.state.intake_lease import Fenced, IntakeEntry, Lease
-from tellback_workers.loops.clusters import ModelMismatches, await_model, clusters_of
+from tellback_workers.loops.clusters import ModelLoop, ModelMismatches
 from tellback_workers.loops.fact_writer import FactWriter
 from tellback_workers.runtime import Runtime
 
@@ -47,25 +47,13 @@ class _LoggedSignal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     context: str | None = None
 
 
-class SignalsLoop:
-    """Applies the signals and facts of one team, at most 500 signals for one call of the model.
-
-    `clusters` may bring another model than the process's own.
-    """
+class SignalsLoop(ModelLoop):
+    """Applies the signals and facts of one team, at most 500 signals for one call of the model."""
 
     def __init__(self, runtime: Runtime, team: str, clusters: ClusterCache | None = None) -> None:
-        self._clusters = clusters or clusters_of(runtime, team)
-        self._intake = runtime.intake(team)
+        super().__init__(runtime, team, clusters)
         self._fact_writer = FactWriter(self._clusters)
         self._mismatches = ModelMismatches()
-
-    def ready(self) -> None:
-        """Return if the model is loaded.
-
-        Raises:
-            Unavailable: the model does not load; signals stay in their stream.
-        """
-        await_model(self._clusters)
 
     def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
         """Apply every batch of every bank, in order within a bank; a bank that fails does not hold up the others."""
@@ -107,9 +95,6 @@ class SignalsLoop:
         }
         served = [entry for entry in entries if refused[_batch(entry).bank] is None]
         return served, [error for error in refused.values() if error]
-
-    def _renew_lease(self, lease: Lease) -> None:
-        self._intake.renew(lease, self._clusters.settings.embed_lease)
 
     def _vectors(self, lease: Lease, part: Sequence[IntakeEntry]) -> tuple[dict[str, Vectors], dict[str, Exception]]:
         """Embed the queries; return the vectors, and the errors by id of the entries with a query that failed."""
