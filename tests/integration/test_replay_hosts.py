@@ -14,9 +14,10 @@ from typer.testing import CliRunner, Result
 
 from tellback import Tellback
 from tellback.cli.app import app
+from tellback.errors import TellbackError
 from tellback.replay import hosts
 from tellback.replay.host import HostAssignment
-from tellback.replay.hosts import HostFailed, HostsReplay, HostsResult
+from tellback.replay.hosts import HostsReplay, HostsResult
 from tellback.replay.reading import parse_line
 from tellback.replay.transcript import BadLine, ToolResult
 from tellback.settings import Settings
@@ -180,7 +181,7 @@ def test_without_a_worker_the_users_who_hear_nothing_are_named(
 
 def test_a_host_that_fails_by_itself_ends_the_replay(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hosts, "READY", b"something else\n")
-    with pytest.raises(HostFailed, match="its host ended unexpectedly"):
+    with pytest.raises(TellbackError, match="its host ended unexpectedly"):
         replayed(tb, talk(1), every=1, within=0.5)
 
 
@@ -198,14 +199,14 @@ def test_a_host_that_is_gone_before_its_assignment_is_named(
         return b"x" * 1_000_000  # more than a pipe holds
 
     monkeypatch.setattr(HostAssignment, "to_line", long_line)
-    with pytest.raises(HostFailed, match=r"exit code (3|-9)"):
+    with pytest.raises(TellbackError, match=r"exit code (3|-9)"):
         replayed(tb, talk(1), every=every, within=0.5)
 
 
 def test_a_host_that_does_not_end_ends_the_replay_with_its_name(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was a traceback of the standard library."""
     monkeypatch.setattr(hosts, "_HOST_TIMEOUT", 0.01)
-    with pytest.raises(HostFailed, match=r"its host has not ended after 0\.01 s"):
+    with pytest.raises(TellbackError, match=r"its host has not ended after 0\.01 s"):
         replayed(tb, talk(1), every=2, within=0.5)
 
 

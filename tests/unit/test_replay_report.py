@@ -16,8 +16,9 @@ from typer.testing import CliRunner, Result
 
 from tellback import FeedbackProviderConfig, FeedbackTrigger, StaticFeedback, recommended_providers
 from tellback.cli.app import app
+from tellback.errors import TellbackError
 from tellback.replay import analysis as digests
-from tellback.replay.accounts import GuidanceAnalyzer, ProviderCrashed
+from tellback.replay.accounts import GuidanceAnalyzer
 from tellback.replay.analysis import AnalysisDigest, analyze_file
 from tellback.replay.html_report import render_html
 from tellback.replay.markdown_report import render_markdown
@@ -157,7 +158,7 @@ def test_a_provider_that_fails_ends_the_analysis_with_its_name() -> None:
             raise AssertionError(context)
 
     config = FeedbackProviderConfig(RaisingProvider(), FeedbackTrigger(every_n_calls=1))
-    with pytest.raises(ProviderCrashed, match="no provider RaisingProvider"):
+    with pytest.raises(TellbackError, match="no provider RaisingProvider"):
         analyze_file(file_of(failing(1)), analyzer=GuidanceAnalyzer([config]))
 
 

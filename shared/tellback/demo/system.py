@@ -93,10 +93,6 @@ STOP_SECONDS: Final = 15.0
 POLL_SECONDS: Final = 0.1
 
 
-class SystemFailed(TellbackError):
-    """`tellback up` didn't start; the message is its standard error."""
-
-
 @dataclass(frozen=True, slots=True)
 class Addresses:
     """The addresses and process ids that `tellback up --json` prints."""
@@ -149,7 +145,7 @@ class DemoSystem:
         """Start the instance and wait until all services are ready.
 
         Raises:
-            SystemFailed: the instance didn't start.
+            TellbackError: the instance didn't start.
         """
         errors = self.data / "up.stderr"
         argv = [sys.executable, "-P", "-c", UP, "up", "--json", "--port", "0", "--flower-port", "0"]
@@ -169,7 +165,7 @@ class DemoSystem:
         while (line := lines.next_line(POLL_SECONDS)) is None:
             pass  # `tellback up` has a time limit for its start
         if not line:
-            raise SystemFailed(self.supervisor_errors() or f"`tellback up` ended: {self._up.wait()}")
+            raise TellbackError(self.supervisor_errors() or f"`tellback up` ended: {self._up.wait()}")
         self.addresses = Addresses(**json.loads(line))
         return self.addresses
 

@@ -110,16 +110,12 @@ class InProcessInvoker:
         """Call a provider and return its feedback.
 
         Raises:
-            ProviderCrashed: the provider is unknown, raised, or returned something other than feedback.
+            TellbackError: the provider is unknown, raised, or returned something other than feedback.
         """
         try:
             return invoke_provider(self._registry.build(spec), context)
         except ProviderFailure as failure:
-            raise ProviderCrashed(f"{spec.name}: {failure}") from failure
-
-
-class ProviderCrashed(TellbackError):
-    """A provider failed; the message says which and why."""
+            raise TellbackError(f"{spec.name}: {failure}") from failure
 
 
 class GuidanceAnalyzer:

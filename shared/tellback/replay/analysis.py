@@ -285,7 +285,7 @@ def analyze_file(
     """Work out the guidance for all conversations of `file`; call `progress` with the number of lines done.
 
     Raises:
-        ProviderCrashed: a provider failed.
+        TellbackError: a provider failed.
     """
     analyzer = analyzer or GuidanceAnalyzer()
     digest = AnalysisDigest(source, top)

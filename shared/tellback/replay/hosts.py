@@ -56,10 +56,6 @@ _AFTER: Final[dict[type[Step], str]] = {
 FallbackReason = Literal["host killed", "no answer in the transcript", "answer overdue"]
 
 
-class HostFailed(TellbackError):
-    """A host process ended unexpectedly."""
-
-
 @dataclass(frozen=True, slots=True)
 class KilledHost:
     """A host that was killed with SIGKILL, and its last step: `after`, for the message at `message`, from 0.
@@ -160,7 +156,7 @@ class HostsReplay:
 
         Raises:
             Unavailable: Redis is unavailable.
-            HostFailed: a host ended unexpectedly.
+            TellbackError: a host ended unexpectedly.
         """
         self._tb.context.database.now_ms()  # raises if Redis is unavailable, before any host starts
         start = clock.monotonic()
@@ -259,14 +255,14 @@ class HostsReplay:
             said = process.stdout.readline()
             process.kill()
             if said != READY:
-                raise HostFailed(f"{part.name}: its host ended unexpectedly, exit code {process.wait()}")
+                raise TellbackError(f"{part.name}: its host ended unexpectedly, exit code {process.wait()}")
             return
         try:
             code = process.wait(_HOST_TIMEOUT)
         except subprocess.TimeoutExpired:
-            raise HostFailed(f"{part.name}: its host has not ended after {_HOST_TIMEOUT:g} s") from None
+            raise TellbackError(f"{part.name}: its host has not ended after {_HOST_TIMEOUT:g} s") from None
         if code:
-            raise HostFailed(f"{part.name}: its host ended with exit code {code}")
+            raise TellbackError(f"{part.name}: its host ended with exit code {code}")
 
     def _note_finished(self, killed: Sequence[list[KilledHost]]) -> None:
         for each in killed:
