@@ -280,9 +280,6 @@ def _proxy_members(cls: type[Any]) -> dict[str, Any]:
             members[name] = _build_member(cls, name, member)
     if issubclass(cls, SignalSession):
         members |= {"__aenter__": _aenter, "__aexit__": _aexit}
-        members["session"] = _plain_property("session")  # set in its constructor, so no annotation shows it
-    if cls is Bank:
-        members["name"] = _plain_property("name")  # as above
     return members
 
 

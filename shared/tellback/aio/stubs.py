@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from tellback.aio.proxy import AWAITED_PROPERTIES, NONBLOCKING, OMITTED, WRAPPED_CLASSES, is_iterator
-from tellback.client.banks import Bank
 from tellback.client.signal_session import SignalSession
 
 _HEAD: Final = "# The types of `tellback.aio`. Made by `python -m tellback.aio.stubs`; do not edit.\n\n"
@@ -92,10 +91,8 @@ def _render_class(cls: type[Any]) -> str:
     (definition,) = ast.parse(inspect.getsource(cls)).body
     assert isinstance(definition, ast.ClassDef)
     lines = [f"\nclass {cls.__name__}:"]
-    if cls is Bank:  # constructors set this attribute and the next one, so no annotation in the class body shows them
-        lines += _render_attribute("name", "str")
     if cls is SignalSession:
-        lines += [*_render_attribute("session", "str"), *_ENTERED]
+        lines += _ENTERED
     for node in definition.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_":
             lines += _render_attribute(node.target.id, ast.unparse(node.annotation))

@@ -68,6 +68,8 @@ class Bank:
     Banks are isolated from each other (requirement S-32). Get one from `tb.bank("my-agent")`.
     """
 
+    name: str
+
     def __init__(self, context: ClientContext, name: str) -> None:
         """Check the name. Nothing is sent to Redis.
 

@@ -116,6 +116,8 @@ class SignalSession(HasLock):
     submitted early. A session is safe across threads.
     """
 
+    session: str
+
     def __init__(self, signalling: SignalPublisher, session: str) -> None:
         """Check the session's name.
 
@@ -123,7 +125,7 @@ class SignalSession(HasLock):
             InvalidInput: the session is not text of 1 to 512 characters, or contains a known kind of secret.
         """
         super().__init__()
-        self.session: Final = check_name(session, "session")
+        self.session = check_name(session, "session")
         self._signalling = signalling
         self._items: list[SignalItem] = []
         self._characters = 0
