@@ -20,10 +20,10 @@ from tellback.cli.common import (
     UrlOption,
     client,
     echo,
-    given_text,
     print_json,
     report_errors,
     team_option,
+    text_option,
 )
 from tellback.errors import InvalidInput, Unavailable
 from tellback.names import RECORD_FILE, Family
@@ -109,20 +109,14 @@ ArgvArgument = Annotated[list[str], typer.Argument(help="Program and its argumen
 
 CwdOption = Annotated[
     str | None,
-    typer.Option(
-        parser=given_text,
-        metavar="<str>",
-        help="Working directory. Default: this one. `submit` resolves a relative one on the worker's host.",
-    ),
+    text_option("Working directory. Default: this one. `submit` resolves a relative one on the worker's host."),
 ]
 
 TimeoutOption = Annotated[float, typer.Option(help="Time limit of the command, in seconds.")]
 
 NoteOption = Annotated[str | None, typer.Option(help="What you expect, in one line; kept in the record.")]
 
-ParentOption = Annotated[
-    str | None, typer.Option(parser=given_text, metavar="<str>", help="Id of the command that this one retries.")
-]
+ParentOption = Annotated[str | None, text_option("Id of the command that this one retries.")]
 
 OnLostOption = Annotated[
     Literal["record", "retry"], typer.Option(help="If the worker dies: record the loss, or also retry the command.")
@@ -150,7 +144,7 @@ def run(
     timeout: TimeoutOption = 30.0,
     note: NoteOption = None,
     parent: ParentOption = None,
-    session: Annotated[str, typer.Option(parser=given_text, metavar="<str>", help="Session of the record.")] = "local",
+    session: Annotated[str, text_option("Session of the record.")] = "local",
     file: Annotated[Path, typer.Option(help="JSONL file to append the record to.")] = Path(RECORD_FILE),
     keep: Annotated[bool, typer.Option("--keep/--no-keep", help="Append the record to the file.")] = True,
     as_json: JsonOption = False,

@@ -68,6 +68,11 @@ def given_text(text: str) -> str:
     return text
 
 
+def text_option(description: str, *names: str) -> Any:
+    """Return an option of a text that may be left out, but not be empty."""
+    return typer.Option(*names, parser=given_text, metavar="<str>", help=description)
+
+
 def echo(text: str, *, err: bool = False) -> None:
     """Print lines on standard output or error; they may quote names and errors from outside."""
     typer.echo(terminal_text(text), err=err)

@@ -11,12 +11,12 @@ from tellback.cli.common import (
     OPERATE,
     TeamOption,
     UrlOption,
-    given_text,
     listed_team,
     plot_path,
     print_json,
     report_errors,
     reporting_plot_errors,
+    text_option,
     warn_of_models,
 )
 from tellback.errors import InvalidInput
@@ -31,13 +31,7 @@ BANK_DAYS: Final = 90
 
 SessionOption = Annotated[
     str | None,
-    typer.Option(
-        "--session",
-        "-s",
-        parser=given_text,
-        metavar="<str>",
-        help="Show only this session, from its newest 1,000 history entries.",
-    ),
+    text_option("Show only this session, from its newest 1,000 history entries.", "--session", "-s"),
 ]
 BankOption = Annotated[
     str | None, typer.Option("--bank", "-b", help="Show this bank's signals and scores instead of guidance.")

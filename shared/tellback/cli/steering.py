@@ -14,10 +14,10 @@ from tellback.cli.common import (
     UrlOption,
     echo,
     existing_team,
-    given_text,
     listed_team,
     print_json,
     show_rows,
+    text_option,
 )
 from tellback.errors import InvalidInput, NotFound
 from tellback.sanitize import terminal_line
@@ -42,9 +42,7 @@ def register(app: typer.Typer) -> None:
 
 def ps(
     *,
-    session: Annotated[
-        str | None, typer.Option(parser=given_text, metavar="<str>", help="Show only this session's commands.")
-    ] = None,
+    session: Annotated[str | None, text_option("Show only this session's commands.")] = None,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
@@ -88,7 +86,7 @@ def cancel(
     *,
     session: Annotated[
         str | None,
-        typer.Option(parser=given_text, metavar="<str>", help="Cancel all unfinished commands of this session."),
+        text_option("Cancel all unfinished commands of this session."),
     ] = None,
     why: WhyOption = "",
     by: ByOption = "",
@@ -117,7 +115,7 @@ def waive(
     why: Annotated[str, typer.Option("--why", help="Why this failure does not count.")],
     session: Annotated[
         str | None,
-        typer.Option(parser=given_text, metavar="<str>", help="Session of the record. Default: that of the command."),
+        text_option("Session of the record. Default: that of the command."),
     ] = None,
     by: ByOption = "",
     as_json: JsonOption = False,
@@ -141,9 +139,7 @@ def waive(
 
 def audit(
     *,
-    session: Annotated[
-        str | None, typer.Option(parser=given_text, metavar="<str>", help="Show only actions on this session.")
-    ] = None,
+    session: Annotated[str | None, text_option("Show only actions on this session.")] = None,
     limit: Annotated[int, typer.Option(help="Maximum number of actions.", min=1, max=10_000)] = 100,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,

@@ -15,6 +15,7 @@ from tellback.cli.common import (
     listed_team,
     print_json,
     show_rows,
+    text_option,
 )
 from tellback.errors import NotFound
 
@@ -29,12 +30,7 @@ UNDELIVERED_STATES: Final = ("opened_at", "channel", "conversation", "kind", "st
 
 HostOption = Annotated[
     str | None,
-    typer.Option(
-        "--host",
-        parser=given_text,
-        metavar="<str>",
-        help="Show only open turns handed over to this host and still with it.",
-    ),
+    text_option("Show only open turns handed over to this host and still with it.", "--host"),
 ]
 LimitOption = Annotated[int, typer.Option(help="Maximum number of rows.", min=1, max=10_000)]
 
