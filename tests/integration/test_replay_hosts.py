@@ -215,7 +215,7 @@ def test_two_first_answers_do_not_match(tb: Tellback) -> None:
     turn = opened(tb).id
     outcome = replay._outcome
     outcome.messages = 1
-    replay._asked = {turn: hosts.PlayedMessage(turn, 1, "c", 0, "host killed")}
+    replay._asked = {turn: hosts.PlayedMessage(1, "c", 0, turn, "host killed")}
     replay._summarize(Counter({turn: 2}), [turn], set())
     assert outcome.doubled == [turn]
     assert not outcome.is_match

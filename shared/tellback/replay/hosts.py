@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 
@@ -70,26 +70,18 @@ class KilledHost:
 
 
 @dataclass(frozen=True, slots=True)
-class FallbackAnswer:
-    """A user's message that the sweep answered; `late` is set if the host's own answer followed."""
-
-    line: int
-    conversation: str
-    message: int
-    turn: str
-    why: FallbackReason
-    late: bool
-
-
-@dataclass(frozen=True, slots=True)
 class PlayedMessage:
-    """A user's message that was played, and the reason `why` its answer would be a fallback."""
+    """A user's message that was played, and the reason `why` its answer would be a fallback.
 
-    turn: str
+    `late` is set if the host's own answer followed the fallback.
+    """
+
     line: int
     conversation: str
     message: int
+    turn: str
     why: FallbackReason
+    late: bool = False
 
 
 @dataclass(slots=True)
@@ -107,7 +99,7 @@ class HostsResult:
     answers: int = 0
     late: int = 0
     killed: list[KilledHost] = field(default_factory=list[KilledHost])
-    fallbacks: list[FallbackAnswer] = field(default_factory=list[FallbackAnswer])
+    fallbacks: list[PlayedMessage] = field(default_factory=list[PlayedMessage])
     unanswered: list[str] = field(default_factory=list[str])
     doubled: list[str] = field(default_factory=list[str])
     bad_lines: list[BadLine] = field(default_factory=list[BadLine])
@@ -209,7 +201,7 @@ class HostsReplay:
             if fatal is not None and index <= fatal and (answer is not None and answer > fatal):
                 why = "host killed"
             turn = turn_id(self._tb.context.layout, self._channel, name, str(step.position))
-            yield PlayedMessage(turn, conversation.line, conversation.label, step.position, why)
+            yield PlayedMessage(conversation.line, conversation.label, step.position, turn, why)
 
     def _play_with_hosts(self, conversation: Conversation, fatal: int | None) -> list[KilledHost]:
         """Play one conversation; after its host is killed, another continues with the user's next message."""
@@ -296,7 +288,7 @@ class HostsReplay:
         outcome.killed.sort(key=lambda kill: kill.line)
         known = [self._asked[turn] for turn in fallbacks if turn in self._asked]
         outcome.fallbacks = [
-            FallbackAnswer(asked.line, asked.conversation, asked.message, asked.turn, asked.why, asked.turn in late)
+            replace(asked, late=asked.turn in late)
             for asked in sorted(known, key=lambda asked: (asked.line, asked.message))
         ]
 
