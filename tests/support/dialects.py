@@ -146,6 +146,16 @@ def spoken(calls: Sequence[MadeCall]) -> list[int]:
     return [call for call, _ in nudges_in(calls)]
 
 
+def reported(calls: Sequence[MadeCall]) -> list[tuple[int, str]]:
+    """Return these calls, and the summary of what it would have read."""
+    return [(call, each.summary) for call, each in nudges_in(calls)]
+
+
+def step_of(calls: Sequence[MadeCall]) -> str:
+    """Return the first step that the first nudge suggests."""
+    return nudges_in(calls)[0][1].suggestions[0]
+
+
 def woven(*rows: list[MadeCall]) -> list[MadeCall]:
     """Return the first call of each row, then the second of each, and so on."""
     return [call for calls in zip(*rows, strict=True) for call in calls]

@@ -10,7 +10,6 @@ from tests.support.dialects import (
     claude_code,
     codex_json,
     mini_swe_agent,
-    nudges_in,
     openhands,
     spoken,
     swe_agent,
@@ -137,4 +136,4 @@ def test_no_output_at_all_is_no_fault_of_a_script() -> None:
 def test_waits_at_a_screen_are_the_same_however_long_they_are() -> None:
     """G-293: what the tool does depends on a value, so its name alone does not show that it waits."""
     waits: list[MadeCall] = [("computer", {"action": "wait", "duration": n}, "") for n in range(6)]
-    assert [call for call, _ in nudges_in(waits)] == [6]
+    assert spoken(waits) == [6]

@@ -9,7 +9,17 @@ from tellback.guidance.observations.diagnostics import final_exception
 from tellback.guidance.progress.reading import call_features
 from tellback.guidance.progress.substance import fails_in, labelled_error
 from tellback.guidance.shell import simple_commands
-from tests.support.dialects import MadeCall, Shell, claude_code, gemini_cli, mini_swe_agent, nudges_in, openhands, woven
+from tests.support.dialects import (
+    MadeCall,
+    Shell,
+    claude_code,
+    gemini_cli,
+    mini_swe_agent,
+    nudges_in,
+    openhands,
+    spoken,
+    woven,
+)
 from tests.support.stretches import claude_edit
 
 RULE = "-" * 75
@@ -20,10 +30,6 @@ def cell(error: str, code: str, number: int) -> str:
     name = error.partition(":")[0]
     frames = f"Cell In[{number}], line 1\n----> 1 {code}\n"
     return f"{RULE}\n{name:42}Traceback (most recent call last)\n{frames}\n{error}"
-
-
-def spoken(calls: list[MadeCall]) -> list[int]:
-    return [call for call, _ in nudges_in(calls)]
 
 
 def test_a_cell_names_its_exception_below_the_frames() -> None:

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from tests.support.dialects import MadeCall, claude_code, nudges_in
+from tests.support.dialects import MadeCall, claude_code, nudges_in, reported, spoken
 from tests.support.stretches import claude_edit
 
 Calls = list[MadeCall]
@@ -168,12 +168,12 @@ LET_PASS: dict[str, Calls] = {
 @pytest.mark.parametrize("name", REPORTED)
 def test_a_condition_of_a_detector_is_met(name: str) -> None:
     calls, expected = REPORTED[name]
-    assert [call for call, _ in nudges_in(calls)] == [expected]
+    assert spoken(calls) == [expected]
 
 
 @pytest.mark.parametrize("name", LET_PASS)
 def test_a_condition_of_a_detector_is_not_met(name: str) -> None:
-    assert [(call, each.summary) for call, each in nudges_in(LET_PASS[name])] == []
+    assert reported(LET_PASS[name]) == []
 
 
 def test_a_program_that_complains_is_named_and_not_the_folder_it_ran_in() -> None:

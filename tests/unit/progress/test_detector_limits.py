@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.dialects import MadeCall, claude_code, nudges_in
+from tests.support.dialects import MadeCall, claude_code, reported, spoken
 from tests.support.stretches import claude_edit
 from tests.unit.progress.test_detector_conditions import Calls, between, checked, passage, with_tests, written
 
@@ -256,12 +256,12 @@ LET_PASS: dict[str, Calls] = {
 @pytest.mark.parametrize("name", REPORTED)
 def test_a_limit_of_a_detector_is_met(name: str) -> None:
     calls, expected = REPORTED[name]
-    assert [call for call, _ in nudges_in(calls)] == [expected]
+    assert spoken(calls) == [expected]
 
 
 @pytest.mark.parametrize("name", LET_PASS)
 def test_a_limit_of_a_detector_is_not_met(name: str) -> None:
-    assert [(call, each.summary) for call, each in nudges_in(LET_PASS[name])] == []
+    assert reported(LET_PASS[name]) == []
 
 
 def test_a_call_that_shows_something_new_is_not_where_known_lines_are_reported() -> None:
@@ -273,4 +273,4 @@ def test_a_call_that_shows_something_new_is_not_where_known_lines_are_reported()
         *[claude_code(f"grep -n {(n + 1) * 'c'} a.txt", known_lines(n)) for n in range(9)],
         shown_file("/r/new.txt", page(5)),
     ]
-    assert [call for call, _ in nudges_in(calls)] == [4]
+    assert spoken(calls) == [4]

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.dialects import MadeCall, claude_code, codex_exec, mini_swe_agent, nudges_in
+from tests.support.dialects import claude_code, codex_exec, mini_swe_agent, nudges_in, reported
 
 RUN = "18231177"
 DONE = '{"conclusion":"failure","status":"completed"}'
-
-
-def reported(calls: list[MadeCall]) -> list[tuple[int, str]]:
-    return [(call, each.summary) for call, each in nudges_in(calls)]
 
 
 OVER = [

@@ -12,7 +12,7 @@ import pytest
 
 from tellback.guidance.next_steps import LACKING_STEP, MISSING_PAGES_STEP, MUTE_STEP
 from tellback.guidance.progress.substance import is_absent
-from tests.support.dialects import MadeCall, claude_code, mini_swe_agent, nudges_in
+from tests.support.dialects import MadeCall, claude_code, mini_swe_agent, nudges_in, spoken
 from tests.support.stretches import claude_edit
 
 
@@ -141,7 +141,7 @@ def test_a_start_that_is_waited_for_is_an_attempt_though_it_shows_something_else
         claude_code(f"{start}; validator --reset & sleep 8; validator status", said.format(start.split()[-1]), 1)
         for start in starts
     ]
-    assert [call for call, _ in nudges_in(calls)] == [3]
+    assert spoken(calls) == [3]
 
 
 def test_nobody_is_sent_to_read_code_when_a_network_times_out() -> None:
@@ -199,7 +199,7 @@ def test_a_poll_that_shows_no_failure_yet_does_not_forgive_the_ones_before() -> 
         params: dict[str, object] = {"command": "python app.py", "run_in_background": True}
         started: MadeCall = ("Bash", params, f"Running with ID: s{n}")
         calls += [claude_edit(n), started, polled(f"s{n}", "Running on port 7860"), polled(f"s{n}", trace)]
-    assert [call for call, _ in nudges_in(calls)] == [12]
+    assert spoken(calls) == [12]
 
 
 def test_an_error_that_was_examined_again_is_dated_by_the_last_run() -> None:
@@ -209,7 +209,7 @@ def test_an_error_that_was_examined_again_is_dated_by_the_last_run() -> None:
         claude_code(command, said, 1) for command in ("python app.py", "./start.sh", "uvicorn app", "make serve")
     )
     calls = [first, *others, again, claude_edit(1), third, claude_edit(2), last]
-    assert [call for call, _ in nudges_in(calls)] == [len(calls)]
+    assert spoken(calls) == [len(calls)]
 
 
 def test_that_a_service_failed_asks_nobody_to_retry_it() -> None:

@@ -17,6 +17,7 @@ from tests.support.dialects import (
     mini_swe_agent,
     nudges_in,
     openhands,
+    reported,
     swe_agent,
     woven,
 )
@@ -355,5 +356,5 @@ def test_work_of_many_parts_is_never_interrupted() -> None:
         for call in calls
     ]
     assert len(parts) > 300
-    nudges = [(call, each.summary) for call, each in nudges_in(parts)]
+    nudges = reported(parts)
     assert nudges == []

@@ -14,6 +14,7 @@ from tests.support.dialects import (
     mini_swe_agent,
     nudges_in,
     spoken,
+    step_of,
     woven,
 )
 from tests.support.stretches import claude_edit
@@ -28,10 +29,6 @@ def runs(command: str, *said: str, code: int = 1, shell: Shell = claude_code) ->
 
 def quoted(calls: list[MadeCall]) -> list[str]:
     return [each.value for each in nudges_in(calls)[0][1].observations]
-
-
-def step_of(calls: list[MadeCall]) -> str:
-    return nudges_in(calls)[0][1].suggestions[0]
 
 
 RUST = """running 2 tests

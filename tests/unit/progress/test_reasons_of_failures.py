@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.dialects import MadeCall, claude_code, nudges_in
+from tests.support.dialects import MadeCall, claude_code, spoken
 
 # Of runners that name no exception: "{}" is why the test failed.
 RUNS: Final = {
@@ -84,7 +84,7 @@ def reported_of(command: str, *results: str) -> list[int]:
         params: dict[str, object] = {"file_path": "/r/raft.x", "old_string": f"a{n}", "new_string": f"b{n}"}
         calls.append(("Edit", params, "The file /r/raft.x has been updated."))
         calls.append(claude_code(command, result, 1))
-    return [call for call, _ in nudges_in(calls)]
+    return spoken(calls)
 
 
 @EACH_RUN

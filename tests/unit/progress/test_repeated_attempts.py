@@ -8,7 +8,7 @@ import pytest
 
 from tellback.guidance.next_steps import SERVICE_STEP
 from tellback.guidance.stuck_feedback import TEXTS
-from tests.support.dialects import MadeCall, claude_code, codex_exec, mini_swe_agent, nudges_in
+from tests.support.dialects import MadeCall, claude_code, codex_exec, mini_swe_agent, nudges_in, spoken
 from tests.support.stretches import claude_edit
 
 COUNT_UP = range(5)
@@ -31,7 +31,7 @@ def test_the_failure_of_a_program_that_go_runs_stands_above_its_exit_status(said
 def test_lines_that_a_shell_cannot_read_are_the_agents_own_fault() -> None:
     said = "bash: -c: line 1: syntax error near unexpected token `('"
     calls = [claude_code(line, said, 2) for line in ("make a(1)", "python b(2).py", "node c(3).js")]
-    assert [call for call, _ in nudges_in(calls)] == [3]
+    assert spoken(calls) == [3]
 
 
 @pytest.mark.parametrize(("said", "expected"), [("No local changes to save", []), ("Saved working directory", [6])])

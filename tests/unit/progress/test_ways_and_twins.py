@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 
@@ -27,17 +27,15 @@ from tests.support.dialects import (
     mini_swe_agent,
     nudges_in,
     openhands,
+    reported,
     spoken,
+    step_of,
     woven,
 )
 from tests.support.stretches import claude_edit, str_replace
 
 SHELLS: list[Shell] = [claude_code, codex_exec, codex_json, gemini_cli, mini_swe_agent, openhands]
 NAMES = ("fastcoupon", "fast-coupon", "coupon-fast", "coupons", "pycoupon")
-
-
-def step_of(calls: Sequence[MadeCall]) -> str:
-    return nudges_in(calls)[0][1].suggestions[0]
 
 
 GUESSES: dict[str, tuple[str, str]] = {
@@ -184,9 +182,7 @@ def test_a_line_that_comes_back_after_another_text_stood_there_is_undone(
     """G-255: though neither call says what it replaced; texts that are all new, and other lines, are no such edit."""
     runs = [red(name) for name in ("total", "tax", "empty")]
     back = woven([edit(41, "x = 1"), edit(41, "x = 2"), edit(41, "x = 1")], runs)
-    assert [(call, each.summary) for call, each in nudges_in(back)] == [
-        (5, f"A change to {place}, made at call 1, has been taken back and made again.")
-    ]
+    assert reported(back) == [(5, f"A change to {place}, made at call 1, has been taken back and made again.")]
     assert not spoken(woven([edit(41, f"x = {n}") for n in (1, 2, 3)], runs))
     assert not spoken(woven([edit(41 + n, "x = 1") for n in range(3)], runs))
 

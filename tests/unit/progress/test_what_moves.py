@@ -8,7 +8,7 @@ import pytest
 
 from tellback.guidance.progress.failed_tests import failed_names
 from tellback.guidance.progress.substance import fingerprint, last_exception
-from tests.support.dialects import MadeCall, claude_code, codex_exec, mini_swe_agent, nudges_in, openhands
+from tests.support.dialects import MadeCall, claude_code, codex_exec, mini_swe_agent, openhands, reported
 
 
 def sql(query: str, answer: str) -> MadeCall:
@@ -40,10 +40,6 @@ def tax(shown: str) -> MadeCall:
 
 RAN = "Expected: 3\n  Actual: 2\n\n4 runs, 9 assertions, 1 failures, 0 errors, 0 skips"
 LEFT = "The output of the command was:\n <output>\nlistening\n</output>\n"
-
-
-def kinds(calls: list[MadeCall]) -> list[tuple[int, str]]:
-    return [(call, each.summary) for call, each in nudges_in(calls)]
 
 
 HEALTHY: dict[str, list[MadeCall]] = {
@@ -171,13 +167,13 @@ IDLING: list[MadeCall] = [
 def test_a_wait_is_judged_by_what_other_calls_show_after_it(wait: MadeCall) -> None:
     moving = [mini_swe_agent("tail -2 train.log", f"epoch {n} of 20\nloss {3 / (n + 1):.4f}") for n in range(10)]
     still = [mini_swe_agent("tail -2 train.log", "epoch 1 of 20\nloss 1.5000") for _ in range(10)]
-    assert kinds([call for each in moving for call in (wait, each)]) == []
-    assert kinds([call for each in still for call in (wait, each)]) != []
+    assert reported([call for each in moving for call in (wait, each)]) == []
+    assert reported([call for each in still for call in (wait, each)]) != []
 
 
 @pytest.mark.parametrize("name", list(HEALTHY))
 def test_what_moves_is_not_reported(name: str) -> None:
-    assert kinds(HEALTHY[name]) == []
+    assert reported(HEALTHY[name]) == []
 
 
 STUCK: dict[str, list[MadeCall]] = {
@@ -263,7 +259,7 @@ STUCK: dict[str, list[MadeCall]] = {
 
 @pytest.mark.parametrize("name", list(STUCK))
 def test_the_same_wall_is_reported_whatever_was_asked(name: str) -> None:
-    found = kinds(STUCK[name])
+    found = reported(STUCK[name])
     assert len(found) == 1
     assert len(STUCK[name]) - 1 <= found[0][0] <= len(STUCK[name])
 
@@ -274,8 +270,8 @@ def test_success_in_between_makes_refusals_those_of_some_hosts() -> None:
         for n in range(4)
     ]
     up = [codex_exec(f"ssh db-{n} uptime", f"up {n} days") for n in range(4)]
-    assert kinds([call for pair in zip(refused, up, strict=True) for call in pair]) == []
-    assert kinds(refused) != []
+    assert reported([call for pair in zip(refused, up, strict=True) for call in pair]) == []
+    assert reported(refused) != []
 
 
 def test_an_error_of_a_list_is_one_item_of_it() -> None:
@@ -283,7 +279,7 @@ def test_an_error_of_a_list_is_one_item_of_it() -> None:
         ("get_user", {"id": f"u{n}"}, "Error: user not found" if n % 3 == 0 else f'{{"name": "{n}"}}')
         for n in range(14)
     ]
-    assert kinds(calls) == []
+    assert reported(calls) == []
 
 
 def test_the_last_reason_of_a_summary_is_the_exception_of_a_run() -> None:

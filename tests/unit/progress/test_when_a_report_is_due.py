@@ -6,7 +6,7 @@ import pytest
 
 from tellback import FeedbackProviderConfig, StuckFeedback, recommended_providers
 from tellback.testing import Call, Step, run_all
-from tests.support.dialects import MadeCall, claude_code, nudges_in
+from tests.support.dialects import MadeCall, claude_code, spoken
 from tests.unit.progress.test_detector_conditions import Calls, between
 from tests.unit.progress.test_detector_limits import replaced
 
@@ -46,7 +46,7 @@ DUE: dict[str, tuple[Calls, list[int]]] = {
 @pytest.mark.parametrize("name", DUE)
 def test_a_second_report_is_due(name: str) -> None:
     calls, expected = DUE[name]
-    assert [call for call, _ in nudges_in(calls)] == expected
+    assert spoken(calls) == expected
 
 
 def test_a_kind_that_is_off_hides_no_other_that_the_same_call_shows() -> None:
