@@ -28,6 +28,7 @@ from tellback_workers import wakeups
 from tellback_workers.loops import consumer_of
 from tellback_workers.runtime import Runtime
 from tests.support.cli import run
+from tests.support.doctor import found
 from tests.support.jobs import ended
 from tests.support.redis_cluster import RedisCluster
 from tests.support.turns import HELLO
@@ -223,7 +224,7 @@ def test_the_doctor_names_a_node_that_is_away(cluster: RedisCluster, settings: S
     """If it was the first, the doctor named every node of the URL; if another, none until a check met it."""
     gone = cluster.primaries[number]
     gone.kill()
-    findings = {finding.check: finding for finding in run_checks(settings, url_given=True)}
+    findings = found(settings, url_given=True)
     assert findings["redis"].state == "ok" or number, "another node answers"
     assert findings["nodes"].found.startswith(f"Can't reach Redis at 127.0.0.1:{gone.port} (connection refused)")
     if number == 0:  # neither what all teams share nor the team's own key
@@ -238,7 +239,7 @@ def test_the_doctor_says_what_follows_if_the_node_with_the_teams_own_key_is_away
     team = team_on(cluster, 0)  # not the node of what all teams share, the second
     open_layout(cluster.client(cluster.primaries[0]), team, 4)
     cluster.primaries[0].kill()
-    findings = {finding.check: finding for finding in run_checks(replace(settings, team=team), url_given=True)}
+    findings = found(replace(settings, team=team), url_given=True)
     assert findings["redis"].state == "ok"
     assert findings["team"].found.startswith(f"{team} is not examined: Can't reach Redis at 127.0.0.1:")
     assert "number of the team's shards" in findings["team"].advice
@@ -266,7 +267,7 @@ def test_nodes_that_hang_are_asked_at_once(cluster: RedisCluster) -> None:
 def test_the_doctor_names_a_node_that_hangs(cluster: RedisCluster, settings: Settings) -> None:
     cluster.primaries[0].suspend()
     try:
-        findings = {finding.check: finding for finding in run_checks(settings, url_given=True)}
+        findings = found(settings, url_given=True)
     finally:
         cluster.primaries[0].resume()
     assert "other shards" not in findings
@@ -282,7 +283,7 @@ def test_the_doctor_examines_each_primary(cluster: RedisCluster, settings: Setti
         cluster.client(node).command("CONFIG", "SET", "appendonly", "no")
     cluster.client(bad[0]).command("CONFIG", "SET", "maxmemory", 1 << 30)  # so that what nodes say of it differs
     try:
-        findings = {finding.check: finding for finding in run_checks(asking, url_given=True)}
+        findings = found(asking, url_given=True)
     finally:
         for node in bad:
             cluster.client(node).command("CONFIG", "SET", "appendonly", "yes")

@@ -22,7 +22,6 @@ from tellback.connection_file import RunningSystem, write_connection_file
 from tellback.contracts.guidance import ToolInvoked
 from tellback.doctor import infrastructure
 from tellback.doctor.examination import run_checks
-from tellback.doctor.infrastructure import DoctorFinding
 from tellback.embedding import weights
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.names import Family
@@ -32,13 +31,10 @@ from tellback.state.keys import FLEET, Layout, stream_of
 from tellback.state.presence import Presence, Worker
 from tellback.state.unavailable import CHECK_LOGIN
 from tellback.up.health import check_redis
+from tests.support.doctor import found
 from tests.support.processes import run_program
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.up import command, environment
-
-
-def found(settings: Settings) -> dict[str, DoctorFinding]:
-    return {finding.check: finding for finding in run_checks(settings, url_given=False)}
 
 
 @contextmanager

@@ -7,17 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from tellback.doctor.examination import run_checks
-from tellback.doctor.infrastructure import DoctorFinding
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.team import open_layout
+from tests.support.doctor import found
 from tests.support.redis_server import RedisServer
-
-
-def found(settings: Settings) -> dict[str, DoctorFinding]:
-    return {finding.check: finding for finding in run_checks(settings, url_given=False)}
 
 
 @pytest.mark.parametrize(

@@ -9,20 +9,15 @@ import pytest
 from typer.testing import CliRunner
 
 from tellback.cli.app import app
-from tellback.doctor.examination import run_checks
-from tellback.doctor.infrastructure import DoctorFinding
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import Layout, stream_of
 from tellback.state.presence import Presence, Worker
 from tellback.state.teams import Teams
+from tests.support.doctor import found
 
 WORKER = Worker(name="w@h", host="h", pid=1, queues=("events",), version="0.1.0", teams=("beta",))
-
-
-def found(settings: Settings) -> dict[str, DoctorFinding]:
-    return {finding.check: finding for finding in run_checks(settings, url_given=False)}
 
 
 def test_a_team_that_does_not_exist_is_wrong_where_others_do(settings: Settings, database: Database) -> None:
