@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast, get_args
 
@@ -43,24 +43,6 @@ POLL_SECONDS: Final = 0.5  # one blocking read of output; a command that never p
 IDLE: Final = Backoff(first=0.01, longest=0.25)  # between two reads that do not block
 
 _FollowReply = list[tuple[int, FollowedPiece]]
-
-
-def follow_output(
-    context: ClientContext,
-    submitted: CommandSubmitted,
-    next_attempt: Callable[[str], str | None],
-    timeout: float,
-    block: float,
-) -> Iterator[OutputPiece | float]:
-    """Yield the output of a command and of its further attempts, and the seconds to wait until the next poll.
-
-    One poll waits at most `block` seconds. See `tellback.Job.follow`.
-    """
-    end = clock.monotonic() + timeout
-    command_id: str | None = submitted.command_id
-    while command_id is not None:
-        record = yield from _FollowedAttempt(context, submitted.session, command_id, end).steps(block)
-        command_id = None if record.may_advance else next_attempt(command_id)
 
 
 class _FollowedAttempt:
@@ -191,7 +173,15 @@ class Job:
     def _poll_output(self, timeout: float | None = None, block: float = 0.0) -> Iterator[OutputPiece | float]:
         limit = _check_timeout(timeout)
         self._context.publisher.flush()
-        return follow_output(self._context, self.submitted, self._next_attempt, limit, block)
+        return self._follow_attempts(clock.monotonic() + limit, block)
+
+    def _follow_attempts(self, end: float, block: float) -> Iterator[OutputPiece | float]:
+        """Yield the output of all attempts, and the seconds until the next poll, for at most `block` seconds."""
+        command_id: str | None = self.command_id
+        while command_id is not None:
+            attempt = _FollowedAttempt(self._context, self.submitted.session, command_id, end)
+            record = yield from attempt.steps(block)
+            command_id = None if record.may_advance else self._next_attempt(command_id)
 
     def cancel(self, *, reason: str = "", by: str = "") -> bool:
         """Cancel the command, queued or running; return False if it already has a record. Requirements C-21 to C-24.
