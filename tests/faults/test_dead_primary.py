@@ -69,12 +69,6 @@ def settings(cluster: RedisCluster, tmp_path: Path) -> Settings:
     return Settings(redis_url=cluster.url, shards=12, data_dir=str(tmp_path / "data"))
 
 
-def team_on(cluster: RedisCluster, node: RedisServer) -> str:
-    """The name of a team whose layout is stored on this primary."""
-    names = (f"team-{number}" for number in range(1_000))
-    return next(name for name in names if cluster.owner(slot_of(Layout(name, 1).shard(0).key("team"))) is node)
-
-
 def open_turns(tb: Tellback, answer_within: float) -> list[Turn]:
     return [
         tb.open_turn(channel="web", conversation=name, message_id="m", text="?", answer_within=answer_within)
@@ -92,7 +86,7 @@ def test_fallbacks_are_sent_where_the_primary_lives(cluster: RedisCluster, setti
     """One dead primary postponed the visits of all shards and teams."""
     scheduler = TeamScheduler(app, Runtime(settings), lambda _: None)
     gone = cluster.primaries[dead]
-    with connect(settings=replace(settings, team=team_on(cluster, gone))) as tb:
+    with connect(settings=replace(settings, team=next(cluster.teams_on(gone)))) as tb:
         due = on_others(tb, cluster, gone, open_turns(tb, 600.0))
         scheduler.run(0.0)
         gone.kill()
@@ -113,7 +107,7 @@ def test_a_worker_that_starts_serves_the_teams_of_other_nodes(
     cluster: RedisCluster, settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One notification of a team whose own key is away threw away all that came with it, and postponed its wake-ups."""
-    away, here = team_on(cluster, cluster.primaries[2]), team_on(cluster, cluster.primaries[0])
+    away, here = next(cluster.teams_on(cluster.primaries[2])), next(cluster.teams_on(cluster.primaries[0]))
     with connect(settings=replace(settings, team=away)), connect(settings=replace(settings, team=here)) as tb:
         tb.open_turn(channel="web", conversation="c", message_id="m", text="?")
         stream = tb.context.layout.shard(0), Family.EVENTS
@@ -134,7 +128,7 @@ def test_a_shard_of_a_team_whose_number_of_shards_is_unknown_stays_active(
     cluster: RedisCluster, settings: Settings
 ) -> None:
     """A worker that started meanwhile took it for a shard that is not there: its entries waited for five minutes."""
-    away, here = team_on(cluster, cluster.primaries[2]), team_on(cluster, cluster.primaries[0])
+    away, here = next(cluster.teams_on(cluster.primaries[2])), next(cluster.teams_on(cluster.primaries[0]))
     for team in (away, here):
         with closing(Database(settings.redis_url)) as database:
             open_layout(database, team, 4)
@@ -159,7 +153,7 @@ def test_a_wake_up_for_several_teams_serves_those_of_other_nodes(
         consumed.extend(shards)
         return []
 
-    away, here = team_on(cluster, cluster.primaries[2]), team_on(cluster, cluster.primaries[0])
+    away, here = next(cluster.teams_on(cluster.primaries[2])), next(cluster.teams_on(cluster.primaries[0]))
     with connect(settings=replace(settings, team=away)), connect(settings=replace(settings, team=here)) as tb:
         monkeypatch.setattr(tasks, "current_runtime", lambda: runtime)
         monkeypatch.setattr(tasks, "_consume", note)
@@ -195,7 +189,7 @@ def test_a_search_for_teams_waits_once_for_a_node_that_hangs(cluster: RedisClust
 
 def test_a_host_waits_once_for_the_node_with_its_team(cluster: RedisCluster) -> None:
     """Events for other nodes waited five seconds in every twenty: the host looked whether its team is still stored."""
-    team = Layout(team_on(cluster, cluster.primaries[2]), 1)
+    team = Layout(next(cluster.teams_on(cluster.primaries[2])), 1)
     with closing(Database(cluster.url, call_deadline=2.0)) as database:
         renewal = TeamRenewal(database, team)
         renewal.renew()
@@ -218,7 +212,7 @@ def test_teams_are_listed_with_the_shards_that_are_unknown(
 ) -> None:
     """Their entries and turns counted as none, without a word."""
     gone = cluster.primaries[dead]
-    with connect(settings=replace(settings, team=team_on(cluster, cluster.primaries[1]))) as tb:
+    with connect(settings=replace(settings, team=next(cluster.teams_on(cluster.primaries[1])))) as tb:
         expected = len(on_others(tb, cluster, gone, open_turns(tb, 600.0)))
         unknown = [shard for shard in tb.context.layout.all if cluster.owner(slot_of(shard.key("due"))) is gone]
         gone.kill()
@@ -315,7 +309,7 @@ def test_a_command_waits_once_for_a_node_that_hangs_and_names_it(
     """It waited up to three times, 17 s in all, and named every node."""
     monkeypatch.setattr("tellback.state.call_deadline.OPEN_SECONDS", 60.0)
     first, _, node = (f"127.0.0.1:{node.port}" for node in cluster.primaries)
-    other, _, key = (Layout(team_on(cluster, node), 1).shard(0).key("team") for node in cluster.primaries)
+    other, _, key = (Layout(next(cluster.teams_on(node)), 1).shard(0).key("team") for node in cluster.primaries)
     with closing(Database(cluster.url, call_deadline=2.0, breaker=CircuitBreaker())) as database:
         assert database.command("EXISTS", key) == 0
         cluster.primaries[2].suspend()
@@ -346,7 +340,7 @@ def test_a_cluster_that_is_down_says_so_and_the_next_step(
 ) -> None:
     """On a busy host, it was said now and then that no node answers, as if none ran."""
     cluster, gone = whole_or_down, whole_or_down.primaries[2]
-    living = team_on(cluster, cluster.primaries[0])
+    living = next(cluster.teams_on(cluster.primaries[0]))
     key, sleep = Layout(living, 1).shard(0).key("team"), clock.sleep
     gone.kill()
     wait_until(

@@ -129,18 +129,11 @@ def test_a_listing_waits_once_for_a_node_that_hangs(cluster: RedisCluster, liste
     assert (done.exit_code, f"Redis at 127.0.0.1:{hanging.port} did not answer" in done.stderr) == (1, True)
 
 
-def team_on(cluster: RedisCluster, number: int) -> str:
-    """The name of a team whose own key this primary has."""
-    names = (f"team-{at}" for at in range(1_000))
-    node = cluster.primaries[number]
-    return next(name for name in names if cluster.owner(slot_of(Layout(name, 1).shard(0).key("team"))) is node)
-
-
 def test_alerts_are_those_of_the_shards_and_teams_that_answer(
     cluster: RedisCluster, listed: Callable[..., Result], settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ended with an error, and showed none."""
-    unknown = team_on(cluster, 0)  # this host knows nothing of it
+    unknown = next(cluster.teams_on(cluster.primaries[0]))  # this host knows nothing of it
     monkeypatch.setenv("TELLBACK_TEAMS", f"{unknown},{TEAM}")
     monkeypatch.setenv("TELLBACK_ALERT_OVERDUE", "0.001")
     with connect(settings=settings) as tb:
@@ -168,7 +161,7 @@ def test_metrics_are_printed_of_all_shards_or_not_at_all(cluster: RedisCluster, 
 
 def test_a_team_whose_own_key_is_away_hides_no_other_team(cluster: RedisCluster, settings: Settings) -> None:
     """`tellback teams list` ended with an error, and showed none."""
-    here, away = team_on(cluster, 1), team_on(cluster, 0)
+    here, away = next(cluster.teams_on(cluster.primaries[1])), next(cluster.teams_on(cluster.primaries[0]))
     for name in (here, away):
         with connect(settings=replace(settings, team=name)):
             pass
@@ -236,7 +229,7 @@ def test_the_doctor_says_what_follows_if_the_node_with_the_teams_own_key_is_away
     cluster: RedisCluster, settings: Settings
 ) -> None:
     """It said that the connection was lost during the checks, and to try again."""
-    team = team_on(cluster, 0)  # not the node of what all teams share, the second
+    team = next(cluster.teams_on(cluster.primaries[0]))  # not the node of what all teams share, the second
     open_layout(cluster.client(cluster.primaries[0]), team, 4)
     cluster.primaries[0].kill()
     findings = found(replace(settings, team=team), url_given=True)

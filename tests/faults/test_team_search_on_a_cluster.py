@@ -23,18 +23,12 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.faults
 
 
-def teams_on(cluster: RedisCluster, number: int) -> list[str]:
-    """The names of 20 teams whose own key this primary has."""
-    names, node = (f"team-{at}" for at in range(1_000)), cluster.primaries[number]
-    there = (name for name in names if cluster.owner(slot_of(Layout(name, 1).shard(0).key("team"))) is node)
-    return list(islice(there, 20))
-
-
 def test_a_search_that_finds_a_team_whose_own_key_is_away_stops_no_visit(tmp_path: Path) -> None:
     """Each search found it again, and ended the run before its visits: others' fallbacks came a period later."""
     with RedisCluster(tmp_path / "cluster", "--cluster-require-full-coverage", "no") as cluster:
         assert cluster.owner(slot_of(FLEET.key("teams"))) is cluster.primaries[1]
-        (away, *more), (here, *_) = (teams_on(cluster, number) for number in (2, 0))
+        away, *more = islice(cluster.teams_on(cluster.primaries[2]), 20)
+        here = next(cluster.teams_on(cluster.primaries[0]))
         runtime, woken = Runtime(Settings(redis_url=cluster.url, data_dir=str(tmp_path / "data"))), list[StreamRef]()
         layout = open_layout(runtime.database, here, 1)
         TeamVisits(runtime.database).notice([here])

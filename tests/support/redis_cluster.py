@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -10,7 +10,8 @@ from typing import Any, Self
 from redis import exceptions
 
 from tellback.state.database import Database
-from tellback.state.slots import SLOTS
+from tellback.state.keys import Layout
+from tellback.state.slots import SLOTS, slot_of
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.waiting import wait_until
 
@@ -66,6 +67,11 @@ class RedisCluster:
             if first <= slot <= last:
                 return next(node for node in self.nodes if node.port == port)
         raise AssertionError(f"nobody serves slot {slot}")
+
+    def teams_on(self, node: RedisServer) -> Iterator[str]:
+        """Yield names of teams whose own key this primary has."""
+        names = (f"team-{number}" for number in range(1_000))
+        return (name for name in names if self.owner(slot_of(Layout(name, 1).shard(0).key("team"))) is node)
 
     def begin_move(self, slot: int, target: RedisServer) -> RedisServer:
         """Let a slot's keys move: the target is importing and its owner, which is returned, is migrating."""

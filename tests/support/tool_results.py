@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tellback.contracts.guidance import OutcomeCode
+from tellback.guidance.observations.observer import ToolObserver
+
 FOLDER: Final = Path(__file__).parents[1] / "data" / "results"
 
 # Pytest's own lines begin with "===" too.
@@ -56,3 +59,11 @@ def _sample(verdict: str, about: str, lines: list[str]) -> PrintedResult:
         return PrintedResult(verdict, about, "Bash", {"command": call[2:]}, "\n".join(lines), options)
     _, tool, params = call.split(" ", 2)
     return PrintedResult(verdict, about, tool, json.loads(params), "\n".join(lines), options)
+
+
+def code(result: object = None, error: object = None, tool: str = "wikipedia", **given: Any) -> OutcomeCode:
+    """Return the outcome that an observer gives such a call."""
+    seen = ToolObserver().observe(tool, params={"query": "x"}, result=result, error=error, **given)
+    assert seen.envelope is not None
+    assert seen.to_observation()
+    return seen.envelope.code

@@ -8,13 +8,7 @@ import pytest
 
 from tellback.contracts.guidance import OutcomeCode
 from tellback.guidance.observations.observer import ToolObserver
-
-
-def code(result: object = None, **given: Any) -> OutcomeCode:
-    seen = ToolObserver().observe("web_search", params={"query": "x"}, result=result, **given)
-    assert seen.envelope is not None
-    return seen.envelope.code
-
+from tests.support.tool_results import code
 
 BODIES: list[tuple[dict[str, Any], OutcomeCode]] = [
     (

@@ -10,6 +10,7 @@ import subprocess
 import urllib.error
 from datetime import UTC, datetime
 from email.message import Message
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,15 +19,12 @@ import pytest
 from tellback import Evidence, Finding
 from tellback.contracts.guidance import OutcomeCode
 from tellback.guidance.observations.observer import ToolObserver
+from tests.support.tool_results import code as observed_code
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
 
-def code(result: object = None, error: object = None, tool: str = "wikipedia", **more: Any) -> OutcomeCode:
-    seen = ToolObserver().observe(tool, params={"query": "x"}, result=result, error=error, now=NOW, **more)
-    assert seen.envelope is not None
-    assert seen.to_observation()
-    return seen.envelope.code
+code = partial(observed_code, now=NOW)
 
 
 def wait(result: object = None, error: object = None, **more: Any) -> float | None:

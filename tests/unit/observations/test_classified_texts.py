@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tellback.contracts.guidance import OutcomeCode
 from tellback.guidance.observations.observer import ToolObserver
-
-
-def code(result: object = None, error: object = None, tool: str = "wikipedia", **more: Any) -> OutcomeCode:
-    seen = ToolObserver().observe(tool, params={"query": "x"}, result=result, error=error, **more)
-    assert seen.envelope is not None
-    assert seen.to_observation()
-    return seen.envelope.code
+from tests.support.tool_results import code
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,7 @@ from typing import Any
 import pytest
 
 from tellback.guidance.observations.observer import ToolObserver
-
-
-def code(result: object, tool: str = "web_search") -> str:
-    seen = ToolObserver().observe(tool, params={"query": "x"}, result=result)
-    assert seen.envelope is not None
-    return seen.envelope.code
-
+from tests.support.tool_results import code
 
 NOTHING: list[Any] = [
     {"hits": {"total": {"value": 0, "relation": "eq"}, "hits": []}},
@@ -56,7 +50,7 @@ def test_nothing_was_found(result: object) -> None:
 
 @pytest.mark.parametrize("result", SOMETHING)
 def test_something_was_found(result: object) -> None:
-    assert code(result, "get_details") == "ok"
+    assert code(result, tool="get_details") == "ok"
 
 
 def test_a_tool_that_acts_answers_with_no_results() -> None:

@@ -5,14 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tellback.contracts.guidance import OutcomeCode
-from tellback.guidance.observations.observer import ToolObserver
-
-
-def code(result: object = None, error: object = None) -> OutcomeCode:
-    seen = ToolObserver().observe("web_search", params={"query": "x"}, result=result, error=error)
-    assert seen.envelope is not None
-    return seen.envelope.code
-
+from tests.support.tool_results import code
 
 SAID: list[tuple[str, OutcomeCode]] = [
     ("Zu viele Anfragen. Bitte versuchen Sie es später erneut.", "rate_limited"),

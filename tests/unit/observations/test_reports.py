@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tellback.contracts.guidance import OutcomeCode
 from tellback.guidance.observations.observer import ToolObserver
+from tests.support.tool_results import code as observed_code
 
 TOOL = "web_search"
-
-
-def code(result: object = None, error: object = None, tool: str = TOOL) -> OutcomeCode:
-    seen = ToolObserver().observe(tool, params={"query": "x"}, result=result, error=error)
-    assert seen.envelope is not None
-    return seen.envelope.code
+code = partial(observed_code, tool=TOOL)
 
 
 def raised(name: str, said: str = "it went wrong") -> Exception:
