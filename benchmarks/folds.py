@@ -23,7 +23,6 @@ import msgspec
 from benchmarks.labels.stretches import Stretch, read_labels
 from benchmarks.scoring import LabelScore
 from benchmarks.transcripts import Transcript, read_coding
-from tellback import recommended_providers
 from tellback.guidance import measures
 from tellback.guidance.progress import detectors, endings, fruitless, judge, reports, undone
 from tellback.guidance.progress.features import CallFeatures
@@ -145,7 +144,7 @@ def _calls_of(
     toolbox = TranscriptTools()
     for each in transcripts:
         toolbox.add_conversation(each.conversation)
-    analyzer = GuidanceAnalyzer(recommended_providers())
+    analyzer = GuidanceAnalyzer()
     for each in chosen:
         with _recorded() as calls:
             analyzer.analyze(each.conversation, toolbox.tools_for(each.conversation))

@@ -22,7 +22,6 @@ from benchmarks.peers import openclaw, tellback_0_1_0, zeroclaw
 from benchmarks.readers import other_reading, reader_score, reported_of_both, right_for_one
 from benchmarks.scoring import LabelScore, Share
 from benchmarks.transcripts import HALVES, Half, Transcript, read_coding
-from tellback import recommended_providers
 from tellback.replay.accounts import GuidanceAnalyzer
 from tellback.replay.analysis import GROUPS
 from tellback.replay.reading import TranscriptTools
@@ -116,7 +115,7 @@ def candidates(transcripts: Sequence[Transcript]) -> dict[str, Nudged]:
     toolbox = TranscriptTools()
     for each in transcripts:
         toolbox.add_conversation(each.conversation)
-    analyzer = GuidanceAnalyzer(recommended_providers())
+    analyzer = GuidanceAnalyzer()
 
     def recommended(transcript: Transcript) -> list[int]:
         account = analyzer.analyze(transcript.conversation, toolbox.tools_for(transcript.conversation))

@@ -181,7 +181,7 @@ STOP_SECONDS: Final = 3.0  # above BLOCK_MS, so a thread that blocks can still r
 class Dispatcher:
     """Waits for notifications, in one thread."""
 
-    def __init__(self, app: Celery, runtime: Runtime, families: Collection[Family] = ()) -> None:
+    def __init__(self, app: Celery, runtime: Runtime, families: Collection[Family]) -> None:
         """Set up a dispatcher; `runtime` must not be shared with a pool, and `families` are those to rescue here."""
         self._runtime = runtime
         self.rescue = Rescue(app, runtime, families)

@@ -118,7 +118,7 @@ class Guidance(NamedTuple):
     headings: tuple[str, ...] = ()
 
 
-def publish_and_collect(guide: PromptLike, call: CompletedCall, wait: float = DEFAULT_WAIT) -> Guidance:
+def publish_and_collect(guide: PromptLike, call: CompletedCall, wait: float) -> Guidance:
     """Publish a call and return its suggestions and the waiting feedback."""
     try:
         own = _agents_prompt(guide, call)
@@ -130,7 +130,7 @@ def publish_and_collect(guide: PromptLike, call: CompletedCall, wait: float = DE
 
 
 async def publish_and_collect_async(
-    guide: AnyPrompt, call: CompletedCall, wait: float = DEFAULT_WAIT, in_thread: InThread = asyncio.to_thread
+    guide: AnyPrompt, call: CompletedCall, wait: float, in_thread: InThread = asyncio.to_thread
 ) -> Guidance:
     """Publish and collect like `publish_and_collect`, without blocking the event loop."""
     try:

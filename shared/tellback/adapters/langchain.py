@@ -109,7 +109,7 @@ class GuidedTool(BaseTool):
         return self.invoke(args[0] if args else kwargs)
 
 
-def completed_call(tool: str, given: Any, start: float, result: object = None, error: object = None) -> CompletedCall:
+def completed_call(tool: str, given: Any, start: float, result: object, error: object) -> CompletedCall:
     """Return a call that began at `start`, from what the tool was given and what came of it."""
     call = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
     whole = call.get("type") == "tool_call"

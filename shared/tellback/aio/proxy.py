@@ -144,7 +144,7 @@ def _unwrap_argument(value: Any) -> Any:
     return value._target if isinstance(value, AsyncProxy) else value  # noqa: SLF001 - defined in this module
 
 
-def _threaded_method(name: str, function: Callable[..., Any], *, publishes: bool = False) -> Callable[..., Any]:
+def _threaded_method(name: str, function: Callable[..., Any], *, publishes: bool) -> Callable[..., Any]:
     @functools.wraps(function)
     async def method(self: AsyncProxy, *args: Any, **kwargs: Any) -> Any:
         call = _bound_call(self, name, args, kwargs)

@@ -21,11 +21,11 @@ def run_locally(
     *,
     session: str,
     host: str,
-    cwd: str | None = None,
+    cwd: str | None,
     timeout: float,
     grace: float = GRACE,
-    note: str | None = None,
-    parent: str | None = None,
+    note: str | None,
+    parent: str | None,
     control: CommandControl | None = None,
 ) -> CommandRecord:
     """Run a command as this user in this environment, and return its record.

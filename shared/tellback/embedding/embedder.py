@@ -35,7 +35,6 @@ from tellback.state.keys import Shard
 from tellback.state.unavailable import RedisFull
 
 MAX_CACHED: Final = 10_000  # 15 MB at 384 dimensions
-BATCH_DELAY: Final = 0.005  # seconds
 STORE_BATCH: Final = 512  # embeddings of one Redis call: 800 KB
 MAX_BATCH: Final = 512  # texts of one call: 3 to 5 seconds on two cores
 MAX_SHORT_BATCH: Final = 64  # texts while recalls come: a recall has to wait for the call that is under way
@@ -246,7 +245,7 @@ class Embedder:
     `delay` is the seconds that a text waits for others to share a call of the model.
     """
 
-    def __init__(self, encoder: Encoder, database: Database, *, delay: float = BATCH_DELAY) -> None:
+    def __init__(self, encoder: Encoder, database: Database, *, delay: float) -> None:
         self.encoder = encoder
         self._batched = batched_encoder(encoder, delay)
         self._db = database
@@ -298,7 +297,7 @@ class Embedder:
         return vectors, failures
 
     def encode_each(
-        self, texts: Sequence[str], *, alone: bool = False, keep: Callable[[], None] | None = None
+        self, texts: Sequence[str], *, alone: bool, keep: Callable[[], None]
     ) -> tuple[dict[str, Vectors], dict[str, Exception]]:
         """Return the same as `embed_each`, without the caches: for texts that come only once, such as those of facts.
 

@@ -106,7 +106,7 @@ class Spool:
         except OSError as error:
             raise self._not_writable(error) from error
 
-    def append_apart(self, events: Sequence[SpooledEvent], age: float = 0.0) -> None:
+    def append_apart(self, events: Sequence[SpooledEvent], age: float) -> None:
         """Write events to a file of their own in place of the last such one, for the case that this process ends now.
 
         Raises:
