@@ -18,8 +18,6 @@ from tellback.guidance.observations.words import content_words, mentioned_stems
 from tellback.quoting import quote_value
 from tellback.truncation import single_line
 
-# In a row; then the answer passes, because the check compares words and must never hold an agent for ever.
-MAX_REFUSALS: Final = 2
 LISTED: Final = 10
 _ITEM: Final = 200
 _SHORT: Final = 200
