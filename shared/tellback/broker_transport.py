@@ -267,7 +267,7 @@ class _TaskGuard:
 
         def guarded(message: Any) -> None:
             try:
-                _check(message, tasks=not no_ack)  # messages between workers need no acknowledgement and are no tasks
+                _check(message, tasks=not no_ack)  # messages between workers need no acknowledgement and are not tasks
                 callback(message)
             except BROKER_ERRORS:
                 raise

@@ -35,7 +35,7 @@ _DASHES: Final = "\u058a\u05be\u1806\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u
 _BRACKETS: Final = ("【〔⟦「〚❲⁅‹〈⟨", "[[[[[[[<<<")
 TAGS: Final = (0xE0000, 0xE007F)
 """The first and the last of the characters that stand for ASCII and are not shown."""
-_BLANKS: Final = "\u2800\u303f"  # Braille without dots: it takes space and is no space to Unicode
+_BLANKS: Final = "\u2800\u303f"  # Braille without dots: it looks blank, and is not a space to Unicode
 # "LATIN SMALL LETTER E WITH STROKE", "... OPEN E", "... DOTLESS I": strokes and hooks have no decomposition.
 _LATIN: Final = lazy_pattern(r"LATIN (?:SMALL|CAPITAL) LETTER (?:[A-Z]{4,} )?([A-Z])(?: WITH .*)?")
 # Digits and signs in the place of letters. 1 and ! stand for i and l alike, so those two letters are one here.

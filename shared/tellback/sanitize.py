@@ -69,7 +69,7 @@ def without_sequences(text: str) -> str:
 
 
 def terminal_line(text: str) -> str:
-    r"""Return one line for a terminal: whatever is no visible character, line ends and tabs too, becomes an escape.
+    r"""Return one line for a terminal: all but visible characters, line ends and tabs too, becomes an escape.
 
     Escapes look as in Python (`\x1b`, `\u202e`), so a reader sees that something was there, and what.
     """

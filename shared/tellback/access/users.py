@@ -35,7 +35,7 @@ class Rights(NamedTuple):
 
 
 class RedisUser(NamedTuple):
-    """A user by its name in Redis; None are the rights on a server where it does not exist."""
+    """A user by its name in Redis; its rights are None on a server where it does not exist."""
 
     name: str
     state: Rights | None

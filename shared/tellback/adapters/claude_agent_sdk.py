@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from claude_agent_sdk.types import HookEvent, HookJSONOutput
 
 # Kinds of missing items that don't depend on the answer's text, so they can be checked without it.
-_HOOK_EVENTS: Final = frozenset({"todo", "tool", "failed"})
+_WITHOUT_TEXT: Final = frozenset({"todo", "tool", "failed"})
 
 _logger = get_logger("tellback.adapters")
 
@@ -76,7 +76,7 @@ def check_before_stop(guide: AnyPrompt) -> HookCallback:
             return {}
         if answer is None:  # older Claude Code versions don't send the answer, so its text can't be held against it
             found = AnswerCheck(
-                found.passed, tuple(one for one in found.missing if one.kind in _HOOK_EVENTS), found.title
+                found.passed, tuple(one for one in found.missing if one.kind in _WITHOUT_TEXT), found.title
             )
         reason = "" if found.passed else found.render()
         return {"decision": "block", "reason": reason} if reason else {}

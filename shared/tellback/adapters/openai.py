@@ -39,7 +39,7 @@ def append_feedback(message: Message, feedback: Iterable[Feedback | str], *, in_
     Returns a copy unless `in_place` is set, and the message itself if nothing changes.
 
     Raises:
-        InvalidInput: the message's content is neither a text nor a list of parts, or `feedback` is no list.
+        InvalidInput: the message's content is neither a text nor a list of parts, or `feedback` is not a list.
     """
     if isinstance(feedback, str) or not isinstance(cast("object", feedback), Iterable):
         raise InvalidInput(f"feedback is {type(feedback).__name__}; use a list of feedback")

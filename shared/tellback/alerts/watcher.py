@@ -120,7 +120,7 @@ class AlertWatcher:
         self._notified.release()
 
     def step(self) -> float:
-        """Check once, send what has changed, and return the seconds to wait; after each failure they are more."""
+        """Check once, send what has changed, and return the seconds to wait, which grow with each failure."""
         try:
             self._check()
         except NotDelivered as error:

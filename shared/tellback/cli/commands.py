@@ -271,7 +271,7 @@ def _check_served(tb: Tellback, job: Job, wait: float | None) -> None:
 
 
 def _check_waiting(wait: float | None, *, follow: bool, detach: bool) -> None:
-    """Check the options before anything is submitted: an error behind it would look as if nothing had been."""
+    """Check the options first: an error after the submission would look as if nothing had been submitted."""
     with report_errors():
         if wait is not None and not wait >= 0:
             raise InvalidInput(f"--wait {wait:g}: use a number of seconds from 0")

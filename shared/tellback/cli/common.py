@@ -55,14 +55,14 @@ TeamOption = Annotated[str | None, typer.Option("--team", help="Team name. Defau
 
 
 def named_directory(text: str) -> Path:
-    """Return the path; that of an empty text, as of a variable which is not set, would be the current directory."""
+    """Return the path. An empty text, as of a variable that is not set, would name the current directory."""
     if not text:
         raise typer.BadParameter("is empty: name a directory")
     return Path(text)
 
 
 def given_text(text: str) -> str:
-    """Return the text; an empty one, as of a variable which is not set, would match nothing, or everything."""
+    """Return the text. An empty one, as of a variable that is not set, would match nothing, or everything."""
     if not text:
         raise typer.BadParameter("is empty: give a text, or leave it out")
     return text
@@ -114,9 +114,9 @@ def existing_team(url: str | None, team: str | None) -> Generator[Tellback, None
 
 @contextmanager
 def listed_team(url: str | None, team: str | None) -> Generator[Tellback, None, None]:
-    """Open a client as `existing_team` does, for a listing: what it has to leave out is named at its end.
+    """Open a client as `existing_team` does, for a listing, and name at the end what it had to leave out.
 
-    That are keys of another type, and on a cluster the shards whose node is away while others answer.
+    It leaves out keys of another type and, on a cluster, the shards whose node is away while others answer.
     """
     losses: list[str] = []
     with report_errors():
@@ -307,7 +307,7 @@ def plot_path(plot: str | None) -> Path | None:
 
 
 def check_folder(option: str, path: Path) -> None:
-    """Check that a file can be made where an option says: a folder that is missing is a typing error more often.
+    """Check that the folder of an option's file exists: a missing one is usually a typing error.
 
     Raises:
         InvalidInput: there is no such folder.

@@ -175,7 +175,7 @@ def _dated(found: Iterable[CommandRecord], active_ms: int) -> Iterator[tuple[int
 
 
 def _unfinished_rows(tb: Tellback, session: str | None) -> list[dict[str, Any]]:
-    """Return what a session runs and has queued, or, since a team may have thousands queued, what all of them run."""
+    """Return a session's running and queued commands; of a team, which may have thousands queued, running ones."""
     from tellback.cli.steering import job_listing, job_row
 
     now, listing = tb.context.database.now_ms(), job_listing(tb)

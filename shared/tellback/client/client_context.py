@@ -275,7 +275,7 @@ def check_url(url: object) -> str | None:
     """Return the URL that a host passed, None if it passed none.
 
     Raises:
-        ConfigurationError: it is no text.
+        ConfigurationError: it is not text.
     """
     if url is not None and not isinstance(url, str):
         raise ConfigurationError(f"url is {type(url).__name__}; use a text such as redis://127.0.0.1:6379/0")

@@ -318,7 +318,7 @@ class Tellback:
         the name of its evaluation. Evaluations that begin later do not see the change.
 
         Raises:
-            InvalidInput: the session, the kind or the name is no text or empty, or `by` is no name of an evaluation.
+            InvalidInput: the session, the kind or the name is empty or not text, or `by` is not an evaluation's name.
             SpoolFull: Redis is unavailable and the spool is full.
         """
         maker = by.evaluation if isinstance(by, Prompt) else by or ""

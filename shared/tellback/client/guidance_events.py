@@ -158,7 +158,7 @@ def check_texts(name: str, given: Iterable[str]) -> list[str]:
     """Return the texts of a list. A text alone is refused: each of its letters would be an item.
 
     Raises:
-        InvalidInput: it is no list of texts.
+        InvalidInput: it is not a list of texts.
     """
     if isinstance(given, str) or not isinstance(cast("object", given), Iterable):
         raise InvalidInput(f"{name} is {type(given).__name__}; use a list of texts")
@@ -239,7 +239,7 @@ def build_context_changed(
     """Build the event of a change, redacted and truncated: for the evaluation `id_`, or else for the whole session.
 
     Raises:
-        InvalidInput: the kind or the name is not text, or is empty, or `by` is no name of an evaluation.
+        InvalidInput: the kind or the name is not text, or is empty, or `by` is not an evaluation's name.
     """
     maker: Any = by
     if not isinstance(maker, str) or len(maker) > MAX_NAME_CHARS or maker.encode(errors="replace").decode() != maker:

@@ -145,7 +145,7 @@ class DisplayableLines:
             self._ready.append(line)
 
     def _hold_line(self, line: OutputLine) -> None:
-        # Only the last line of a key is short, so a line after a short one shows that it was no key.
+        # Only the last line of a key is short, so a line after a short one shows that it was not a key.
         if self._held and not is_full_key_line(self._held[-1].key_text()):
             self._release_held()
         self._held.append(line)

@@ -2,7 +2,7 @@
 
 The command's own process dies with its supervisor (`ExecPreparation`), but the processes that it started survive, and
 may run beside the retry. The next attempt on the same host finds them by an environment variable that children inherit.
-A process that cleared its environment is not found, nor one whose retry runs on another host.
+It does not find a process that cleared its environment, nor one whose retry runs on another host.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbi
     """An event: something that happened. `event_id` makes a repeated delivery harmless; `v` is the schema version.
 
     `traceparent` is the W3C trace context of its publisher. It is left out without tracing, so that earlier workers
-    still read the message, and one that is no trace context counts as none.
+    still read the message, and one that is not a trace context counts as none.
     """
 
     family: ClassVar[Family]

@@ -107,7 +107,7 @@ class _ReportingCache(LRUCache[Any, Any]):
     @property
     def nbytes(self) -> int:
         """The bytes of all banks now: cachetools would keep the size that each had when it was put in."""
-        peek = cast("Any", Cache).__getitem__  # the base class's, since reading here is no use of a bank
+        peek = cast("Any", Cache).__getitem__  # the base class's, since a bank that is read here is not used
         return sum(peek(self, key).matrix.nbytes for key in self)
 
     def popitem(self) -> tuple[Any, Any]:

@@ -141,7 +141,7 @@ class BatchedEncoder:
             self._thread = threading.Thread(target=self._run, name="tellback-encoder", daemon=True)
             try:
                 self._thread.start()
-            except RuntimeError as error:  # the system gives no more threads, which is no entry's fault
+            except RuntimeError as error:  # the system gives no more threads, which no entry caused
                 raise Unavailable(f"the embedding model {self._encoder.model} has no thread: {error}") from error
 
     def _run(self) -> None:

@@ -2,7 +2,7 @@
 
 A line without a conversation becomes a `BadLine`; nothing here raises, whatever the file holds. An agent had the tools
 that its conversation declares, else those that answered in any conversation of the same domain. A name whose every call
-failed with "no such tool" is no tool, and no guidance must propose it.
+failed with "no such tool" is not a tool, and no guidance must propose it.
 """
 
 from __future__ import annotations

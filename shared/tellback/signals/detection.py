@@ -44,7 +44,7 @@ MEANING_FROM: Final = 0.75
 UNRELATED: Final = 0.3  # a cosine up to this is unrelated; between here and 0.75, absence of the words weighs less
 VALUES: Final = (0.6, 0.7)  # for one shared value, for several
 FILE: Final = 0.5
-TOPIC: Final = 0.4  # times the share of the fact's words: below the default min_confidence, so topic alone is no signal
+TOPIC: Final = 0.4  # times the share of the fact's words: below the default min_confidence, so topic alone sends none
 IGNORED: Final = 0.5  # halves the evidence against use: silence is never more than 0.5 sure
 DECIDED: Final = 0.2  # net evidence, either way, from which there is a verdict
 _FULL: Final = 10  # words of a response from which a missing fact counts in full; a shorter one proves little
@@ -90,7 +90,7 @@ def detect_signals(
     Args:
         response: the agent's answer.
         facts: the recalled facts by id, with their texts; '' if you have only the id.
-        query: the query of the recall; its words are no evidence.
+        query: the query of the recall; its words are not evidence.
         files: paths that the agent touched.
         min_confidence: omit signals that are less certain, from 0 to 1; do not go below 0.5 without a reason.
         similarity: cosines from your model, to recognise a fact in other words.

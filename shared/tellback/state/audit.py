@@ -52,7 +52,7 @@ class Author:
         """Return the author; without a name it is this process's user and host.
 
         Raises:
-            InvalidInput: one of them is no text, or is too long.
+            InvalidInput: one of them is not text, or is too long.
         """
         return cls(
             _one_line("by", by or system_user(), MAX_NAME_CHARS), _one_line("reason", reason, MAX_COMMAND_NOTE_CHARS)

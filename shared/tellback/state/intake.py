@@ -334,7 +334,7 @@ class Notifications:
     def wait(self, block_ms: int) -> list[Notified]:
         """Wait at most `block_ms` for notifications that no other dispatcher gets, and return each once.
 
-        What is no notification is skipped: every host may write to the stream.
+        Entries that are not notifications are skipped: every host may write to the stream.
         """
         read = ("XREADGROUP", "GROUP", GROUP, "dispatcher", "COUNT", MOST_READ, "BLOCK", block_ms, "NOACK",
                 "STREAMS", NOTIFICATIONS, ">")  # fmt: skip

@@ -346,7 +346,7 @@ class Jobs:
         for shard, now in zip(self._layout.all, steady_now(self._db, self._layout.all), strict=True):
             pools, until, life = shard.key("pools"), now - _milliseconds(quiet_seconds), _milliseconds(wakeup_seconds)
             for raw in self._db.command("ZRANGE", pools, "-inf", until, "BYSCORE", "LIMIT", 0, SWEEP_BATCH):
-                pool = raw.decode(errors="replace")  # one that is no pool has no queue, and is removed
+                pool = raw.decode(errors="replace")  # one that is not a pool has no queue, and is removed
                 key, queue = shard.key("jobwakeup", pool), shard.key("jobs", pool)
                 # race: a pool that was woken or emptied since it was found costs a wake-up that finds nothing
                 woken = small_write("SET", key, 1, "NX", "PX", life)

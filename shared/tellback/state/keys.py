@@ -201,7 +201,7 @@ def key_suffix(name: str, *parts: str) -> str:
 
     Raises:
         KeyError: no such family is declared.
-        InvalidInput: a part is no text, or cannot be encoded as UTF-8.
+        InvalidInput: a part is not text, or cannot be encoded as UTF-8.
     """
     family = FAMILIES[name].name
     if not parts:
@@ -251,7 +251,7 @@ class Shard:
 
         Raises:
             KeyError: no such family is declared.
-            InvalidInput: a part is no text, or cannot be encoded as UTF-8.
+            InvalidInput: a part is not text, or cannot be encoded as UTF-8.
         """
         return self.prefix + key_suffix(name, *parts)
 
@@ -296,7 +296,7 @@ class Layout(LightStruct):
         """Return the shard of a session or bank.
 
         Raises:
-            InvalidInput: the name is no text, or cannot be encoded as UTF-8.
+            InvalidInput: the name is not text, or cannot be encoded as UTF-8.
         """
         try:
             return Shard(self.team, shard_of(routing, self.shards))

@@ -16,7 +16,7 @@ from tellback.state.readable import UNREADABLE, read_each, reply_of
 from tellback.state.script_calls import Command, ScriptCall
 from tellback.state.scripts import common as scripts
 
-STEP_MS: Final = 1_000  # a smaller difference is no step: NTP slews less than 128 ms, and a round trip takes time
+STEP_MS: Final = 1_000  # a smaller difference is not a step: NTP slews less than 128 ms, and a round trip takes time
 GAP_MS: Final = 6_000  # see gap_ms
 FRESH_MS: Final = 500  # most time of a measurement, and from it to the script; at most half of a step
 TRIES: Final = 3

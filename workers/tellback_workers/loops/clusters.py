@@ -65,7 +65,7 @@ class ModelLoop:
 
         try:
             threading.Thread(target=load, name="tellback-model-load", daemon=True).start()
-        except RuntimeError as error:  # the system gives no more threads, which is no entry's fault
+        except RuntimeError as error:  # the system gives no more threads, which no entry caused
             raise Unavailable(f"the embedding model has no thread to load in: {error}") from error
         while not wait([loading], _STOP_POLL).done:
             if shutting_down():
