@@ -208,8 +208,6 @@ def reembed(
     Signals and recalls use the old model until the switch. If the command is interrupted, run it again to resume.
     Run it on a host that has the model, and start workers with that model before or after.
     """
-    import msgspec
-
     from tellback.cli.calibrate import check_threshold
     from tellback.settings import load
 
@@ -226,7 +224,7 @@ def reembed(
             run = Reembedding(context.database, shard, bank_name, encoder_for(load(), model))
             done = run.run(threshold=threshold, progress=lambda done, of: update(completed=done, total=of))
     if as_json:
-        print_json(msgspec.to_builtins(done))
+        print_json(done)
     elif done.changed:
         held = f" and {count_phrase(done.facts, 'stored fact')}" if done.facts else ""
         echo(

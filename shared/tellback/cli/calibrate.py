@@ -14,6 +14,7 @@ import typer
 
 from tellback.cli.common import (
     SIGNALS,
+    OneJsonOption,
     TeamOption,
     UrlOption,
     client,
@@ -64,7 +65,6 @@ PlotOption = Annotated[
         help="Draw the curves to FILE.png, .svg or .pdf (needs the extra `plot`), or - for the terminal (default).",
     ),
 ]
-OneJsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def register(app: typer.Typer) -> None:

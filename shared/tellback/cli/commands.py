@@ -83,10 +83,9 @@ class _PiecePrinter:
         self._recorded = False
 
     def print_piece(self, piece: OutputPiece) -> None:
-        import msgspec
 
         if self._as_json:
-            print_json(msgspec.to_builtins(piece))
+            print_json(piece)
             return
         if piece.command_id != self._attempt:
             self._attempt, self._recorded = piece.command_id, False
@@ -313,10 +312,8 @@ def _wait_for_record(job: Job, tb: Tellback, seconds: float | None) -> CommandRe
 
 def _print_and_exit(record: CommandRecord, *, as_json: bool, output_shown: bool = False) -> None:
     """Print the record (without its output if `output_shown` is set) and exit with the command's exit code."""
-    import msgspec
-
     if as_json:
-        print_json(msgspec.to_builtins(record))
+        print_json(record)
     else:
         for text, stream in ((record.stdout_tail, sys.stdout), (record.stderr_tail, sys.stderr)):
             if text and not output_shown:

@@ -42,6 +42,8 @@ PANELS: Final = (BEGIN, COMMANDS, GUIDANCE, TURNS, SIGNALS, OPERATE)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
+OneJsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
 UrlOption = Annotated[
     str | None,
     typer.Option(
@@ -260,15 +262,15 @@ def show_rows(
     rows: Iterable[Any], *, as_json: bool, columns: Sequence[str], title: str, spare: Sequence[str] = ()
 ) -> None:
     """Print rows (structs or mappings) as JSON lines or as a table; narrow terminals lose `spare` columns first."""
-    import msgspec
-
-    plain: list[Mapping[str, Any]] = [msgspec.to_builtins(row) for row in rows]
     if as_json:
-        for row in plain:
+        for row in rows:
             print_json(row)
         return
+    import msgspec
+
     from tellback.cli.listing import show_table
 
+    plain: list[Mapping[str, Any]] = [msgspec.to_builtins(row) for row in rows]
     if plain:
         show_table(plain, columns, title=title, spare=spare)
     else:
@@ -276,11 +278,13 @@ def show_rows(
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON line on standard output."""
+    """Print a struct or a mapping as one JSON line on standard output."""
     import json
 
+    import msgspec
+
     # Lone surrogates reach us in file names and command output; replaced here, they don't end the whole listing.
-    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+    text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False).encode("utf-8", "replace").decode()
     line = terminal_json(text)
     if (sys.stdout.encoding or "utf-8").lower() not in {"utf-8", "utf8"}:
         line = ascii_json(line)  # another encoding lacks characters, and their escapes of Python are no JSON

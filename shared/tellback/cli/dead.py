@@ -50,10 +50,8 @@ def list_(
 
 def show_(letter_id: IdArgument, redis_url: UrlOption = None, team: TeamOption = None) -> None:
     """Show one dead letter with its raw entry, as JSON."""
-    import msgspec
-
     with existing_team(redis_url, team) as tb:
-        print_json(msgspec.to_builtins(tb.dead.get(letter_id)))
+        print_json(tb.dead.get(letter_id))
 
 
 def replay(

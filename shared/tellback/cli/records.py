@@ -257,10 +257,9 @@ def _show_chains(found: Iterable[RetryChain], *, as_json: bool, title: str, sess
 
 
 def _print_record(record: CommandRecord, *, as_json: bool) -> None:
-    import msgspec
 
     if as_json:
-        print_json(msgspec.to_builtins(record))
+        print_json(record)
         return
     row = _record_row(record)
     parts = [f"exit {row['exit']}", row["took"], row["command"], *filter(None, (row["error"], row["note"]))]

@@ -18,6 +18,7 @@ import typer
 from tellback.cli import INTERRUPTED
 from tellback.cli.common import (
     GUIDANCE,
+    OneJsonOption,
     UrlOption,
     echo,
     existing_team,
@@ -99,7 +100,7 @@ def replay(
     ] = None,
     *,
     timeout: TimeoutOption = 30.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: OneJsonOption = False,
     report: ReportOption = None,
     offline: OfflineOption = False,
     top: TopOption = 200,

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tellback.cli import INTERRUPTED
-from tellback.cli.common import SIGNALS, JsonOption, TeamOption, UrlOption, client, echo, print_json, show_rows
+from tellback.cli.common import (
+    SIGNALS,
+    JsonOption,
+    OneJsonOption,
+    TeamOption,
+    UrlOption,
+    client,
+    echo,
+    print_json,
+    show_rows,
+)
 from tellback.errors import InvalidInput
 from tellback.sanitize import one_line
 from tellback.truncation import truncate_chars
@@ -129,7 +139,7 @@ def signal(
         typer.Option(metavar="FILE", help="Write invalid lines to FILE: line number, error and text, as JSON."),
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Publish the whole file again, as new signals.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: OneJsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
@@ -156,9 +166,7 @@ def signal(
         if why := tb.context.publisher.refusal:
             echo(f"tellback: {why}. The signals are saved on this host's disk; the next client sends them", err=True)
     if as_json:
-        import msgspec
-
-        print_json(msgspec.to_builtins(done))
+        print_json(done)
     else:
         to = f" to bank {bank}" if bank else ""
         skipped = f", {count_phrase(done.skipped, 'line')} already published" if done.skipped else ""

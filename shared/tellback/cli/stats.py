@@ -9,6 +9,7 @@ import typer
 
 from tellback.cli.common import (
     OPERATE,
+    OneJsonOption,
     TeamOption,
     UrlOption,
     listed_team,
@@ -64,7 +65,7 @@ def stats(
     bank: BankOption = None,
     days: DaysOption = None,
     plot: PlotOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: OneJsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
@@ -91,9 +92,7 @@ def stats(
         if picture is not None:
             _draw_stats(found, picture)
         if as_json:
-            import msgspec
-
-            print_json(msgspec.to_builtins(found))
+            print_json(found)
         elif picture is None:
             _print_stats(found, bars=plot is not None)
 

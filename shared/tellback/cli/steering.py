@@ -123,8 +123,6 @@ def waive(
     team: TeamOption = None,
 ) -> None:
     """Declare that a failure does not count. The gate then passes over it and, like the record, says who waived it."""
-    import msgspec
-
     from tellback.state.records import Records
 
     with existing_team(redis_url, team) as tb:
@@ -132,7 +130,7 @@ def waive(
             session = Records(tb.context.database, tb.context.layout).session_of(command_id)
         record = tb.waive(session, command_id, reason=why, by=by)
     if as_json:
-        print_json(msgspec.to_builtins(record))
+        print_json(record)
     elif record.waiver is not None:
         echo(f"waived {command_id} by {record.waiver.by}: {record.waiver.reason}")
 

@@ -111,7 +111,7 @@ def doctor(
         findings = run_checks(settings, url_given=redis_url is not None)
     well = all(finding.state != "wrong" for finding in findings)
     if as_json:
-        print_json({"ok": well, "findings": msgspec.to_builtins(findings)})
+        print_json({"ok": well, "findings": findings})
     else:
         _show_findings(findings)
     raise typer.Exit(0 if well else 1)
