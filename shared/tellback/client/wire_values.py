@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Any, Final, TypeGuard, cast
 
 import msgspec
 
 from tellback.contracts.limits import MAX_STATUS_CHARS
 from tellback.contracts.message import plain_builtin
 from tellback.guidance.measures import truncate_params
-from tellback.redaction import redact_text, redact_value
+from tellback.redaction import redact_record, redact_text, redact_value
 from tellback.truncation import WHOLE_KEY, bounded_copy, omitted_bytes, readable_prefix, truncate_text
 
 
@@ -35,8 +35,11 @@ def wire_call(
     found, unread_of_found = (None, 0) if result is None else _readable(result)
     failed, unread_of_failed = (None, 0) if error is None else _readable(error)
     try:
-        shown = redact_value([_plain_params(params), found, failed])
-        fields, found, failed = truncate_params(shown[0]), shown[1], shown[2]
+        if _are_plain(params):
+            fields, found, failed = redact_record(params, found, failed)
+        else:
+            fields, found, failed = redact_value([_converted(params), found, failed])
+        fields = truncate_params(fields)
     except Exception:  # noqa: BLE001 - as in `wire_params`
         fields, (found, failed) = wire_params(params), redact_value([found, failed])
     if found is not None:
@@ -83,7 +86,7 @@ def wire_duration(duration: object) -> int | None:
 def wire_params(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters as JSON values, redacted, then truncated to 64 KB of JSON."""
     try:
-        return truncate_params(redact_value(_plain_params(params)))
+        return truncate_params(redact_value(_converted(params)))
     except Exception:  # noqa: BLE001 - a user's object may raise anything from its repr
         return truncate_params({WHOLE_KEY: wire_text(_safe_repr(params))})
 
@@ -92,23 +95,22 @@ UNREADABLE: Final = "<a value that cannot be read>"
 
 _MAX_MS: Final = 2**53  # numbers in Lua and in many JSON parsers are doubles, exact up to here
 _FEW: Final = 16
+_NAME_CHARS: Final = 200  # a cache of the redaction keeps names
 _SHORT_CHARS: Final = 4 << 10  # so that all names and values of few parameters stay below what is read of a call
 _NUMBERS: Final = frozenset({int, float, bool, type(None)})
 
 
-def _plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
-    if _are_plain(params):
-        return cast("dict[str, Any]", params)
+def _converted(params: Mapping[str, Any]) -> dict[str, Any]:
     return bounded_copy(msgspec.to_builtins(dict(params), str_keys=True, enc_hook=_plain_or_repr)) if params else {}
 
 
-def _are_plain(params: Mapping[str, Any]) -> bool:
+def _are_plain(params: Mapping[str, Any]) -> TypeGuard[dict[str, Any]]:
     """Check for few short texts and numbers, which nearly every call has: to convert and bound them took 2 of 17 µs."""
     kind: type[object] = type(params)
     if kind is not dict or len(params) > _FEW:
         return False
     for name, value in params.items():
-        if type(name) is not str or len(name) > _SHORT_CHARS:
+        if type(name) is not str or len(name) > _NAME_CHARS:
             return False
         if type(value) not in _NUMBERS and (type(value) is not str or len(value) > _SHORT_CHARS):
             return False
