@@ -55,6 +55,16 @@ def test_an_id_is_no_news_wherever_it_stands(found: str) -> None:
         assert fingerprint(frame.format(f"g{found}")) != fingerprint(frame.format(f"g{changed}"))
 
 
+def test_of_several_ids_none_is_news_and_each_number_and_word_between_them_is() -> None:
+    text = "\u0416 {0}, {1}-1a2b effaced {0}{number} {0}/{1} ABCDEF{number}{number} end"
+    plain = fingerprint(text.format("a1b2c3d", "f00df00d", number=123))
+    assert fingerprint(text.format("e5b2c3d4", "1badcafe", number=123)) == plain
+    for word, other in (("effaced", "defaced"), ("end", "END")):
+        assert fingerprint(text.replace(word, other).format("a1b2c3d", "f00df00d", number=123)) != plain
+    assert fingerprint("a1b2c3d 1234567 0a1b2c3") == fingerprint("b1b2c3d 1234567 9a1b2c3")
+    assert fingerprint("a1b2c3d 1234567 0a1b2c3") != fingerprint("a1b2c3d 1234568 0a1b2c3")
+
+
 def test_the_middle_of_a_long_text_is_news() -> None:
     text = "line\n" * 5_000
     assert fingerprint(text) != fingerprint(text[:12_000] + "X" + text[12_001:])

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from tellback.redaction.substrings import searchable
 from tellback.sanitize import without_sequences
 
 # Summaries stand at the end; `| head` may leave only the beginning. Both ends bound the cost of any text.
@@ -113,8 +114,9 @@ def count_tests(text: str) -> TestCounts | None:
 
 def _last_summary(text: str) -> TestCounts | None:
     ends = without_sequences(text)
+    within = searchable(ends)
     for words, read in _READERS:
-        found = read(ends) if any(map(ends.__contains__, words)) else None
+        found = read(ends) if any(word in within for word in words) else None
         if found is not None:
             return found
     return None
@@ -254,8 +256,9 @@ _ATTRIBUTE: Final = re.compile(r"\b(failures|errors)=\"(\d{1,9})\"")
 
 def _others(text: str) -> TestCounts | None:
     """Return the counts of runners with one line that says everything."""
+    within = searchable(text)
     for words, form in FORMS:
-        found = list(form.finditer(text)) if words in text else []
+        found = list(form.finditer(text)) if words in within else []
         if found:
             number = {name: int(value) for name, value in found[-1].groupdict().items() if value is not None}
             failed = number.get("failed", max(number.get("of", 0) - number.get("passed", 0), 0))
