@@ -38,6 +38,32 @@ def test_a_name_in_one_part_makes_no_secret_of_another() -> None:
     assert wire_call(*given) == (*given[:2], None)
 
 
+TABLES = [
+    "user,password\nann,hT7-qL9zR2wX",
+    "id\ttoken\n1\t9fQ2xL7vB4nM8kRt",
+    "name      value\nAPI_KEY   9fQ2xL7vB4nM8kRt",
+    " user | password\n------+--------------\n ann  | hT7-qL9zR2wX",
+    "token-1 | name\n9fQ2xL7vB4nM8kRt | ann",  # no head where what docker compose puts before a line is left out
+]
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("margin", ["", "{:6}\t", "{}:", "2026-01-02T10:11:1{}Z "])
+def test_a_column_of_secrets_in_any_part_is_redacted_as_in_that_part_alone(table: str, margin: str) -> None:
+    """In a text with the name of a secret the lines that may be heads of tables are looked at first."""
+    code = "def check(\n    token,\n    name,\n    key: str,\n):\n    user, password = name, key\n" + "# why\n" * 40
+    text = code + "\n".join(margin.format(number) + line for number, line in enumerate(table.split("\n")))
+    calls: list[tuple[dict[str, Any], object, object]] = [
+        ({"content": text}, "password, and\nname", None),
+        ({"path": "a.csv"}, text, None),
+        ({"path": "a.csv"}, {"stdout": text, "lines": [text]}, text),
+    ]
+    for given in calls:
+        assert wire_call(*given) == alone(*given)
+        assert margin or "[redacted: named-column]" in str(wire_call(*given))
+    assert wire_call({"content": code}, code, None) == ({"content": code}, code, None)
+
+
 def test_each_name_makes_a_secret_of_the_text_below_it() -> None:
     """Some do only as an assignment: `airtable_client_id="…"`, and not in the line above."""
     rng = random.Random(20261127)

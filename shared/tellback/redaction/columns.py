@@ -196,6 +196,11 @@ def _table_of(line: str, names_secret: Callable[[str], bool]) -> Table | None:
     return None
 
 
+def is_head(line: str, names_secret: Callable[[str], bool]) -> bool:
+    """Return whether a line that `head_places` found is the head of a table with a column that can hold secrets."""
+    return _table_of(line, names_secret) is not None
+
+
 def _may_divide(sign: str, line: str) -> bool:
     """Return whether the sign can stand between cells of this line, which `in` decides faster than a pattern."""
     return sign in line or sign == _ALIGNED or (sign == "|" and ("│" in line or "┃" in line))

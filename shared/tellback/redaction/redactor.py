@@ -174,9 +174,8 @@ class Redactor:
         """
         copier = _Copier(self._marks_secret)
         copy = copier.copy(value)
-        if self._are_clean(copier.seen, copier.names):
-            return copy  # the common case: one scan over all texts of a tool call, in place of one for each
-        return self._redact_value(value, "", 0)
+        # In the common case one scan over all texts of a tool call, in place of one for each.
+        return copy if self._are_clean(copier.seen, copier.names) else self._redact_value(value, "", 0)
 
     def record(self, fields: Mapping[str, Any], *texts: str | None) -> list[Any]:
         """Return what `value` does of flat fields with short names, and of texts; the copying costs a quarter."""
@@ -185,8 +184,7 @@ class Redactor:
             (names if _is_plain_name(name) else seen).append(name)
             if type(value) is str:
                 seen.append(_keyed_text(name, value) if name and self._marks_secret(name) else value)
-        whole = [copy, *texts]
-        return whole if self._are_clean(seen, names) else self._redact_value(whole, "", 0)
+        return [copy, *texts] if self._are_clean(seen, names) else self._redact_value([copy, *texts], "", 0)
 
     def _are_clean(self, texts: Sequence[str], names: Sequence[str]) -> bool:
         return not (texts or names) or self._is_clean(without_escapes(_NEWLINE.join(texts)), names)
@@ -209,8 +207,13 @@ class Redactor:
                 return False
         if holds_nothing(text):
             return True
-        read = margins.read(text).text
-        return not kubernetes.may_hold(read) and _matches_nothing(read, self._scans)
+        read = margins.read(text)
+        heads = None if kubernetes.may_hold(read.text) else _heads_alone(read.text, self._scans)
+        if not heads:
+            return heads is not None
+        forms = text.split(_NEWLINE), read.text.split(_NEWLINE)  # tables are read in both
+        tables = (columns.is_head(lines[head], self._marks_secret) for lines in forms for head in heads)
+        return read.holders is None and not any(tables)
 
     def _find_given(self, text: str) -> Generator[tuple[int, str]]:
         """Yield the position and rule of each exact value and of each match of a user's rule."""
@@ -272,14 +275,15 @@ def _scans_within(text: str) -> Callable[[], ScanSet]:
     return lambda: scans
 
 
-def _matches_nothing(text: str, scans: Callable[[], ScanSet]) -> bool:
-    """Return whether no built-in rule matches in `text`."""
-    if len(text) < _SHORTEST:
-        return True
-    found = scans().find_all(text)
-    if _NEWLINE not in text:  # a head alone hides nothing
-        found = (match for match in found if match[1] not in _HEADS)
-    return next(found, None) is None
+def _heads_alone(text: str, scans: Callable[[], ScanSet]) -> list[int] | None:
+    """Return the numbers of the lines above others that may be heads of tables; None if a built-in rule matches."""
+    heads: list[tuple[int, str]] = []
+    below = _NEWLINE in text  # a head alone hides nothing
+    for match in scans().find_all(text) if len(text) >= _SHORTEST else ():
+        if match[1] not in _HEADS or (below and match[1] != columns.HEAD):
+            return None
+        heads.append(match)
+    return [number for number, _ in _numbered(text.split(_NEWLINE), heads)] if below else []
 
 
 def _keyed_text(key: str, text: str) -> str:
@@ -293,7 +297,7 @@ def _marks_secret(key: str) -> bool:
 
 
 def _names_secret(key: str, scans: Callable[[], ScanSet]) -> bool:
-    return bool(_added) or not _matches_nothing(margins.read(_keyed_text(key, _PROBE)).text, scans)
+    return bool(_added) or _heads_alone(margins.read(_keyed_text(key, _PROBE)).text, scans) != []
 
 
 @lru_cache(maxsize=4096)
@@ -364,6 +368,7 @@ def _is_sequence(value: object) -> TypeGuard[Iterable[object]]:
 
 
 _plain = Redactor()
+redact_record: Final = _plain.record
 
 _NO_SECRETS: Final = frozenset({"PWD", "OLDPWD"})  # the shell's working directories, which the rules take for passwords
 
@@ -393,6 +398,3 @@ def redact_text(text: str) -> str:
 def redact_value(value: Any) -> Any:
     """Return a copy of a JSON-like value (tool parameters, a result) with every text in it redacted."""
     return _plain.value(value)
-
-
-redact_record: Final = _plain.record
