@@ -20,14 +20,11 @@ from tellback.state.keys import NOTIFICATIONS, Layout, Shard, stream_of
 from tellback.state.redis_py import RedisConnections
 from tellback.state.script_calls import Command
 from tellback.state.team import open_layout
-from tellback_workers import scheduler
+from tellback_workers import scheduler, team_search
 from tellback_workers.app import app
 from tellback_workers.runtime import Runtime
-from tellback_workers.scheduler import (
-    SCAN_SECONDS,
-    TeamScheduler,
-    TeamSearch,
-)
+from tellback_workers.scheduler import TeamScheduler
+from tellback_workers.team_search import SCAN_SECONDS, TeamSearch
 from tests.support.clocks import ServerClock, later
 from tests.support.redis_server import RedisServer
 from tests.support.team_visits import TEAM, due_at_once, nobody_woken, stand_in, visit
@@ -269,7 +266,7 @@ def test_a_team_of_plain_xadd_that_redis_lost_is_found_again_with_its_shards(
     database, woken = runtime.database, list[StreamRef]()
     layout = open_layout(database, "acme", runtime.settings.shards + 4)
     stream = stream_of(layout.all[-1], Family.EVENTS)
-    monkeypatch.setattr(scheduler, "KNOWN_SECONDS", 0.0)
+    monkeypatch.setattr(team_search, "KNOWN_SECONDS", 0.0)
     visiting = TeamScheduler(app, runtime, woken.extend)
     for _ in range(2):
         database.command("XADD", stream, "*", "m", b"{}")

@@ -19,7 +19,7 @@ from tellback.embedding.embedder import _batched_encoders
 from tellback.names import Family, Task
 from tellback.redaction import Redactor
 from tellback.state.job_keys import ANY_POOL, queue_of
-from tellback_workers import decay, dispatcher, due_timers, jobs, scheduler, sweep_jobs, tasks, wakeups
+from tellback_workers import decay, dispatcher, due_timers, jobs, scheduler, sweep_jobs, tasks, team_search, wakeups
 from tellback_workers.loops import clusters, guidance_of, loop_of
 from tellback_workers.runtime import Runtime
 from tests.simulation.broker import Broker
@@ -222,7 +222,7 @@ class Fleet:
             (tasks, "app", self.broker),
             (scheduler, "current_app", self.broker),
             (decay, "current_app", self.broker),
-            (scheduler, "SCAN_COUNT", 1_000_000),  # all keys at once: their order differs between two servers
+            (team_search, "SCAN_COUNT", 1_000_000),  # all keys at once: their order differs between two servers
             (wakeups, "current_app", self.broker),
             (sweep_jobs, "current_app", self.broker),
             (jobs, "run", self.run_command),
