@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from cachetools import LRUCache
 from typer.testing import CliRunner, Result
 
-from tellback import Tellback, connect
+from tellback import Tellback, clock, connect
 from tellback.cli.app import app as cli
 from tellback.contracts.signals import SignalItem
 from tellback.errors import NotFound
@@ -92,6 +93,26 @@ def test_a_team_stays_known_while_the_teams_are_read_again(settings: Settings, d
     assert runtime.current_layouts([TEAM]) == {}
     assert known.taken == [TEAM]
     runtime.database.close()
+
+
+def test_nobody_waits_for_the_renewal_of_a_team(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a cluster whose node with the team's own key hangs it takes five seconds, and calls of other nodes did too."""
+    renewing, answered = threading.Event(), threading.Event()
+
+    def renew(_: TeamRenewal) -> None:
+        renewing.set()
+        answered.wait(10)
+
+    monkeypatch.setattr(TeamRenewal, "renew", renew)
+    later(monkeypatch, TeamRenewal.EVERY)
+    prompt = tb.prompt("s1", "n:p")
+    prompt.tool_invoked("read", params={}, status="success", result="x")
+    assert renewing.wait(5)
+    prompt.tool_invoked("read", params={}, status="success", result="y")
+    began = clock.monotonic()
+    tb.flush()
+    assert clock.monotonic() - began < 2
+    answered.set()
 
 
 def test_the_hosts_of_a_team_that_redis_lost_store_it_again(

@@ -313,9 +313,9 @@ class Publisher:
             with self._send_lock:
                 if not self._closed:
                     self._send([lane for lane in self._all() if lane.due])
-                    is_due = clock.monotonic() >= self._team.due_at
-                    if is_due and not any(lane.needs_retry for lane in self._all()):  # a Redis that is away costs time
-                        self._team.renew()
+            is_due = clock.monotonic() >= self._team.due_at
+            if is_due and not any(lane.needs_retry for lane in self._all()):  # a Redis that is away costs time
+                self._team.renew()  # without the lock: callers must not wait for a node of a cluster that hangs
 
     def _send(self, lanes: Sequence[Lane], away: Unavailable | None = None) -> Unavailable | None:
         """Send the events of lanes, those without a spool in shared round trips; return the error if Redis is away."""
