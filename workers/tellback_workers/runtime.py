@@ -17,11 +17,10 @@ from tellback import clock
 from tellback.errors import InvalidInput, Unavailable
 from tellback.guidance.registry import ProviderRegistry, load_registry
 from tellback.settings import Settings, load
-from tellback.state.answering import among_answering
+from tellback.state.answering import among_answering, check_answering
 from tellback.state.confirmation import Confirmation
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
-from tellback.state.fleet import place_of
 from tellback.state.intake import Intake, Notified, StreamRef
 from tellback.state.keys import Layout, Shard
 from tellback.state.team import existing_layouts, open_layout
@@ -35,8 +34,6 @@ BY_LAYOUT: Final[list[Callable[[], None]]] = []
 """Clear what other modules keep for each team and made for its number of shards."""
 
 SAY_AGAIN_SECONDS: Final = 60.0  # between two log lines about a team whose shards are unknown
-
-NODE_AWAY: Final = "the node of the Redis Cluster with {place} left a call unanswered (`tellback doctor` names it)"
 
 SHORT_DEADLINE: Final = 1.0  # seconds; for calls that a running command must not wait for
 
@@ -95,8 +92,7 @@ class Runtime:
             raise InvalidInput(f"team {team} has {count_phrase(layout.shards, 'shard')}; there is no shard {index}")
         shard = layout.shard(index)
         # A node that hangs would take its time from each task that needs it, and from those of all teams behind them.
-        if not self.database.answering([shard]):
-            raise Unavailable(NODE_AWAY.format(place=place_of(shard)))
+        check_answering(self.database, shard)
         return shard
 
     def layout(self, team: str) -> Layout:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import heapq
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Final
 
@@ -24,11 +26,11 @@ from redis.exceptions import ResponseError
 from tellback import clock
 from tellback.errors import TellbackError, Unavailable
 from tellback.names import SWEEPS_QUEUE, Task
-from tellback.state.answering import among_answering
+from tellback.state.answering import among_answering, check_answering
 from tellback.state.decay import Decay
 from tellback.state.fleet import ShardWork, TeamVisits, place_of, shards_at, team_of
 from tellback.state.intake import StreamRef
-from tellback.state.keys import Layout, Shard
+from tellback.state.keys import FLEET, Layout, Shard
 from tellback.state.presence import Presence
 from tellback.state.quarantine import quarantine_fleet_keys, quarantine_keys
 from tellback.state.steady import gap_ms, observe
@@ -52,6 +54,8 @@ IDLE_DECAY_SECONDS: Final = 3_600.0
 KEYS_SECONDS: Final = 300.0  # between two checks of an active team's keys; a duty that fails has them checked at once
 IDLE_KEYS_SECONDS: Final = 3_600.0  # also by which a team that needs a check is ahead of those that may need none
 KEYS_TEAMS: Final = 4  # checked in a run: after a burst all are due, and that way 5,000 are done within the hour
+
+LIST_SECONDS: Final = 60.0  # between two readings of the list of teams, 60 KB for 5,000
 
 KEYS: Final = "keys"
 CLOCK: Final = "clock"  # the duty that is done for all teams together
@@ -79,6 +83,9 @@ class TeamScheduler:
         self._next_check: LRUCache[str, float] = LRUCache(20_000)  # of a team's keys
         self._unchecked: dict[str, tuple[Layout, float]] = {}  # teams to check, and the seconds until their next check
         self._checks_left = KEYS_TEAMS
+        self._listed: deque[str] = deque()
+        self._list_at = 0.0
+        self._unnoticed: set[str] = set()  # places where something waited while nobody could note it
 
     def run(self, periods: float = EARLY, stopping: Callable[[], bool] = lambda: False) -> None:
         """Visit the teams not visited for so many of beat's periods, for about a second.
@@ -96,25 +103,48 @@ class TeamScheduler:
         end = clock.monotonic() + RUN_SECONDS
         self._checks_left = KEYS_TEAMS
         only = self._runtime.settings.served_teams
+        check_answering(self._runtime.database, FLEET)
         self._search.step(only)
         while clock.monotonic() < end and not stopping():
             visits = self._fleet.claim_visits(periods * self._runtime.settings.beat_period, BATCH, only)
             self._visit(visits.active, visits.idle, end)
             if max(len(visits.active), len(visits.idle)) < BATCH and not visits.more:
-                return
+                break
+        unnoticed = list(self._unnoticed)  # a copy, as in `_check_keys`
+        self._fleet.notice(unnoticed)
+        self._unnoticed.difference_update(unnoticed)
+        if clock.monotonic() >= self._list_at:
+            self._list_at = clock.monotonic() + LIST_SECONDS
+            self._listed = deque(team for team in self._fleet.known() if not only or team in only)
+
+    def visit_listed(self) -> None:
+        """Visit the teams of the last list, for about a second, if only the cluster's node with the list is away.
+
+        Nobody can claim these visits, so they are for one process at a time: that which has beat's tick.
+
+        Raises:
+            Unavailable: no node answers.
+        """
+        database = self._runtime.database
+        if database.cluster is None or database.answering([FLEET]):
+            return
+        end, left = clock.monotonic() + RUN_SECONDS, len(self._listed)
+        while left > 0 and clock.monotonic() < end:
+            teams = list(self._listed)[: min(BATCH, left)]
+            self._listed.rotate(-len(teams))  # the next run, perhaps of another thread, begins after those
+            left -= BATCH
+            layouts, _, found = self._wake_at(teams)
+            waiting = {place_of(shard) for shard, work in found.items() if work.is_active}
+            self._unnoticed |= waiting
+            self._do_duties(layouts, found, waiting, end)
 
     def _visit(self, active: Collection[str], idle: Collection[str], end: float) -> None:
         places = [*active, *idle]
-        layouts = self._runtime.current_layouts({team_of(place) for place in places})
+        layouts, shards, found = self._wake_at(places)
+        unfinished = self._do_duties(layouts, found, active, end)
+        # race: a place that rests since stays out, and a visit too many finds nothing
+        self._fleet.visit_soon([place for place in active if team_of(place) in unfinished])
         self._fleet.forget([place for place in places if team_of(place) not in layouts])  # removed, or Redis lost it
-        shards = {place: shards_at(place, layouts[team_of(place)]) for place in places if team_of(place) in layouts}
-        wanted = dict.fromkeys(shard for some in shards.values() for shard in some)
-        found = self._fleet.work(list(wanted), self._runtime.settings.longest_consumer_lease)
-        try:
-            self._wake([stream for work in found.values() for stream in work.streams])
-        except NotPublished as refusal:
-            _logger.warning("scheduler.wakeup_failed", reason=str(refusal))
-        self._do_duties(layouts, found, active, end)
         works = {
             place: [found.get(shard, _UNKNOWN) for shard in some] or self._beyond(layouts[team_of(place)])
             for place, some in shards.items()
@@ -125,14 +155,31 @@ class TeamScheduler:
         self._fleet.notice([*silent, *waiting])
         self._fleet.rest([place for place in active if not any(work.is_active for work in works.get(place, ()))])
 
+    def _wake_at(
+        self, places: Collection[str]
+    ) -> tuple[Mapping[str, Layout], Mapping[str, Sequence[Shard]], Mapping[Shard, ShardWork]]:
+        """Wake the streams that wait at these places; return the teams' layouts, the places' shards and their work."""
+        layouts = self._runtime.current_layouts({team_of(place) for place in places})
+        shards = {place: shards_at(place, layouts[team_of(place)]) for place in places if team_of(place) in layouts}
+        wanted = dict.fromkeys(shard for some in shards.values() for shard in some)
+        found = self._fleet.work(list(wanted), self._runtime.settings.longest_consumer_lease)
+        try:
+            self._wake([stream for work in found.values() for stream in work.streams])
+        except NotPublished as refusal:
+            _logger.warning("scheduler.wakeup_failed", reason=str(refusal))
+        return layouts, shards, found
+
     def _beyond(self, layout: Layout) -> list[ShardWork]:
         """Return the work of a shard beyond a layout: none, unless the node of the team's own key is away."""
         return [] if self._runtime.database.answering([layout.shard(0)]) else [_UNKNOWN]
 
     def _do_duties(
         self, layouts: Mapping[str, Layout], found: Mapping[Shard, ShardWork], active: Collection[str], end: float
-    ) -> None:
-        """Do what is due, one duty per team at a time, so that a team with much to do does not hold up the others."""
+    ) -> Collection[str]:
+        """Do what is due, one duty per team at a time, so that a team with much to do does not hold up the others.
+
+        Return the teams of which something is left.
+        """
         noticed = {team_of(place) for place in active}
         duties: dict[str, set[str]] = {}
         for shard, work in found.items():
@@ -150,10 +197,9 @@ class TeamScheduler:
         while due:
             unfinished = [(team, duty) for team, duty in due if not self._do(layouts[team], duty)]
             if unfinished and clock.monotonic() >= end:
-                left = {team for team, _ in unfinished}
-                self._fleet.visit_soon([place for place in active if team_of(place) in left])
-                return
+                return {team for team, _ in unfinished}
             due = unfinished
+        return ()
 
     def _check_keys(self, layouts: Mapping[str, Layout], wrong: Mapping[str, bool], active: Collection[str]) -> None:
         """Quarantine keys of another type, without which duties fail: where a visit met one, and now and then.
@@ -276,11 +322,14 @@ _ORDER: Final = {duty: place for place, duty in enumerate(_DUTIES)}
 def visit_teams() -> None:
     """Visit the teams in which something may be due. Beat sends this in each period."""
     runtime = current_runtime()
+    scheduler = _scheduler_of(runtime)
     try:
+        scheduler.run()
         Presence(runtime.database, runtime.settings.team).note_beat()
-        _scheduler_of(runtime).run()
     except Unavailable as away:
         _logger.warning("scheduler.postponed", reason=str(away))
+        with suppress(Unavailable):  # nothing answers
+            scheduler.visit_listed()
 
 
 @lru_cache(maxsize=1)

@@ -12,6 +12,19 @@ from tellback.state.keys import Shard
 T = TypeVar("T")
 
 
+def check_answering(database: Database, shard: Shard) -> None:
+    """Return unless the node with this shard did not answer a moment ago: the call would wait for it again.
+
+    Raises:
+        Unavailable: it did not.
+    """
+    if not database.answering([shard]):
+        place = f"{shard.team}.{shard.index}"
+        raise Unavailable(
+            f"the node of the Redis Cluster with {place} left a call unanswered (`tellback doctor` names it)"
+        )
+
+
 def among_answering(database: Database, shards: Sequence[Shard], call: Callable[[Sequence[Shard]], T]) -> T:
     """Return what `call` returns for these shards, without those whose node does not answer.
 

@@ -23,7 +23,7 @@ from tellback.contracts.message import new_event_id
 from tellback.log import get_logger
 from tellback.state.database import Database, small_write
 from tellback.state.job_keys import ANY_POOL, PRIORITIES, command_keys, pool_of, queue_of, stored_record
-from tellback.state.keys import Layout, Shard, lifetime_ms
+from tellback.state.keys import FLEET, Layout, Shard, lifetime_ms
 from tellback.state.presence import Presence
 from tellback.state.readable import UNREADABLE, names_of, read_each, readable, reply_of
 from tellback.state.script_calls import ScriptCall
@@ -169,6 +169,8 @@ class AbsentHosts:
 
         One call abandons a bounded number in each pool.
         """
+        if not self._db.answering([FLEET]):  # the node that knows the workers is away
+            return {}
         workers, unreadable = Presence(self._db, self._layout.team).roll()
         if unreadable:  # an unreadable worker may serve any host: abandon nothing
             return {}

@@ -1,0 +1,71 @@
+"""The node of a Redis Cluster with the keys of no single team is away: the list of teams, and the notifications."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tellback import Settings, connect
+from tellback.names import Family
+from tellback.state.database import Database
+from tellback.state.intake import StreamRef
+from tellback.state.keys import FLEET
+from tellback.state.slots import slot_of
+from tellback_workers import scheduler
+from tellback_workers.runtime import Runtime
+from tests.faults.test_dead_primary import team_on
+from tests.support.redis_cluster import RedisCluster
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.faults
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[RedisCluster]:
+    with RedisCluster(tmp_path / "cluster", "--cluster-require-full-coverage", "no") as cluster:
+        assert cluster.owner(slot_of(FLEET.prefix)) is cluster.primaries[1]
+        yield cluster
+
+
+@pytest.fixture
+def settings(cluster: RedisCluster, tmp_path: Path) -> Settings:
+    team = team_on(cluster, cluster.primaries[0])
+    return Settings(redis_url=cluster.url, shards=1, team=team, data_dir=str(tmp_path / "data"))
+
+
+def test_teams_of_other_nodes_are_served_while_nobody_can_claim_visits(
+    cluster: RedisCluster, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their events waited in the streams, their fallbacks and lost commands for a sweep, for as long as it was away."""
+    process, woken = Runtime(settings), list[StreamRef]()
+
+    def note(_: object, __: Database, streams: list[StreamRef], **___: object) -> None:
+        woken.extend(streams)
+
+    monkeypatch.setattr(scheduler, "runtime", lambda: process)
+    monkeypatch.setattr(scheduler, "publish_wakeups", note)
+    with connect(settings=settings) as tb:
+        turn = tb.open_turn(channel="web", conversation="c", message_id="m", text="?", answer_within=600.0)
+        scheduler.visit_teams()
+        process.database.command("ZREM", FLEET.key("active"), settings.team)  # as if it rested since
+        cluster.primaries[1].kill()
+        shard = tb.context.layout.shard(0)
+        tb.context.database.command("ZADD", shard.key("due"), "XX", 1, turn.id)
+        tb.context.database.command("HSET", shard.key("turn", turn.id), "deadline", 1)
+        tb.submit(["true"], session="s")
+        tb.flush()
+        woken.clear()
+        scheduler.visit_teams()
+        assert woken == [(shard, Family.COMMANDS)]
+        assert turn.state == "fallback"
+    cluster.primaries[1].launch()
+    cluster.wait_until_serving()
+
+    def is_active() -> bool:
+        scheduler.visit_teams()
+        return f"{settings.team}.0".encode() in process.database.command("ZRANGE", FLEET.key("active"), 0, -1)
+
+    wait_until(is_active, "what nobody could notify of is visited on")
+    process.database.close()
