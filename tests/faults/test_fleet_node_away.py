@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tellback import Settings, connect
+from tellback import Settings, Unavailable, clock, connect
+from tellback.client.client_context import ActivityNotice
+from tellback.messaging.lane import notify
 from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.intake import StreamRef
-from tellback.state.keys import FLEET
+from tellback.state.keys import FLEET, Layout, stream_of
 from tellback.state.slots import slot_of
 from tellback_workers import scheduler
 from tellback_workers.runtime import Runtime
-from tests.faults.test_dead_primary import team_on
+from tests.faults.test_dead_primary import team_on, timed
 from tests.support.redis_cluster import RedisCluster
 from tests.support.waiting import wait_until
 
@@ -69,3 +72,21 @@ def test_teams_of_other_nodes_are_served_while_nobody_can_claim_visits(
 
     wait_until(is_active, "what nobody could notify of is visited on")
     process.database.close()
+
+
+def test_a_host_waits_once_for_the_node_that_takes_notifications(cluster: RedisCluster, settings: Settings) -> None:
+    """Each batch of events for other nodes, and each turn that was to be opened, waited five seconds for it."""
+    layout = Layout(settings.team, 1)
+    with closing(Database(cluster.url, call_deadline=2.0)) as database:
+        database.command("PING")
+        notice = ActivityNotice(database, layout)
+        cluster.primaries[1].suspend()
+        try:
+            took = [timed(lambda: notify(database, [stream_of(layout.shard(0), Family.EVENTS)])) for _ in range(2)]
+            began = clock.monotonic()
+            with pytest.raises(Unavailable, match="left a call unanswered"):
+                notice.send()
+            assert clock.monotonic() - began < 0.5
+        finally:
+            cluster.primaries[1].resume()
+    assert took[1] < 0.5 < took[0]

@@ -30,9 +30,10 @@ from tellback.names import Family
 from tellback.settings import PREFIX, Settings, put_into_force
 from tellback.settings_checks import wrong_setting
 from tellback.state.admission import Counted, admit_call, is_limited
+from tellback.state.answering import check_answering
 from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.database import Database
-from tellback.state.keys import Layout, Shard
+from tellback.state.keys import FLEET, Layout, Shard
 from tellback.state.list_waiter import ListWaiter
 from tellback.state.team import existing_layouts, no_team, open_layout, team_id
 from tellback.state.tool_health import FleetHealth, ToolHealth
@@ -199,6 +200,7 @@ class ActivityNotice:
         """
         now = clock.monotonic()
         if now >= self._next:
+            check_answering(self._db, FLEET)
             try:
                 self._db.command(*notification(self._team))
             except RedisFull:

@@ -30,6 +30,7 @@ from tellback.messaging.append_call import (
 from tellback.messaging.spool import MAX_AGE_SECONDS, Send, Spool, SpooledEvent
 from tellback.names import Family
 from tellback.state.database import Database
+from tellback.state.keys import FLEET
 from tellback.state.script_calls import FirstCall, ScriptCall
 from tellback.state.unavailable import LOST
 
@@ -320,7 +321,8 @@ def notify(database: Database, streams: Sequence[str]) -> None:
     """Notify the dispatchers of these streams; if that fails, the scheduler finds their entries later."""
     if streams:
         with suppress(Unavailable, exceptions.RedisError):
-            database.pipeline([notification(stream) for stream in streams])
+            if database.answering([FLEET]):  # else each event of a node that is well would wait for one that hangs
+                database.pipeline([notification(stream) for stream in streams])
 
 
 def _trouble(stream: str, bounds: Bounds, reply: Any) -> Exception | None:
