@@ -103,6 +103,22 @@ def test_a_hook_does_not_wait_long_for_a_notification(cluster: RedisCluster, tb:
     assert (arrived(tb, session), troubles(tb.context.settings)) == (1, "")
 
 
+def test_the_log_of_a_hook_names_the_node_that_hangs_or_is_full(cluster: RedisCluster, tb: Tellback) -> None:
+    """It said TimeoutError, or that Redis is full, and nobody knew which node."""
+    node = cluster.primaries[0]
+    session, client = session_on(cluster, tb.context.layout, lambda owner: owner is node), cluster.client(node)
+    with suspended(node):
+        start_session(tb, session, 0.5)
+    client.command("CONFIG", "SET", "maxmemory", 1)
+    try:
+        start_session(tb, session)
+    finally:
+        client.command("CONFIG", "SET", "maxmemory", 0)
+    hanging, full = troubles(tb.context.settings).splitlines()
+    assert hanging.endswith(f" at 127.0.0.1:{node.port}") or f"Redis at 127.0.0.1:{node.port} did not" in hanging
+    assert f"Redis at 127.0.0.1:{node.port} is full (at its maxmemory)" in full
+
+
 def test_a_hook_repeats_its_calls_while_a_slot_moves(cluster: RedisCluster, tb: Tellback) -> None:
     """It gave up after 10 ms, and kept the events on disk."""
     key = stream_of(tb.context.layout.of("s1"), Family.EVENTS)

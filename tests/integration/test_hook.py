@@ -226,7 +226,8 @@ def test_a_full_redis_is_the_reason_in_the_log_also_of_a_new_team(own_redis: Red
         database.command("CONFIG", "SET", "maxmemory", 1)
     settings = Settings(redis_url=own_redis.url, data_dir=str(tmp_path / "data"))
     assert run_hook(settings, tool_event()) == b""
-    assert "kept on disk: Redis is full (at its maxmemory)" in troubles(settings)
+    where = f"127.0.0.1:{own_redis.port}"
+    assert f"kept on disk: Redis at {where} is full (at its maxmemory)" in troubles(settings)
 
 
 def test_a_client_sends_what_hooks_have_spooled(settings: Settings, database: Database, config: str) -> None:

@@ -50,7 +50,7 @@ SCRIPTS_MISSING: Final = (
     "Redis lacks a script of this release, and this user may not load it: start a worker of this release, which does"
 )
 
-FULL: Final = "Redis is full (at its maxmemory) and refuses what is new: try again later, or raise maxmemory"
+FULL: Final = "Redis{at} is full (at its maxmemory) and refuses what is new: try again later, or raise maxmemory"
 
 
 class HookRequest(LightStruct):
@@ -86,7 +86,14 @@ class HookExchange:
         self.refused = False  # the team may have no more sessions, so the events are not kept either
         self.unanswered: Sequence[str] = asked.operations[:-1]  # without ours, which was not sent yet
         self.texts: list[str] = []
-        self.trouble = "Redis did not answer in time"
+        self._trouble = ""
+        self._connection: RespConnection | None = None
+
+    @property
+    def trouble(self) -> str:
+        """The reason for which events were not published."""
+        at = "" if self._connection is None else f" at {self._connection.where}"
+        return self._trouble or f"Redis{at} did not answer in time"
 
     def start(self) -> None:
         """Start the thread; `done` can be acquired once it has finished."""
@@ -105,15 +112,15 @@ class HookExchange:
     def _run_thread(self) -> None:
         try:
             self._exchange()
-            self.trouble = "" if self.published else self.trouble
         except Exception as error:  # noqa: BLE001 - the main thread reports it from `trouble`
-            self.trouble = FULL if _says(error, "OOM") else f"{type(error).__name__}: {error}"
+            at = "".join(f" at {where}" for where in getattr(error, "__notes__", ()))
+            self._trouble = FULL.format(at=at) if _says(error, "OOM") else f"{type(error).__name__}: {error}{at}"
             self.refused = _is_too_many(error)
         finally:
             self.done.release()
 
     def _exchange(self) -> None:
-        connection = open_redis(self._options.redis_url, self._end)
+        connection = self._connection = open_redis(self._options.redis_url, self._end)
         shard = self._find_shard(connection)
         if not self.begun:
             _admit(connection, shard, self._asked.event.session)

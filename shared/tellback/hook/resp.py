@@ -35,10 +35,12 @@ class RedisErrorReply(Unavailable):
 class RespConnection:
     """A connection that gives up at `deadline`, whatever it is doing except resolving a host name.
 
-    `has_nodes` is true if other nodes may answer while one hangs.
+    `has_nodes` is true if other nodes may answer while one hangs. `where` is the address that was asked last; each
+    error has it as a note.
     """
 
     has_nodes = False
+    where = ""
 
     def __init__(self, url: str, deadline: float) -> None:
         """Connect. AUTH and SELECT are sent with the first commands, which saves round trips.
@@ -54,18 +56,25 @@ class RespConnection:
         try:
             self._socket = self._connect(url)
         except (OSError, ValueError) as error:
-            raise Unavailable(type(error).__name__) from None
+            raise self._noted(Unavailable(type(error).__name__)) from None
+
+    def _noted(self, error: Unavailable) -> Unavailable:
+        if self.where:
+            error.add_note(self.where)
+        return error
 
     def _connect(self, url: str) -> _socket.socket | ssl.SSLSocket:
         address = Address(url)
         number = address.query.get("db", "") or address.path.strip("/")
         if address.scheme == "unix":
-            number = address.query.get("db", "")
+            number, self.where = address.query.get("db", ""), address.path
             line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
             line.settimeout(self._seconds_left())
             line.connect(address.path)
         elif address.scheme in ("redis", "rediss"):
-            line = self._connect_address(address.host or "localhost", address.port or 6379)
+            host, port = address.host or "localhost", address.port or 6379
+            self.where = f"{host}:{port}"
+            line = self._connect_address(host, port)
         else:
             raise ConfigurationError(NOT_A_URL)
         user = address.user or address.query.get("username", "")
@@ -111,7 +120,7 @@ class RespConnection:
             self._socket.sendall(b"".join(map(_pack_command, [*greeting, *commands])))
             replies = [self._read_reply(0) for _ in range(len(greeting) + len(commands))]
         except (OSError, ValueError, RecursionError) as error:
-            raise Unavailable(type(error).__name__) from None
+            raise self._noted(Unavailable(type(error).__name__)) from None
         for reply in replies[: len(greeting)]:
             if isinstance(reply, RedisErrorReply):
                 raise reply
@@ -123,7 +132,7 @@ class RespConnection:
         if kind == b"+":
             return rest
         if kind == b"-":
-            return _error_reply(rest)
+            return self._noted(_error_reply(rest))
         if kind == b":":
             return int(rest)
         if kind == b"$":

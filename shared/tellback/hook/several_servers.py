@@ -122,6 +122,7 @@ class ClusterConnection(RespConnection):
         return replies
 
     def _ask(self, address: NodeAddress, commands: Sequence[Command], end: float) -> list[Any]:
+        self.where = f"{address[0]}:{address[1]}"
         try:
             return self._node(address, end).run_commands(commands)
         except RedisErrorReply:
