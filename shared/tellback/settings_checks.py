@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,9 @@ KINDS: Final = {
     "Expected `float`, got `str`": "use a number",
 }
 """The advice on a value of another type, by what msgspec says of it: a person does not know that all are texts."""
+
+_BOUND: Final = re.compile(r"Expected `(int|float)` ([<>]=?) (\S+)")
+_SIDES: Final = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
 
 
 def add_rules_of(path: str, variable: str) -> None:
@@ -58,4 +62,6 @@ def wrong_setting(message: str, given: Mapping[str, object]) -> tuple[str, str]:
     name = next((name for name in given if f"$.{name}`" in message), "*")
     wrong, _, _ = message.partition(" - at ")  # the rest is msgspec's path of the field that stands before it
     advice = FORMS.get(name.upper()) if "matching regex" in wrong else KINDS.get(wrong)
+    if bound := _BOUND.fullmatch(wrong):
+        advice = f"use {'a whole number' if bound[1] == 'int' else 'a number'} {_SIDES[bound[2]]} {bound[3]}"
     return name, wrong if advice is None else f"{given[name]!r:.100}: {advice}"

@@ -231,6 +231,8 @@ def test_a_socket_file_has_another_url_for_celery(url: str, celery: str) -> None
         ("TELLBACK_TRACING", "yes", "TELLBACK_TRACING: 'yes': use true or false"),
         ("TELLBACK_SHARDS", "4x", "TELLBACK_SHARDS: '4x': use a whole number"),
         ("TELLBACK_LINGER", "0,5", "TELLBACK_LINGER: '0,5': use a number"),
+        ("TELLBACK_SHARDS", "0", "TELLBACK_SHARDS: '0': use a whole number of at least 1"),
+        ("TELLBACK_PUBLISH_DELAY", "-1", "TELLBACK_PUBLISH_DELAY: '-1': use a number of at least 0"),
     ],
 )
 def test_a_value_of_the_wrong_form_is_answered_in_words_with_an_example(variable: str, value: str, said: str) -> None:
