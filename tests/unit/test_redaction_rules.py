@@ -15,7 +15,7 @@ import pytest
 
 from tellback.client.client_context import check_settings
 from tellback.errors import ConfigurationError
-from tellback.redaction import Rule, add_rules, find_secret, redact_text
+from tellback.redaction import Rule, add_rules, find_secret, redact_text, redactor
 from tellback.redaction.custom import load_rules
 from tellback.redaction.stream import MAX_LINE_CHARS, StreamRedactor
 from tellback.settings import Settings, load
@@ -28,10 +28,11 @@ END = "-----END OPENSSH PRIV" + "ATE KEY-----"
 
 
 @pytest.fixture
-def rules(tmp_path: Path) -> Iterator[Path]:
+def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A file for rules; what it adds to this process is taken out again."""
+    monkeypatch.setattr(redactor, "_added", ())
     yield tmp_path / "rules.toml"
-    add_rules([])
+    redactor._marks_secret.cache_clear()
 
 
 def write(path: Path, *rules: str) -> Path:
@@ -55,6 +56,16 @@ def test_it_is_in_force_with_settings_of_a_program_too(rules: Path) -> None:
     write(rules, 'name = "acme"\npattern = "acme_[a-z0-9]{8}"')
     check_settings(Settings(redaction_rules=str(rules)))
     assert redact_text("x acme_12345678") == "[redacted: acme]"
+
+
+def test_clients_of_one_process_with_different_files_share_the_rules_of_all(rules: Path) -> None:
+    """The second one's rules replaced the first one's, whose host then sent what its own rules forbid."""
+    other = rules.with_name("other.toml")
+    check_settings(Settings(redaction_rules=str(write(rules, 'name = "acme"\npattern = "acme_[a-z0-9]{8}"'))))
+    check_settings(Settings(redaction_rules=str(write(other, 'name = "zed"\npattern = "ZED-[0-9]{4}"'))))
+    assert redact_text("x acme_12345678\nZED-1234") == "[redacted: acme]\n[redacted: zed]"
+    check_settings(Settings(redaction_rules=str(rules)))
+    assert len(redactor._added) == 2, "a rule that is there is not added again"
 
 
 @pytest.mark.parametrize(
@@ -106,21 +117,19 @@ def test_the_filter_gives_the_same_whatever_the_chunks() -> None:
         assert shown(coloured, size) == redact_text(coloured)
 
 
+@pytest.mark.usefixtures("rules")
 def test_the_filter_holds_a_bounded_part_of_a_long_line() -> None:
     """A secret far into a line that is longer than what is held does not get out, nor what follows it in that line."""
     add_rules([Rule("late", re.compile("late-secret"))])
-    try:
-        chunks = ["x" * 100_000] * 50 + ["late-sec", "ret", " more", "\nnext"]
-        tracemalloc.start()
-        text = ""
-        size = 0
-        for part in StreamRedactor().feed(chunks):
-            size += len(part)
-            text = (text + part)[-200:]
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    finally:
-        add_rules([])
+    chunks = ["x" * 100_000] * 50 + ["late-sec", "ret", " more", "\nnext"]
+    tracemalloc.start()
+    text = ""
+    size = 0
+    for part in StreamRedactor().feed(chunks):
+        size += len(part)
+        text = (text + part)[-200:]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
     assert text.endswith("[redacted: late]\nnext")
     assert size > 4_900_000
     assert peak < 12 * MAX_LINE_CHARS

@@ -357,7 +357,7 @@ def connect(url: str | None = None, *, team: str | None = None, settings: Settin
     """
     if settings is None:
         log_mistyped_variables()
-        settings = load(redis_url=check_url(url), team=team)
+        return _open(load(redis_url=check_url(url), team=team), locate_team)
     return _open(check_settings(settings), locate_team)
 
 

@@ -41,9 +41,12 @@ _added: tuple[Rule, ...] = ()
 
 
 def add_rules(rules: Iterable[Rule]) -> None:
-    """Set the user's rules of this process, replacing earlier ones; every redactor applies them from now on."""
+    """Add rules to the user's rules of this process; every redactor applies them from now on.
+
+    None replaces another: what one client of the process must not send, its others must not either.
+    """
     global _added  # noqa: PLW0603 - one set for each process, as its environment says
-    _added = tuple(rules)
+    _added = tuple(dict.fromkeys((*_added, *rules)))
     _marks_secret.cache_clear()
 
 
