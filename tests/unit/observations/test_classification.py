@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import pytest
 
-from tellback import Evidence, Finding
+from tellback import Evidence, Finding, InvalidInput
 from tellback.contracts.guidance import OutcomeCode
 from tellback.guidance.observations.observer import ToolObserver
 from tests.support.tool_results import code as observed_code
@@ -335,6 +335,18 @@ def test_an_answer_that_is_no_finding_is_logged(answer: Any, said: str, caplog: 
     assert seen.envelope.code == "ok"
     assert caplog.text.count("classifier.failed") == 1
     assert f"returned {said}; use one of the codes, a Finding of one, or None" in caplog.text
+
+
+def test_the_text_of_a_classifiers_error_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """It may quote what the classifier saw. That of an `InvalidInput` was taken for ours, and logged whole."""
+
+    def failing(evidence: object) -> None:
+        raise InvalidInput(f"no idea what {evidence} is, seen with hunter2-the-password")
+
+    with caplog.at_level(logging.WARNING, "tellback.guidance"):
+        ToolObserver(classifiers=[failing]).observe("t", result="x")
+    assert "hunter2" not in caplog.text
+    assert "reason='InvalidInput'" in caplog.text
 
 
 def test_a_tool_that_was_not_declared_and_is_not_there_is_unknown() -> None:

@@ -14,7 +14,6 @@ from typing import Any, Final, cast, get_args
 import msgspec
 
 from tellback.contracts.guidance import Outcome, OutcomeCode, ToolInvoked
-from tellback.errors import InvalidInput
 from tellback.guidance.observations.bodies import classify_body, is_partial
 from tellback.guidance.observations.emptiness import is_empty_result
 from tellback.guidance.observations.evidence import Classifier, Evidence, Finding
@@ -173,7 +172,7 @@ def classify(evidence: Evidence, tools: Mapping[str, Any], classifiers: Sequence
             found = _as_finding(classifier(evidence), evidence)
         except Exception as error:  # noqa: BLE001 - the code of others, and the objects of others in ours
             name = getattr(classifier, "__name__", type(classifier).__name__)
-            reason = str(error) if isinstance(error, InvalidInput) else type(error).__name__
+            reason = str(error) if isinstance(error, _WrongAnswerError) else type(error).__name__  # not others' text
             _logger.warning("classifier.failed", classifier=name, reason=reason)
             continue
         if found is not None:
@@ -182,12 +181,16 @@ def classify(evidence: Evidence, tools: Mapping[str, Any], classifiers: Sequence
     return Finding("ok") if not evidence.failed else Finding("error", evidence.message)
 
 
+class _WrongAnswerError(Exception):
+    """A classifier returned what is no finding."""
+
+
 def _as_finding(answer: object, evidence: Evidence) -> Finding | None:
     if isinstance(answer, str) and answer in CODES:
         return Finding(cast("OutcomeCode", answer), evidence.message)
     if answer is None or (isinstance(answer, Finding) and answer.code in get_args(OutcomeCode)):  # it may be unhashable
         return answer
-    raise InvalidInput(f"returned {type(answer).__name__}; use one of the codes, a Finding of one, or None")
+    raise _WrongAnswerError(f"returned {type(answer).__name__}; use one of the codes, a Finding of one, or None")
 
 
 def _check_tool_exists(found: Finding, evidence: Evidence, tools: Mapping[str, Any]) -> Finding:
