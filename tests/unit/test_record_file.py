@@ -144,6 +144,8 @@ def test_an_agent_reads_the_current_file_and_a_gate_the_set(path: Path, file: Re
     assert ids_of(tellback.load_records(path)) == ["4"]
     assert ids_of(tellback.load_records(path, rotated=True)) == ["0", "1", "2", "3", "4"]
     assert tellback.load_records(path.with_name("absent.jsonl"), rotated=True) == []
+    with pytest.raises(tellback.InvalidInput, match=rf"{path.parent} is a directory; name the file of records"):
+        tellback.load_records(path.parent)
 
 
 def test_the_file_is_rotated_at_its_cap_exactly(path: Path, file: RecordFile) -> None:

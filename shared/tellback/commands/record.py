@@ -19,6 +19,7 @@ import msgspec
 
 from tellback.commands.journal import RotatingJournal
 from tellback.contracts.commands import CommandRecord, CommandSubmitted, StreamFlags
+from tellback.errors import InvalidInput
 from tellback.names import RECORD_FILE
 from tellback.redaction import Redactor
 
@@ -242,8 +243,11 @@ def load_records(path: str | os.PathLike[str] = RECORD_FILE, *, rotated: bool = 
     Requirement C-61.
 
     Raises:
+        InvalidInput: `path` is a directory.
         OSError: the file cannot be read.
     """
+    if Path(path).is_dir():
+        raise InvalidInput(f"{os.fspath(path)} is a directory; name the file of records, such as {RECORD_FILE} in it")
     return RecordFile(path).load(rotated=rotated).records
 
 
