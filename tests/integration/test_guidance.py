@@ -59,6 +59,17 @@ def counts(tb: Tellback, prompt: Prompt) -> EvaluationCounts:
     return store.counts(EvaluationId(prompt.session, prompt.name, prompt.evaluation))
 
 
+def test_a_wait_for_feedback_logs_once_why_none_comes(
+    own_redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With a wrong password, a wait of three seconds logged the same line seven times."""
+    settings = Settings(redis_url=own_redis.url.replace("//", "//nobody:wrong@"), data_dir=str(tmp_path))
+    with connect(settings=settings) as tb:
+        prompt = tb.prompt("s", "p")
+        assert [prompt.feedback(wait=1.2), prompt.feedback(wait=0.6)] == [[], []]
+    assert sum("feedback.postponed" in record.message for record in caplog.records) == 1
+
+
 def wait_for_calls(tb: Tellback, prompt: Prompt, n: int) -> EvaluationCounts:
     wait_until(lambda: counts(tb, prompt).calls >= n, f"{n} calls are counted", timeout=30)
     return counts(tb, prompt)

@@ -7,7 +7,6 @@ circuit breakers guard it: the client's for a Redis that is away, and the prompt
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
@@ -29,6 +28,7 @@ from tellback.client.guidance_events import (
     build_observer,
     build_tool_invoked,
     check_texts,
+    seconds_left,
 )
 from tellback.client.wire_values import wire_call, wire_duration, wire_name, wire_status, wire_text
 from tellback.contracts.guidance import DeliveryMode, Feedback, ProviderSpec, ToolInvoked
@@ -77,6 +77,7 @@ class Prompt:
         self._files = files
         self._mailbox = Evaluations(context.quick_database, context.layout.of(id_.session))
         self._refused = CircuitBreaker()  # for this mailbox alone: other prompts of the client continue
+        self._said = ""  # the log's line about feedback that does not come; said once until some comes
         self._unanswered: list[str] = []  # operations whose reply was lost; repeating one returns the same feedback
 
     @property
@@ -299,18 +300,23 @@ class Prompt:
         except Unavailable as away:
             self._unanswered.append(asked.pop())
             self._context.breaker.trip()
-            _logger.warning("feedback.postponed", evaluation=self.evaluation, reason=str(away))
+            self._say("feedback.postponed", str(away))
             return None
         except Exception as refusal:  # noqa: BLE001 - an access list, or not what we wrote: an agent can do nothing about it
             self._refused.trip()
-            reason = f"{type(refusal).__name__}: {refusal}"[:500]
-            _logger.warning("feedback.refused", evaluation=self.evaluation, reason=reason)
+            self._say("feedback.refused", f"{type(refusal).__name__}: {refusal}"[:500])
             return None
+        self._said = ""
         if taken is None:
             self._unanswered.append(asked.pop())
         elif taken and (tracing := self._context.tracing) is not None:
             note_delivered(tracing, self.session, taken)
         return taken
+
+    def _say(self, event: str, reason: str) -> None:
+        if event != self._said:  # a call that waits three seconds for a Redis that refuses it asks seven times
+            _logger.warning(event, evaluation=self.evaluation, reason=reason)
+        self._said = event
 
 
 def begin_prompt(
@@ -345,7 +351,7 @@ def begin_prompt(
     observed = observations or Observations()
     observer = build_observer(context, id_.evaluation, tools, question, observed)
     declared = tuple(observer.tools.values())
-    seconds = _seconds_left(deadline)
+    seconds = seconds_left(deadline)
     ends_at = None if seconds is None else clock.monotonic() + seconds
     here = context.settings.host_name
     begun = build_evaluation_begun(id_, asked, delivery, seconds, observer.tools, question=question, host=here)
@@ -383,16 +389,3 @@ def _checked_name(value: object, what: str, longest: int | None = None) -> str:
     except UnicodeEncodeError as error:  # half a surrogate pair
         raise InvalidInput(f"{what} is {value!r}, which is not valid Unicode: {error.reason}") from None
     return value
-
-
-def _seconds_left(deadline: datetime | timedelta | float | None) -> float | None:
-    if deadline is None:
-        return None
-    if isinstance(deadline, datetime):
-        if deadline.tzinfo is None:
-            raise InvalidInput("deadline has no time zone; pass an aware datetime, a timedelta, or seconds")
-        return (deadline - clock.utc_now()).total_seconds()
-    seconds: Any = deadline.total_seconds() if isinstance(deadline, timedelta) else deadline
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
-        raise InvalidInput(f"deadline is {deadline!r}; pass an aware datetime, a timedelta, or seconds")
-    return float(seconds)

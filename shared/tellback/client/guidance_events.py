@@ -7,14 +7,17 @@ classifies calls in the host's own process.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
+from tellback import clock
 from tellback.client.client_context import ClientContext
 from tellback.client.wire_values import wire_name, wire_text
 from tellback.contracts.codec import decode, encode
@@ -298,3 +301,21 @@ class FileWatch:
                 )
             )
             self._missing.discard(name)  # after the publication: if the spool is full, the next tool call tries again
+
+
+def seconds_left(deadline: datetime | timedelta | float | None) -> float | None:
+    """Return the seconds until a deadline, None if there is none.
+
+    Raises:
+        InvalidInput: it is no number, or a date without a time zone.
+    """
+    if deadline is None:
+        return None
+    if isinstance(deadline, datetime):
+        if deadline.tzinfo is None:
+            raise InvalidInput("deadline has no time zone; pass an aware datetime, a timedelta, or seconds")
+        return (deadline - clock.utc_now()).total_seconds()
+    seconds: Any = deadline.total_seconds() if isinstance(deadline, timedelta) else deadline
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+        raise InvalidInput(f"deadline is {deadline!r}; pass an aware datetime, a timedelta, or seconds")
+    return float(seconds)
