@@ -210,7 +210,7 @@ def test_what_another_process_adopts_is_appended_once(
         host.context.publisher.publish(call(f"t{number}", prompt="p"))
     lose_the_reply(host, link)
     writer = host.context.publisher._writer
-    host.context.publisher._closed = True  # it dies: nothing is sent at its end
+    host.context.publisher.closed = True  # it dies: nothing is sent at its end
     for lane in host.context.publisher._lanes.values():
         lane.close()
     assert database.command("XLEN", stream) == 3

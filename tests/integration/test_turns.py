@@ -45,6 +45,15 @@ def test_the_whole_response_is_kept(tb: Tellback) -> None:
     assert [delivery.response for delivery in delivered_now(tb)] == [response, OutgoingResponse(voice="only")]
 
 
+def test_a_closed_client_leaves_a_turn_unmarked(tb: Tellback) -> None:
+    """It was marked as finished, and then the event refused: the fallback came ten seconds later."""
+    turn = opened(tb)
+    tb.close()
+    with pytest.raises(StateConflict, match="closed"):
+        turn.finish(HELLO)
+    assert state(turn) == "open"
+
+
 def test_the_same_message_opens_one_turn(tb: Tellback) -> None:
     first = opened(tb, message_id="same", session="s1", language="de")
     second = opened(tb, message_id="same", session="s2", language="fr", text="other")

@@ -44,6 +44,7 @@ from tellback.contracts.turns import (
     TurnState,
 )
 from tellback.errors import InvalidInput, StateConflict, Unavailable
+from tellback.messaging.publisher import CLOSED
 from tellback.redaction import redact_text
 from tellback.state.turn_view import LostTurnOrigin, TurnAnswer, TurnRef, TurnView, excerpt
 from tellback.state.turns import MAX_MERGED, NewTurn, Turns, no_turn, turn_id
@@ -148,6 +149,8 @@ class Turn:
             messages=check_messages(messages),
         )
         event = said.to_event(self.ref, self._origin)  # first, since a refused event must leave the turn unmarked
+        if self._context.publisher.closed:
+            raise StateConflict(CLOSED)
         try:
             self._store.mark_finishing(self.ref, self._origin.within_ms, self._origin)
         except Unavailable as away:
@@ -263,9 +266,8 @@ class Turn:
         return self._store_failure(response, code, TurnEnding(response=response, error_code=code))
 
     def _late_ms(self, late_within: float | None) -> int:
-        return round(
-            (self._context.settings.late_within_of(self.channel) if late_within is None else late_within) * 1000
-        )
+        seconds = self._context.settings.late_within_of(self.channel) if late_within is None else late_within
+        return round(seconds * 1000)
 
     def _spool_event(self, away: Unavailable, said: TurnEnding) -> Literal["spooled"]:
         self._context.publisher.publish(said.to_event(self.ref, self._origin))

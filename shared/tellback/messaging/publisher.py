@@ -44,6 +44,7 @@ from tellback.state.script_calls import FirstCall
 from tellback.tracing import tracing_of, with_context
 
 _logger = get_logger("tellback.publisher")
+CLOSED: Final = "this client is closed: connect again"
 BUFFER_MAX: Final = 20_000  # events of a family in memory
 BUFFER_BYTES: Final = 64 << 20
 
@@ -63,7 +64,8 @@ class Publisher:
         self._bounds = Bounds.of(settings.intake_max, settings.intake_max_bytes, layout.shards)
         self._place = location or SpoolLocation(str(settings.data_path / SPOOL / layout.team), "here")
         self._team = TeamRenewal(database, layout)
-        self._closed = False
+        self.closed = False
+        """True once nothing would send an event any more."""
         self._stream_of = lru_cache(maxsize=4096)(self._stream_key)  # a host has few sessions at a time
         self._begin()
         self._finalized = True
@@ -103,8 +105,8 @@ class Publisher:
         family = message.family
         stream, name = self._stream_of(family, message.routing)
         with self._buffer_lock:
-            if self._closed:
-                raise StateConflict("this client is closed: connect again")
+            if self.closed:
+                raise StateConflict(CLOSED)
             lane = self._lanes.get(name) or self._open(family, name, stream)
             lane.refuse_if_full()
             lane.append(raw)
@@ -199,7 +201,7 @@ class Publisher:
     def send_orphans(self, family: Family) -> None:
         """Start sending what dead processes of this host left on disk, as publishing does; return at once."""
         with self._buffer_lock:
-            if not self._closed and family not in self._asked and self._find_orphans(family):
+            if not self.closed and family not in self._asked and self._find_orphans(family):
                 self._wake()
 
     def flush_soon(self) -> None:
@@ -260,11 +262,11 @@ class Publisher:
 
         In a signal handler that interrupted this publisher it only flushes, to the spool; the exit handler closes it.
         """
-        if self._closed:
+        if self.closed:
             return
         interrupting = self._interrupts_itself
         if not interrupting:
-            self._closed = True
+            self.closed = True
             with self._buffer_lock:
                 self._buffer_lock.notify()
         try:
@@ -284,7 +286,7 @@ class Publisher:
 
     def _wake(self) -> None:
         """Wake the thread, starting it if necessary, to send what is due. Call it holding the buffer lock."""
-        if self._closed:
+        if self.closed:
             return
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="tellback-publisher", daemon=True)
@@ -300,21 +302,20 @@ class Publisher:
         self._buffer_lock.notify()
 
     def _run(self) -> None:
-        while not self._closed:
+        while not self.closed:
             with self._buffer_lock:
                 lanes = self._lanes.values()
                 if not any(lane.due for lane in lanes):
                     self._fresh = 0  # a caller may have sent what came since the last pass
                     self._buffer_lock.wait(timeout=RETRY_SECONDS if any(lane.needs_retry for lane in lanes) else None)
                 most = max(map(len, lanes), default=0)
-                if most < self._settings.publish_batch and not self._flush_soon and not self._closed:
+                if most < self._settings.publish_batch and not self._flush_soon and not self.closed:
                     self._buffer_lock.wait(timeout=self._settings.publish_delay)
                 self._flush_soon = False
             with self._send_lock:
-                if not self._closed:
+                if not self.closed:
                     self._send([lane for lane in self._all() if lane.due])
-            is_due = clock.monotonic() >= self._team.due_at
-            if is_due and not any(lane.needs_retry for lane in self._all()):  # a Redis that is away costs time
+            if clock.monotonic() >= self._team.due_at and not any(lane.needs_retry for lane in self._all()):
                 self._team.renew()  # without the lock: callers must not wait for a node of a cluster that hangs
 
     def _send(self, lanes: Sequence[Lane], away: Unavailable | None = None) -> Unavailable | None:
