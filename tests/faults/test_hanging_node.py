@@ -13,11 +13,12 @@ from unittest import mock
 
 import pytest
 
-from tellback import Settings
+from tellback import Settings, clock
 from tellback.alerts.fleet_watcher import FleetWatcher
 from tellback.alerts.settings import AlertSettings
 from tellback.errors import Unavailable
 from tellback.state import cluster as cluster_module
+from tellback.state.all_scripts import all_scripts
 from tellback.state.cluster import ClusterConnections
 from tellback.state.database import Database
 from tellback.state.keys import FLEET, Layout
@@ -62,6 +63,28 @@ def test_a_node_that_hangs_is_asked_again_beside_the_work(cluster: RedisCluster)
             return len(database.answering(SHARDS)) == len(SHARDS)
 
         wait_until(asked_again, "it is found to answer again")
+        cluster.wait_until_serving()
+
+
+def test_a_worker_loads_scripts_into_the_other_nodes_and_reports_itself_while_one_hangs(cluster: RedisCluster) -> None:
+    """Its report came every fifteen seconds, after which it expires: the worker seemed to be gone."""
+    with closing(Database(cluster.url, call_deadline=2.0)) as database:
+        connections: Any = database._connections
+        database.load_scripts(all_scripts())
+        cluster.client(cluster.primaries[2]).command("SCRIPT", "FLUSH")
+        cluster.primaries[0].suspend()
+        try:
+            database.load_scripts(all_scripts())
+            connections._silent = dict.fromkeys(connections._silent, 0.0)  # long ago
+            began = clock.monotonic()
+            database.load_scripts(all_scripts())
+            connections._silent = dict.fromkeys(connections._silent, 0.0)
+            database.now_ms()
+            assert clock.monotonic() - began < 1
+        finally:
+            cluster.primaries[0].resume()
+        wanted = [script.sha for script in all_scripts()]
+        assert all(cluster.client(cluster.primaries[2]).command("SCRIPT", "EXISTS", *wanted))
         cluster.wait_until_serving()
 
 

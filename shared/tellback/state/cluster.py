@@ -186,8 +186,8 @@ class ClusterConnections(HasLock):
         """Check whether the primary of a slot answered its last call; one that did not is asked again by a thread."""
         return self._answers(self._primary(slot, self._end()))
 
-    def run_at_primaries(self, command_of: Callable[[int], Command]) -> dict[NodeAddress, Any]:
-        """Run a command at each primary, made from its number; return replies or errors by address, in that order.
+    def run_at_primaries(self, command: Command | Callable[[int], Command]) -> dict[NodeAddress, Any]:
+        """Run a command at each primary, perhaps made of its number; return replies or errors by address, in order.
 
         One that did not answer its last call is not asked, as in `answers`.
         """
@@ -198,7 +198,7 @@ class ClusterConnections(HasLock):
                 replies[address] = exceptions.TimeoutError("a call before got no reply")
                 continue
             try:
-                replies[address] = self._pool(address).run(command_of(number))
+                replies[address] = self._pool(address).run(command(number) if callable(command) else command)
             except _UNANSWERED as error:
                 self._note_unanswered(address, error)
                 replies[address] = error
@@ -348,8 +348,8 @@ class ClusterConnections(HasLock):
         """
         primaries = self._primaries or self._read_primaries(end)
         found = primaries.get(slot or 0)
-        if slot is None and found is not None and self._is_silent(found):
-            return next((address for address in primaries.values() if not self._is_silent(address)), found)
+        if slot is None and found is not None and not self._answers(found):
+            return next((address for address in primaries.values() if address not in self._silent), found)
         # A slot that nobody serves: any node says so, which is the error that the caller needs.
         return found if found is not None else next(iter(primaries.values()), self._servers.addresses[0])
 

@@ -8,7 +8,7 @@ redis-py's private parts.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
@@ -221,16 +221,23 @@ class Database:
         """Load the scripts that a server lacks, for clients that may run scripts but not bring their own.
 
         A script that was loaded stays until Redis restarts; one that came by EVAL may be evicted, from Redis 7.4 on.
-        Each primary of a cluster is asked for itself. Requirement A-94.
+        Each primary of a cluster that answers is asked for itself. Requirement A-94.
         """
-        wanted: Command = ("SCRIPT", "EXISTS", *(script.sha for script in scripts))
+        replies = self._at_primaries(("SCRIPT", "EXISTS", *(script.sha for script in scripts)))
+        known = [reply for reply in replies if not isinstance(reply, Exception)]
+        for script, *is_there in zip(scripts, *known, strict=True):
+            if not all(is_there):
+                self._at_primaries(("SCRIPT", "LOAD", script.source))
+
+    def _at_primaries(self, command: Command | Callable[[int], Command]) -> list[Any]:
+        """Return the replies of each primary, or errors in their place, to a command, perhaps made of its number."""
         with _unavailable(self.url, self._breaker):
-            for server in self._connections.each_primary():
-                known = server.run(wanted)
-                missing = [script for script, is_there in zip(scripts, known, strict=True) if not is_there]
-                for reply in server.run_all([("SCRIPT", "LOAD", script.source) for script in missing]):
-                    if isinstance(reply, Exception):
-                        raise reply
+            if self.cluster is None:
+                return [self._connections.run(command(0) if callable(command) else command)]
+            replies = [*self.cluster.run_at_primaries(command).values()]
+            if all(isinstance(reply, Exception) for reply in replies):
+                raise replies[0]
+        return replies
 
     def scan_step(self, pattern: str, count: int) -> list[bytes]:
         """Return the keys that match, among the next `count` or so of each primary; after the last come the first."""
@@ -238,15 +245,8 @@ class Database:
         def step(number: int) -> Command:
             return "SCAN", self._cursors.get(number, b"0"), "MATCH", pattern, "COUNT", count
 
-        with _unavailable(self.url, self._breaker):
-            cluster = self.cluster
-            replies = (
-                [self._connections.run(step(0))] if cluster is None else [*cluster.run_at_primaries(step).values()]
-            )
-            if all(isinstance(reply, Exception) for reply in replies):
-                raise replies[0]
         found: list[bytes] = []
-        for number, reply in enumerate(replies):
+        for number, reply in enumerate(self._at_primaries(step)):
             if not isinstance(reply, Exception):
                 self._cursors[number], keys = reply
                 found += keys
