@@ -357,7 +357,7 @@ class ClusterConnections(HasLock):
         """Ask the known nodes, in random order, which node has which slot."""
         trouble: Exception = exceptions.TimeoutError("no time was left to ask which node has the slot")
         known, failed = list(self._pools), ""
-        for asked, address in enumerate(sorted(random.sample(known, len(known)), key=self._is_silent)):
+        for asked, address in enumerate(sorted(random.sample(known, len(known)), key=self._silent.__contains__)):
             # The socket's timeout of a worker is longer than `end`: after a node that hangs, it asks one more.
             if clock.monotonic() >= end and (asked != 1 or self._seconds is not None):
                 if failed:
