@@ -7,8 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from tellback import Settings, Unavailable, clock, connect
+from tellback import OutgoingResponse, Settings, Unavailable, clock, connect
+from tellback.cli.app import app as cli
 from tellback.client.client_context import ActivityNotice
 from tellback.messaging.lane import notify
 from tellback.names import Family
@@ -21,6 +23,7 @@ from tellback_workers.runtime import Runtime
 from tests.faults.test_dead_primary import team_on, timed
 from tests.support.redis_cluster import RedisCluster
 from tests.support.waiting import wait_until
+from tests.support.workers import environment
 
 pytestmark = pytest.mark.faults
 
@@ -86,7 +89,21 @@ def test_a_host_waits_once_for_the_node_that_takes_notifications(cluster: RedisC
             began = clock.monotonic()
             with pytest.raises(Unavailable, match="left a call unanswered"):
                 notice.send()
+            notice.send(for_deadline=False)
             assert clock.monotonic() - began < 0.5
         finally:
             cluster.primaries[1].resume()
     assert took[1] < 0.5 < took[0]
+
+
+def test_answers_and_commands_go_on_while_it_is_dead(cluster: RedisCluster, settings: Settings) -> None:
+    """Answers went to the host's disk, and `tellback submit` said that Redis is not reached, as if nothing was."""
+    with connect(settings=settings) as tb:
+        turns = [tb.open_turn(channel="web", conversation=name, message_id="m", text="?") for name in ("a", "b")]
+        cluster.primaries[1].kill()
+        tb.context.activity._next = 0.0  # as twenty seconds later
+        assert [turn.respond(OutgoingResponse.text_only("yes")) for turn in turns] == ["spooled", "accepted"]
+    said = CliRunner().invoke(
+        cli, ["submit", "--session", "s", "--wait", "0.5", "--", "true"], env=environment(settings)
+    )
+    assert "has no record after 0.5 s; it may still run" in said.output

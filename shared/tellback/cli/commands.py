@@ -255,7 +255,10 @@ def _check_served(tb: Tellback, job: Job, wait: float | None) -> None:
     end = clock.monotonic() + (longest if wait is None else min(longest, wait))
     presence = Presence(tb.context.database, tb.context.layout.team)
     while True:
-        workers, unreadable = presence.roll()
+        try:
+            workers, unreadable = presence.roll()
+        except Unavailable:  # of a cluster, perhaps only the node that knows the workers: the record comes all the same
+            return
         if unreadable or any(queue.startswith(Family.COMMANDS) for worker in workers for queue in worker.queues):
             return
         if clock.monotonic() >= end:

@@ -192,14 +192,16 @@ class ActivityNotice:
         self._renewal = TeamRenewal(database, layout)
         self._next = -math.inf
 
-    def send(self) -> None:
+    def send(self, *, for_deadline: bool = True) -> None:
         """Notify the scheduler before the decision, unless this client did so lately.
+
+        A decision without a deadline goes on while the node of a cluster that takes notifications is away.
 
         Raises:
             Unavailable: Redis does not answer, or workers must first quarantine the key of the notifications.
         """
         now = clock.monotonic()
-        if now >= self._next:
+        if now >= self._next and (for_deadline or self._db.answering([FLEET])):
             check_answering(self._db, FLEET)
             try:
                 self._db.command(*notification(self._team))
