@@ -20,7 +20,7 @@ from tellback.state.keys import FLEET, Layout, stream_of
 from tellback.state.slots import slot_of
 from tellback_workers import scheduler
 from tellback_workers.runtime import Runtime
-from tests.faults.test_dead_primary import team_on, timed
+from tests.faults.test_dead_primary import timed
 from tests.support.redis_cluster import RedisCluster
 from tests.support.waiting import wait_until
 from tests.support.workers import environment
@@ -37,7 +37,7 @@ def cluster(tmp_path: Path) -> Iterator[RedisCluster]:
 
 @pytest.fixture
 def settings(cluster: RedisCluster, tmp_path: Path) -> Settings:
-    team = team_on(cluster, cluster.primaries[0])
+    team = next(cluster.teams_on(cluster.primaries[0]))
     return Settings(redis_url=cluster.url, shards=1, team=team, data_dir=str(tmp_path / "data"))
 
 
@@ -45,17 +45,17 @@ def test_teams_of_other_nodes_are_served_while_nobody_can_claim_visits(
     cluster: RedisCluster, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their events waited in the streams, their fallbacks and lost commands for a sweep, for as long as it was away."""
-    process, woken = Runtime(settings), list[StreamRef]()
+    runtime, woken = Runtime(settings), list[StreamRef]()
 
     def note(_: object, __: Database, streams: list[StreamRef], **___: object) -> None:
         woken.extend(streams)
 
-    monkeypatch.setattr(scheduler, "runtime", lambda: process)
+    monkeypatch.setattr(scheduler, "current_runtime", lambda: runtime)
     monkeypatch.setattr(scheduler, "publish_wakeups", note)
     with connect(settings=settings) as tb:
         turn = tb.open_turn(channel="web", conversation="c", message_id="m", text="?", answer_within=600.0)
         scheduler.visit_teams()
-        process.database.command("ZREM", FLEET.key("active"), settings.team)  # as if it rested since
+        runtime.database.command("ZREM", FLEET.key("active"), settings.team)  # as if it rested since
         cluster.primaries[1].kill()
         shard = tb.context.layout.shard(0)
         tb.context.database.command("ZADD", shard.key("due"), "XX", 1, turn.id)
@@ -71,10 +71,10 @@ def test_teams_of_other_nodes_are_served_while_nobody_can_claim_visits(
 
     def is_active() -> bool:
         scheduler.visit_teams()
-        return f"{settings.team}.0".encode() in process.database.command("ZRANGE", FLEET.key("active"), 0, -1)
+        return f"{settings.team}.0".encode() in runtime.database.command("ZRANGE", FLEET.key("active"), 0, -1)
 
     wait_until(is_active, "what nobody could notify of is visited on")
-    process.database.close()
+    runtime.database.close()
 
 
 def test_a_host_waits_once_for_the_node_that_takes_notifications(cluster: RedisCluster, settings: Settings) -> None:
