@@ -113,6 +113,18 @@ PASSWORD = "red/cat #4 at night"
 LEAKS_OF_IT = (PASSWORD, quote(PASSWORD, safe=""), quote_plus(PASSWORD), quote(PASSWORD, safe=" "))
 
 
+@pytest.mark.parametrize("before", ["", "a", "ab", "# key of the host\n", "PORT=1\nKEY='"])
+def test_base64_of_a_file_that_holds_a_key_is_hidden_wherever_the_key_stands(before: str) -> None:
+    """Each of three places that base64 has for a byte has other characters (A-570)."""
+    encoded = base64.b64encode("\n".join([f"{before}{BEGIN_RSA}", *BODY, END_RSA, ""]).encode()).decode()
+    assert redact_text(f"at 10:42\nfile: {encoded}\nnext") == "at 10:42\n[redacted: private-key]\nnext"
+    lines = textwrap.wrap(encoded, 76)
+    assert redact_text("\n".join([*lines, "next text"])).splitlines() == [
+        *["[redacted: private-key]"] * len(lines),
+        "next text",
+    ]
+
+
 @pytest.mark.usefixtures("own")
 @pytest.mark.parametrize("variable", ["TELLBACK_REDIS_URL", "TELLBACK_BROKER_URL"])
 def test_the_own_password_of_redis_is_hidden_once_the_settings_are_read(variable: str) -> None:

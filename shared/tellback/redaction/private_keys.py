@@ -23,8 +23,13 @@ RULE: Final = "private-key"
 
 MAX_LINES: Final = 2_000  # of one key; of a longer one (a PGP key with pictures) the rest is not hidden
 
+# "PRIVATE KEY" in base64 of a file, which has three places for a byte.
+_WITHIN_FILES: Final = ("UFJJVkFURSBLRV", "BSSVZBVEUgS0VZ", "QUklWQVRFIEtF")
 # Base64 of PEM and PGP, of SSH2, of PuTTY's files, and of base64 of a PEM, as secrets of Kubernetes hold it.
-_ENCODED_MARKS: Final = ("LS0tLS1CRUdJTi", "LS0tLSBCRUdJTi", "UHVUVFktVXNlci1L", "TFMwdExTMUNSVWRKVGl")
+_ENCODED_MARKS: Final = (
+    *("LS0tLS1CRUdJTi", "LS0tLSBCRUdJTi", "UHVUVFktVXNlci1L", "TFMwdExTMUNSVWRKVGl"),
+    *_WITHIN_FILES,
+)
 
 _NAMED: Final = ("PRIVATE KEY", "OpenVPN Static key")  # between BEGIN and END
 
@@ -46,7 +51,8 @@ _PUTTY: Final = lazy_pattern(r"Private-Lines: (\d{1,4})")
 # The first line of base64 that is wrapped, as `base64` and mail do at 76: with more on the line, it is all on this one.
 _ENCODED: Final = lazy_pattern(
     r"(?:LS0tLS1CRUdJTi(?:BQUklW|BSU0Eg|BFQyBQ|BPUEVOU1NI|BFTkNSWVBU|BEU0Eg|BQR1AgUFJJ)|LS0tLSBCRUdJTiBTU0gy"
-    r"|UHVUVFktVXNlci1LZXktRmls|TFMwdExTMUNSVWRKVGl)[0-9A-Za-z+/]{0,90}\s{0,4}$"
+    rf"|UHVUVFktVXNlci1LZXktRmls|TFMwdExTMUNSVWRKVGl|[0-9A-Za-z+/]{{0,90}}(?:{'|'.join(_WITHIN_FILES)}))"
+    r"[0-9A-Za-z+/]{0,90}\s{0,4}$"
 )
 
 _ENCODED_BODY: Final = lazy_pattern(r"[\s>|\"'+-]{0,40}+([0-9A-Za-z+/]{1,120})={0,2}[\"']?\s{0,4}")
@@ -131,7 +137,7 @@ class PrivateKeyTracker:
         if putty := _PUTTY.search(line):
             self._lines, self._counted = 1, min(int(putty[1]), _MAX_PUTTY_LINES)
             return False
-        if encoded := _ENCODED.search(line):
+        if self._width <= 0 and (encoded := _ENCODED.search(line)):  # the end of a key has the same words
             self.reset()
             self._lines, self._width = 1, -1
             self._keep_margin(line[: encoded.start()])
@@ -159,7 +165,7 @@ class PrivateKeyTracker:
         size, width = len(body[1]), self._width
         if size < max(width, 40):
             self.reset()
-            return True
+            return width > 0  # no key ends in its second line
         self._width = size
         return width in {-1, size}
 

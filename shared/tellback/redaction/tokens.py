@@ -314,9 +314,9 @@ ANYWHERE: Final = (
     ("instagram-token", r"[\w-]{60}", "IGQV IGQW IGAA"),
     # base64 of "-----BEGIN " and the start of PRIVATE, RSA, EC P, OPENSSH, ENCRYPT or DSA; certificates do not match.
     ("private-key", "(?:BQUklW|BSU0Eg|BFQyBQ|BPUEVOU1NI|BFTkNSWVBU|BEU0Eg|BQR1AgUFJJ)", "LS0tLS1CRUdJTi"),
-    ("private-key", "BTU0gy", "LS0tLSBCRUdJTi"),
-    ("private-key", "ZXktRmls", "UHVUVFktVXNlci1L"),
-    ("private-key", "MUNSVWRKVGl", "TFMwdExT"),
+    ("private-key", "", "LS0tLSBCRUdJTiBTU0gy UHVUVFktVXNlci1LZXktRmls TFMwdExTMUNSVWRKVGl"),
+    # "PRIVATE KEY" in the middle of a file, at any of the three places that base64 has for a byte.
+    ("private-key", "", "UFJJVkFURSBLRV BSSVZBVEUgS0VZ QUklWQVRFIEtF"),
     ("json-web-token", "[0-9A-Za-z+/]{50}", "ZXlK"),
     ("openai-key", r"[\w-]{16}", "T3BlbkFJ"),
 )
