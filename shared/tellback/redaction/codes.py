@@ -1,10 +1,11 @@
-"""Lists of codes that open an account without its second factor, and keys as lists of bytes.
+"""Lists of codes that open an account without its second factor, keys as lists of bytes or on paper, and of logins.
 
-Neither has a form of its own, so only the line above the list gives it away, or the name before it.
+None has a form of its own, so only the line above the list gives it away, or the name before it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Sequence
 from typing import Final
 
@@ -36,6 +37,13 @@ RULES: Final = (
     AnchoredRule(RULE, "codes", rf"{_NAMED}[\"']?[ ]?[:=][ ]?\[?[ ]?[\"']?{_CODE.replace('A-Z', '')}[\"']?(?:,|\]|$)"),
     AnchoredRule(HEAD, "key", r"s(?:_hex)?\"[ ]?:[ ]?\[[ ]?(?=\r?\n[ \t]{0,40}\"[0-9a-f]{66}\")"),  # shares of Vault's
     AnchoredRule(HEAD, "codes", rf"{_NAMED}(?:[^\n:]{{0,100}}+:)?[ \t\"'\[{{(*]{{0,8}}\r?$"),
+    AnchoredRule(HEAD, "key", r"[ ](?<=paper key )v[0-9]{1,2}[ \t\r]{0,4}$"),  # of Borg
+    AnchoredRule(  # the logins that it reads: of a document in a shell, of cloud-init
+        HEAD,
+        "pass",
+        r"wd(?<=chpasswd)(?:[ ]-[\w-]{1,20}|[ ]sha[0-9]{3}){0,3}"
+        r"(?::|[ ]?<<-?[ ]?[\"'\\]?\w{1,20}[\"']?)?[ \t\r]{0,4}$",
+    ),
 )
 # A few in a line, with their number or a mark before them; or the long ones that npm gives.
 _LINE: Final = lazy_pattern(
@@ -43,6 +51,10 @@ _LINE: Final = lazy_pattern(
     rf"(?:{_CODE}(?:[ \t]{{1,12}}(?:[0-9]{{1,2}}[.)][ ]{{1,3}})?{_CODE}){{0,9}}|[0-9a-f]{{64}}(?:[0-9a-f]{{2}})?)"
     r"[\"'`]?,?[ \t\r]{0,4}"
     rf"|[ \t]{{0,40}}(?:{_BYTE},[ ]{{0,3}}){{5,63}}(?:{_BYTE})?[ \t\r)}}\];]{{0,4}}"
+    r"|[ \t]{0,40}(?:[0-9]{1,3}:[ ])?(?:[0-9a-f]{6}[ ]){0,6}[0-9a-f]{2,6}[ ]-[ ][0-9a-f]{2}[ \t\r]{0,4}"  # of Borg
+)
+_LOGIN: Final = lazy_pattern(
+    r"[ \t]{0,40}(?:-[ ])?[A-Za-z_][\w.-]{0,31}:(?=\S{0,100}[0-9!@#%^&*])[^\s:/$<{]\S{5,100}[ \t\r]{0,4}"
 )
 _BETWEEN: Final = 4  # lines that may stand between the head and the first code; one between two codes
 # GitHub gives 16, most services 8 to 10. Without a bound, any column of ids that follows a list in a log would be
@@ -55,6 +67,7 @@ class CodeList(LightStruct):
 
     codes: int = 0
     between: int = 0
+    line: re.Pattern[str] = _LINE
 
 
 def code_lines(
@@ -64,10 +77,11 @@ def code_lines(
     found: list[int] = []
     for number, line in enumerate(lines[begin:], begin):
         if number in heads:
-            codes = CodeList()
-        elif codes is not None and _LINE.fullmatch(line):
+            codes = CodeList(line=_LOGIN if "chpasswd" in line else _LINE)
+        elif codes is not None and codes.line.fullmatch(line):
             found.append(number)
-            codes = CodeList(codes.codes + 1, _BETWEEN - 1) if codes.codes < _MOST else None
+            more = codes.codes < _MOST
+            codes = codes.replace(codes=codes.codes + 1, between=_BETWEEN - 1) if more else None
         elif codes is not None:
             codes = codes.replace(between=codes.between + 1) if codes.between < _BETWEEN else None
     return found, codes

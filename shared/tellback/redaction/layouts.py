@@ -252,7 +252,7 @@ _NAMES: Final = (
 )
 # A command whose line speaks of a secret, and below it one value alone: `cat /run/secrets/…`, `wg genkey`, `op read`.
 _OF_COMMANDS: Final = (
-    r"(?:passw|secret|token|credential|key\b|keygen|genkey|key:gen|privkey|vault_pass|pwgen|openssl rand"
+    r"(?:passw|secret|token|credential|key\b|keygen|genkey|genpsk|key:gen|privkey|vault_pass|pwgen|openssl rand"
     r"|keyring[ ]get|pass[ ](?:show|otp|[a-z]{1,20}/)|[ ]pass[ ]|[._-]psk\b|--with-decryption|/dev/u?random\b"
     r"|randombytes|base64 (?:-d|--decode)\b|obscure|decrypt\b|reveal)"
 )

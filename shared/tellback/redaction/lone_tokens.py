@@ -94,7 +94,7 @@ _OF_VALUES: Final = frozenset(
     (
         *("value", "val", "raw", "text", "data", "body", "material", "plaintext", "plain", "content", "string", "new"),
         *("is", "it", "now", "to", "as", "was", "got", "default", "b64", "base64", "hex", "result", "answer", "output"),
-        *("example", "sample", "key", "response"),
+        *("example", "sample", "key", "response", "one"),
     )
 )
 # What APIs call calls, messages, runs and their like; a word before hexadecimal digits.

@@ -36,6 +36,11 @@ _OF_USER: Final = (
     rf"[\"'](?![^\"'@\n]{{1,64}}@[\w-]{{1,40}}\.){NO_VALUE}{PATH}{_WORDS}{_QUOTED}"
     rf"|[\w.@-]{{1,64}},[ ]{MIXED_WORD}{DOUBT}[^\s()\"',]{{8,100}}+\))"
 )
+# Words that no user is called: "login attempt u1a2b3c4".
+_AFTER_LOGIN: Final = (
+    r"(?:a(?:nd|s|t|ttempt)|by|code|event|f(?:ailed|low|or|orm|rom)|i[dns]|name|node|o[fnr]|page|session|to|user"
+    r"|via|was|with)[ ]"
+)
 # The value alone in the next line; a text that holds it may end there.
 _BELOW: Final = r"[^\n]{0,120}\n[ \t]{0,40}"
 _LINE_ENDS: Final = r"(?=[\"'`,;)\]}]{0,6}+(?:</[\w-]{1,30}>)?+[ \t\r]{0,4}$)"
@@ -99,7 +104,13 @@ RULES: Final = (
     AnchoredRule("password", "auth", rf"(?<=\nauth)\r?\n\$[0-9]{{1,3}}\r?\n\S{{4}}{AT_END}"),  # the protocol itself
     AnchoredRule("password", "auth", r"[ ]default[ ](?<=auth default )(?!\$|<)[^\s\"']{6,100}+[ \t\r]{0,4}$"),
     AnchoredRule("basic-auth", "authorization", r":[ ][a-z]{3,12}[ ](?:token=)?(?=\S{0,60}?[0-9])[\w.~+/=-]{20}"),
-    AnchoredRule("password", "login", rf"[ ](?<=[ ]login[ ])[\w.-]{{1,64}}[ ]{MIXED_WORD}{DOUBT}\S{{8,200}}+$"),
+    AnchoredRule(
+        "password",
+        "login",
+        rf"(?:[ ](?<=[ ]login[ ])[\w.-]{{1,64}}[ ]{MIXED_WORD}{DOUBT}\S{{8,200}}+$"
+        rf"|:?[ ](?<![\w-]login[ ])(?<![\w-]login:[ ])(?!{_AFTER_LOGIN})[\w.@-]{{1,64}}[ ](?![0-9a-f-]{{8,64}}+(?!\w))"
+        rf"{MIXED_WORD}{DOUBT}[\w!@#%^&*+~?=-]{{8,40}}+(?=[\"'`,;.)]{{0,2}}(?:\s|$)))",
+    ),
     AnchoredRule("password", "pass", rf"[ ](?<=auth-pass )[\w.-]{{1,60}}[ ]{MIXED_WORD}\S{{6,100}}+$"),
     # Pairs of a user and a password in calls.
     *(AnchoredRule("password", call, _OF_USER) for call in ("login", "connect")),
@@ -313,7 +324,7 @@ NEAR_VALUES: Final = (
     AnchoredRule(
         "password",
         "assword",
-        rf"[:\]*? ]{{0,6}}[\"'][^\n]{{0,8}}\n[ \t]{{0,40}}[\w.]{{0,20}}"
+        rf"[:\]*? ]{{0,6}}[\"'][^\n]{{0,8}}[\n;][ \t]{{0,40}}[\w.]{{0,20}}"
         rf"send(?:line)?[ (]{{1,2}}[\"']{MIXED_WORD}[^\"'\n]{{6}}{AT_END}",
     ),
     *(  # what a tool shows only once

@@ -244,7 +244,7 @@ PREFIXED: Final = (
     ("model-provider-key", f"{_WORD}{{30}}", "xai- nvapi- pcsk_ tgp_v1_ sk-or-v1- lsv2_pt_ lsv2_sk_ sk-lf-"),
     ("model-provider-key", f"{_WORD}{{40}}", "jina_"),
     ("model-provider-key", f"{DOUBT}{_WORD}{{40}}", "pa-"),  # no anchor of a page: `#pa-1-separate-…`
-    ("model-provider-key", f"{_HEX}{{40}}", "sk_"),
+    ("model-provider-key", f"{_HEX}{{40}}", "sk_ crsr_"),
     ("model-provider-key", "[0-9A-Z]{30}[0-9A-Za-z]{10}", "rpa_"),
     ("model-provider-key", f"{_ALNUM}{{22}}", "fw_ key_ sess- e2b_ mem0- exa_"),
     ("model-provider-key", rf"{_DIGIT}{_WORD}{{22}}", "bb_live_"),
