@@ -1,4 +1,4 @@
-"""Logins in lists and without a sign between user and password."""
+"""Logins in lists and without a sign between user and password; ids, names and placeholders that look like secrets."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from tellback.redaction import redact_text
 from tellback.redaction.stream import StreamRedactor
 
 FIRST, SECOND = "hT5xQ9mZ2vL8", "pW3kR7nB4cY6"
+DIGEST = "020f933ed82cf4cc89ee3040a51dbf2e7f85af37"
+UUID = "1d6a3972-9696-47d9-8897-e7abbf6af5b1"
 LISTS = [
     f"$ sudo chpasswd\nanna:{FIRST}\nben:{SECOND}\n",
     f"chpasswd <<EOF\nanna:{FIRST}\nben:{SECOND}\nEOF\n",
@@ -58,3 +60,28 @@ def test_a_key_of_borg_on_paper_is_hidden(margin: str) -> None:
 )
 def test_a_password_behind_a_user_or_what_a_program_takes_is_hidden(text: str) -> None:
     assert FIRST not in redact_text(text.format(FIRST, FIRST, FIRST))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sed 's/max_tokens=100/max_tokens=200/' conf.py",
+        "sed -i 's/num_tokens=1000/num_tokens=2000/; s/max_token: 12/max_token: 24/' run.sh",
+        f'"private_key_id": "{DIGEST}"',
+        'apiKeyId: "3z4u1etmjr"',
+        "credentialsId: 'docker-hub-2026'",
+        'Created token "ci-2026-q1" (expires 2026-12-31).',
+        f"lock token {UUID} acquired",
+        "FAILED tests/test_auth.py::TestTokens::test_refresh_token_expires_after_3600s - assert 401 == 200",
+        "Tests: AuthTokenTest::testLoginWithPassword2FA",
+        "export GH=ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        "snmpwalk -v2c -c public 10.0.0.1",
+        "login attempt u1a2b3c4d5 failed",
+        "login anna 4f5a6b7c8d9e0a1b",
+        "login anna via Keycloak26",
+        "docker run -d postgres:16-alpine\nredis:7.2-alpine3",
+        "adduser, chpasswd and newusers\nsee:usermod-8\n",
+    ],
+)
+def test_ids_names_numbers_and_placeholders_stay(text: str) -> None:
+    assert redact_text(text) == text

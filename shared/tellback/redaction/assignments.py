@@ -130,8 +130,8 @@ def _tokens_of(*names: str) -> list[str]:
 
 
 _NO_MARK: Final = (
-    f"(?:{preceded_by(('publickeytoken', 'pulumi.type_token', *_tokens_of(*_MARKS)), unless=True)}"
-    f"|{preceded_by(_tokens_of(*_UNLIKE_MARKS))})"
+    f"(?:{preceded_by(('publickeytoken', 'pulumi.type_token', 'lock token', *_tokens_of(*_MARKS)), unless=True)}"
+    f"|{preceded_by(('unlock token', *_tokens_of(*_UNLIKE_MARKS)))})"
 )
 # `tokenizer: cl100k_base`; `arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db-AbCdEf`, a name.
 UNLESS: Final = {
@@ -205,7 +205,9 @@ _AHEAD_ENDED: Final = AHEAD.replace(r"[\w.-]{0,40}+", "", 1)  # the name ends he
 _LONG: Final = f"(?:{MIXED}{long_value(8)}|{DOUBTFUL})"
 _SECRET: Final = (
     f"{NAME_GOES_ON}{CLOSE}{TYPE}{SEPARATOR}(?:(?:basic|bearer|token|apikey|digest)[ \\t]{{1,8}}+)?+{_VALUE}{PATH}"
-    f"(?![0-9]{{1,6}}:[a-z]|[a-z_-]{{3,20}}+:[0-9-]{{1,12}}+(?![\\w:]))(?![0-9.]{{1,20}}+e[+-]?[0-9]{{1,3}}(?![\\w-])){_LONG}"
+    f"(?![0-9]{{1,6}}:[a-z]|[a-z_-]{{3,20}}+:[0-9-]{{1,12}}+(?![\\w:]))(?![0-9.]{{1,20}}+e[+-]?[0-9]{{1,3}}(?![\\w-]))"
+    # What sed replaces by another number; a name with a year, as people give to tokens.
+    f"(?![0-9]{{1,9}}/[a-z_-]{{3,40}}+[=:]|(?:[a-z]{{2,12}}+-){{1,3}}20[0-9]{{2}}(?:-[a-z]?[0-9]{{1,2}})?(?![\\w-])){_LONG}"
 )
 # What only a long, random value follows: an argument (`{key, "…"}` of Erlang), a column of CSV.
 _ARGUMENT: Final = f"{NAME_GOES_ON}{CLOSE},[ \\t]?[\"'`]?{NO_VALUE}{PATH}{MIXED}{DOUBT}{long_value(16)}"

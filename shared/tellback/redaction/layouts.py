@@ -62,7 +62,7 @@ _SIGNS: Final = (
 )
 _FIRST: Final = "".join(sorted({word[0] for word in _FILLERS}))  # most values begin otherwise
 _FILLER: Final = rf"(?=[{_FIRST}]){trie(_FILLERS)}\b"
-_CONNECTED: Final = rf"(?![/?%.;-]|\[[0-9a-f-]{{36}}\]){_SIGNS}(?:{_FILLER}(?:{_SIGNS})?+){{0,8}}+"
+_CONNECTED: Final = rf"(?![/?%.;-]|::test|\[[0-9a-f-]{{36}}\]){_SIGNS}(?:{_FILLER}(?:{_SIGNS})?+){{0,8}}+"
 # What else stands between a name and its value, by its first character: where that of an alternative does not fit, `re`
 # skips it for 4 ns; to enter it takes up to 40.
 _REMARK_ENDS: Final = r"[ ]?+[:=][ \t]{0,4}+(?:\r?\n[ \t]{0,40}+)?+"
@@ -225,7 +225,7 @@ _RANDOM: Final = (
 # Up to four words may stand between, if what follows is neither hexadecimal, as ids are, nor named by another word.
 _FAR: Final = (
     r"(?:[^\w\n=:]{1,6}+[\w.-]{1,19}+(?![\w.+/=-])){0,4}+(?<![ _-]id)[^\w\n/@#.-]{1,6}+(?=[\w+/~-]{20})"
-    rf"(?![0-9a-f-]{{20,200}}+(?!\w)){NO_VALUE}{PATH}(?=(?:[^\s0-9]{{0,16}}+[0-9]{{1,8}}+){{3}})"
+    rf"(?![0-9a-f-]{{20,200}}+(?!\w)|(?:[cj]ss|svelte)-){NO_VALUE}{PATH}(?=(?:[^\s0-9]{{0,16}}+[0-9]{{1,8}}+){{3}})"
     rf"{DOUBT}[\w+/~-]{{20,200}}+={{0,2}}(?![\w(\[.:@=])"
 )
 _SECRET: Final = f"{_NAMED}(?:(?:{BEFORE}|{_MADE}){_RANDOM}|{_ALONE}|{_FAR}){AT_END}"
@@ -389,6 +389,9 @@ RULES: Final = (
         r"(?:(?<=\n[ ]{4}\"[0-9a-z+/]{43}=\"),?$|(?<=encrypt(?:\": \"| = \")[0-9a-z+/]{43}=\"))",
     ),
     AnchoredRule(
-        "secret-assignment", "==", r"(?<=[ \t\n\"'=>`(,][\w+/-]{86}==)(?<!512=.{88})(?<!token\": \".{88})(?![\w=])"
+        "secret-assignment",
+        "==",
+        r"(?<=[ \t\n\"'=>`(,][\w+/-]{86}==)(?<!512=.{88})(?<!token\": \".{88})"
+        r"(?<![ ]3[ ][0-9]{2}[ ].{88})(?![\w=])",  # the last of a key of DNS
     ),
 )

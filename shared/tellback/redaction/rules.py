@@ -53,6 +53,7 @@ _SHORT: Final = 4_000  # characters; to look for the names of all issuers costs 
 
 # Before a token with a prefix. Most words are shorter than any, and `re` need not try prefixes.
 _BEFORE_PREFIX: Final = rf"[^0-9A-Za-z](?=[0-9A-Za-z$][\w+/=%.~!$|:@-]{{{TOKEN - 1}}})"
+_NO_PLACEHOLDER: Final = "(?![xX]{8})"  # `ghp_xxxxxxxx…`, as documents have it
 _LONGEST_HEAD: Final = 1_000  # characters of a line that heads a table
 
 
@@ -326,7 +327,7 @@ def _prefix_scan(
     for name, rest, prefixes in table:
         for prefix in prefixes.split():
             if occurs(prefix):
-                trie.insert(prefix, (name, rest))
+                trie.insert(prefix, (name, f"{_NO_PLACEHOLDER}{rest}" if after else rest))
     return (Scan(trie=trie, after=after),) if trie.below else ()
 
 

@@ -44,14 +44,16 @@ _NOT_THE_VALUE: Final = (
     *("createdat", "updatedat", "changedat", "passwordkey", "encoder", "encryption", "accessor", "request", "success"),
     *("passwordmgr", "wd.h", ".hpp", ".cuh"),  # headers, in angle brackets as elements of XML have
     *("keysz", "charset", "_period", "timeout", " h1"),  # the last is a digest's in go.sum
+    # Of private and API keys, and of credentials; those of access keys and clients are half of what opens an account.
+    *("te_key_id", "tekeyid", "pi_key_id", "pikeyid", "ials_id", "ialsid"),
     *(".go", ".py", ".js", ".ts", ".rs", ".rb", ".sh", ".md"),  # `MD5 (token.go) = …`
 )
 # `:` `=` and `=>` in all their forms: `?=`, `+=`, `:=`, `::=` of make, `??=` of scripts, `.=` of PHP, `:**` of
 # Markdown, `= "old" -> "new"` of a terraform plan.
 # Each alternative but the last begins with a character, so `re` skips it without entering it.
 SEPARATOR: Final = (
-    r"(?:=(?:=?+[ ]\"[^\"\n]{0,60}+\"[ ]->|={0,2}+>?)|[?+:|./][?+:|./]?=={0,2}+>?|->|:\*\*|::?+|>(?<=[\w\"']>)|\|\|"
-    r"|\{(?=[\"'])"
+    r"(?:=(?:=?+[ ]\"[^\"\n]{0,60}+\"[ ]->|={0,2}+>?)|[?+:|./][?+:|./]?=={0,2}+>?|->|:\*\*"
+    r"|:(?!:test):?+|>(?<=[\w\"']>)|\|\||\{(?=[\"'])"
     # The next argument or column: neither a flag, a host and its port, nor a sentence.
     r"|,(?<=[\"'],)(?=[ \t]?[\"'](?!-|[\w.-]{1,60}+:[0-9]{1,5}[\"'])[^\"'\s]{0,60}?[0-9!@#$%^&*])"
     r"|(?<=[ \t])(?:(?=[\"'])|(?<=\][ ])))"
