@@ -202,7 +202,7 @@ def test_a_column_may_have_the_name_of_such_a_command(column: str) -> None:
     assert redact_text(text).split("\n")[1] == "[redacted: named-column]"
 
 
-@pytest.mark.parametrize("password", ["k7Rt2mQx", "Zk2m#X9vB4", "tR8w-L1nPsq7Kd3f"])
+@pytest.mark.parametrize("password", ["k7Rt2mQx", "Zk2m#X9vB4", "tR8w-L1nPsq7Kd3f", "QX3mVnY46sHt", "mV5xQcTb0LdR"])
 @pytest.mark.parametrize(
     "text",
     [

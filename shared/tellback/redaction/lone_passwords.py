@@ -35,8 +35,12 @@ _DIGIT: Final = lazy_pattern(r"0(?:(?=[^ 0])|(?<=[^ 0].))")
 _MIXED: Final = lazy_pattern("0[a-]{0,18}A|A[a-]{0,18}0")
 _OF_ALL: Final = lazy_pattern("(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])")
 _NO_PASSWORD: Final = lazy_pattern(
-    r"(?<![A-Za-z0-9])[A-Z]{2,}[-_.]?[0-9]|[0-9]{4}|[0-9]\.[0-9]|T[0-9]{2}|\A(?:[A-Z]?[a-z]+[0-9]+|[A-Z]+[0-9]+[a-z]?)\Z"
-    r"|\A(?:[-.*?+=#]|0x[0-9A-Fa-f]+\Z|(?:css|jss|sc|svelte)-)|__|\.[a-z]{1,3}\Z|(?i:sha|md5|aes|rsa|utf|iso|http|tls|ssl|v[0-9]|ipv|win32|java|pass|user|key|a-z|0-9)"
+    # `CVE-2024`, `ISO8601`, a version: at the word's beginning or behind small letters. One in ten random passwords has
+    # two capitals and a digit first, or "v5" in it.
+    r"(?<![A-Za-z0-9])[A-Z]{2,}(?:[-_.]|(?<=[A-Z]{3}))[0-9]|(?:(?<![A-Za-z0-9])|(?<=[a-z]{3}))[Vv][0-9]"
+    r"|[0-9]{4}|[0-9]\.[0-9]|T[0-9]{2}|\A(?:[A-Z]?[a-z]+[0-9]+|[A-Z]+[0-9]+[a-z]?)\Z"
+    r"|\A(?:[-.*?+=#]|0x[0-9A-Fa-f]+\Z|(?:css|jss|sc|svelte)-)|__|\.[a-z]{1,3}\Z"
+    r"|(?i:sha|md5|aes|rsa|utf|iso|http|tls|ssl|ipv|win32|java|pass|user|key|a-z|0-9)"
 )
 
 # Letters in a row, as words have them, but for a value that changes every four characters.
