@@ -10,6 +10,8 @@ from tellback.redaction import redact_text
 
 MIXED = "Zk2mX9vB4tR8" + "wL1nPsq7Kd3fHy6c"
 HEXADECIMAL = "9b1f04c7de83a526" * 4
+SMALL = "ab4q5xkvbz7hwjrt0gqpxm2zkvw9"  # with letters in a row, as chance has them
+LETTERS = "PfxgVbDOHmx3OfpaqWHR"
 IN_LINE = (
     "I just rotated the staging api key, new one is {} — please update your local config",
     "Le jeton d'accès pour la préproduction est {}, ne le partagez pas",
@@ -28,7 +30,9 @@ BELOW = (
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["raw", "json"])
-@pytest.mark.parametrize("value", [MIXED, HEXADECIMAL], ids=["mixed", "hexadecimal"])
+@pytest.mark.parametrize(
+    "value", [MIXED, HEXADECIMAL, SMALL, LETTERS], ids=["mixed", "hexadecimal", "small letters", "letters"]
+)
 @pytest.mark.parametrize("text", IN_LINE)
 def test_a_token_is_hidden_in_a_line_that_speaks_of_a_secret(text: str, value: str, *, as_json: bool) -> None:
     """Whatever stands between them (A-455)."""
@@ -227,6 +231,7 @@ def test_a_random_password_is_hidden_in_a_line_that_speaks_of_one(text: str, pas
         "Password hash algorithm: PBKDF2WithHmacSHA512/256",
         "password changed at 2025-01-03T10:11:12Z by ann on Debian12 with OpenSSL3",
         "pass k7Rt2mQx or Zk2mX9vB to the encoder",
+        "GLboolean glAcquireKeyedMutexWin32EXT (GLuint memory, GLuint64 key, GLuint timeout);",
     ],
 )
 def test_names_versions_and_times_beside_a_word_for_a_password_stay(text: str) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
 from tellback.redaction.substrings import Searchable
-from tellback.redaction.values import RARE_LETTERS, preceded_by, seems_random
+from tellback.redaction.values import NUMBERED_WORDS, RARE_LETTERS, has_random_letters, preceded_by, seems_random
 
 _TOKEN: Final = 20  # characters of the shortest
 _LONGEST: Final = 200
@@ -250,9 +250,14 @@ def _strength(text: str, start: int, end: int) -> int:
     in_words = sum(map(len, _WORDS.findall(value)))
     if value.isalpha():
         return _WEAK * (size >= _OF_FEW_KINDS and in_words * 10 <= size * 7)
-    if in_words * 9 > size * 4:
+    if in_words * 9 > size * 4 and not _has_no_words(value):
         return 0
     return _WEAK * (size >= _OF_FEW_KINDS) if value.islower() else _STRONG
+
+
+def _has_no_words(value: str) -> bool:
+    """Return whether the letters in a row are no words: `gl`, `Acquire`, `Keyed`, `Mutex`, `Win`, `32`, `EXT` are."""
+    return has_random_letters(value) and (value.islower() or not NUMBERED_WORDS.fullmatch(value))
 
 
 def _is_named_above(folded: str, begin: int, *, one_case: bool) -> bool:

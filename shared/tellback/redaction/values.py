@@ -278,7 +278,7 @@ _ODD: Final = lazy_pattern(
 _CAMEL: Final = lazy_pattern(r"(?>[A-Z]?[a-z]{2,80}+|[A-Z]{2,80}(?![a-z])){1,12}+")
 # The same with numbers: `Oauth2Client`, `X509v3`, `UTF-8%20`. A short value with small letters, capitals and a digit
 # that is none is random: 88 % of passwords of 8 characters are told so, where their changes alone tell a third.
-_NUMBERED_WORDS: Final = lazy_pattern(
+NUMBERED_WORDS: Final = lazy_pattern(
     r"(?:[A-Z]{0,5}[a-z]{2,20}+|[A-Z]{2,20}+|[A-Za-z](?=[0-9])|[0-9]{1,20}+[dDxK]?|[._/=+:-]|%[0-9A-F]{2})+"
 )
 # Names of classes with a number, which change case as often as a token: `JinaEmbeddingsV3PreTrainedModel`. Such words
@@ -319,7 +319,7 @@ def _without_signs(name: str) -> str:
     return name.replace("_", "").replace("-", "")
 
 
-def _has_random_letters(value: str) -> bool:
+def has_random_letters(value: str) -> bool:
     """Return whether the letters of a value without a digit are random ones."""
     folded = value.lower()
     rare = sum(map(folded.count, RARE_LETTERS))
@@ -360,15 +360,15 @@ def _is_random(value: str) -> bool:
         if long and sum(map(len, words.findall(value))) * 4 >= len(value) * 3:
             return False
         return len(CHANGES.findall(value)) >= max(3, len(value) // 7) or (
-            _has_random_letters(value)
+            has_random_letters(value)
             if long
-            else _OF_EACH.match(value) is not None and not _NUMBERED_WORDS.fullmatch(value)
+            else _OF_EACH.match(value) is not None and not NUMBERED_WORDS.fullmatch(value)
         )
     if value.islower() or value.isupper():
         # Without a change; to count them costs ten times as much, and hostile text is full of such.
-        return long and _has_random_letters(value)
+        return long and has_random_letters(value)
     if _CAMEL.fullmatch(value.rstrip("=.,")):
         return False
     # Names such as `ListOfThings` change case too: without a digit, a value needs nearly twice as many changes.
     changes = len(CHANGES.findall(value))
-    return changes >= max(3, len(value) // 4) or (long and changes >= 3 and _has_random_letters(value))
+    return changes >= max(3, len(value) // 4) or (long and changes >= 3 and has_random_letters(value))
