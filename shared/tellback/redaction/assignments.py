@@ -393,6 +393,7 @@ def issued(issuers: Iterable[str]) -> str:
     """Return the pattern of a value after the name of one of these issuers, which are some of `ISSUERS`."""
     return (
         rf"{trie(issuers)}[\w.-]{{0,40}}+(?:[ \t][\w.-]{{1,20}}+){{0,3}}+{AHEAD_LONG}{NOT_NAMED}"
+        r"(?<!release)(?<!trace_id)(?<!span_id)(?<!zone)(?<!zone_id)"  # which an agent needs
         rf"{CLOSE}{TYPE}(?:{SEPARATOR}|[,>][ \t]?){_VALUE}{PATH}{_VERSIONED}"
         rf"(?:{MIXED}{DOUBT}{long_value(13)}|[0-9]{{15,20}}+(?![\w.-]))"
     )

@@ -53,9 +53,7 @@ _LINE: Final = lazy_pattern(
     rf"|[ \t]{{0,40}}(?:{_BYTE},[ ]{{0,3}}){{5,63}}(?:{_BYTE})?[ \t\r)}}\];]{{0,4}}"
     r"|[ \t]{0,40}(?:[0-9]{1,3}:[ ])?(?:[0-9a-f]{6}[ ]){0,6}[0-9a-f]{2,6}[ ]-[ ][0-9a-f]{2}[ \t\r]{0,4}"  # of Borg
 )
-_LOGIN: Final = lazy_pattern(
-    r"[ \t]{0,40}(?:-[ ])?[A-Za-z_][\w.-]{0,31}:(?=\S{0,100}[0-9!@#%^&*])[^\s:/$<{]\S{5,100}[ \t\r]{0,4}"
-)
+_LOGIN: Final = lazy_pattern(r"[ \t]{0,40}(?:-[ ])?[A-Za-z_][\w.-]{0,31}:[^\s:/$<{]\S{3,100}[ \t\r]{0,4}")
 _BETWEEN: Final = 4  # lines that may stand between the head and the first code; one between two codes
 # GitHub gives 16, most services 8 to 10. Without a bound, any column of ids that follows a list in a log would be
 # hidden with it.

@@ -173,8 +173,8 @@ RANDOM: Final = (
         for word, unless in (("key", NO_INDEX), ("pat", ""))
     ),
     *(
-        AnchoredRule("secret-assignment", word, f"{unless}(?:[ _]id)?{_LONG_IN_SENTENCE}")
-        for word, unless in (("secret", UNLESS["secret"]), ("token", UNLESS["token"]), ("webhook", ""))
+        AnchoredRule("secret-assignment", word, f"{named}{_LONG_IN_SENTENCE}")
+        for word, named in (("secret", f"{UNLESS['secret']}(?:[ _]id)?"), ("token", UNLESS["token"]), ("webhook", ""))
     ),
     *(AnchoredRule("secret-assignment", word, rf"[ _-]id{_LONG_IN_SENTENCE}") for word in ("client", "access")),
     *(
@@ -262,7 +262,8 @@ RULES: Final = (
     AnchoredRule(
         "secret-assignment",
         "key",
-        r"(?<=[pt].key)(?:(?<=setup....)|(?<=secret....))[^\n:]{0,40}+:?[ \n]{1,4}(?:[a-z2-7]{4}[ ]?){4,16}$" + AT_END,
+        r"(?<=[pty].key)(?:(?<=setup....)|(?<=secret....)|(?<=entry....))"
+        r"[^\n:]{0,40}+:?[ \n]{1,4}(?:[a-z2-7]{4}[ ]?){4,16}$" + AT_END,
     ),
     *(
         AnchoredRule(
@@ -289,7 +290,7 @@ RULES: Final = (
         rf"{NO_VALUE}[^\s]{{6}}{AT_END}",
     ),
     # Recognised by a word that hardly anything else contains.
-    AnchoredRule("masked-value", "::add-mask::", r"(?!\$|<|\{)\S{4}"),
+    AnchoredRule("masked-value", "::add-mask::", r"(?!\$|<|\{|\*{3})\S{4}"),
     # What Elasticsearch, cloud-init and Windows' answer files print below a line that names it.
     AnchoredRule(
         "password",

@@ -205,7 +205,7 @@ _ENDS_IN_PASS: Final = (
 # blank line may stand between.
 _PROMPTS: Final = (  # before what the shell of a language answers; marks of a tree
     r"out\[[0-9]{1,4}\]:[ ]|=>?[ ]|<[ ]|\[[0-9+~-]{1,3}\][ ]|\{ok,|\((?:[\"'][^\"'\n]{0,60}[\"'],[ ]){1,3}"
-    r"|(?:val[ ])?[\$r](?:es)?[0-9]{1,3}(?::[ ][\w\[\]]{1,20})?[ ]=[ ]"
+    r"|(?:val[ ])?[\$r](?:es)?[0-9]{1,3}(?::[ ][\w\[\]]{1,20})?[ ]=[ ](?:0x[0-9a-f]{4,16}[ ])?"
 )
 LINE_BELOW: Final = (
     r"(?<!---)(?:[\"']?\]?\)?[;.]|[\"']\]|\([0-9]{1,3}\)|[\"'`:*=%\\(\[\]{}) \t<]{0,8}+(?:[|>][+-]?)?)\r?\n"
@@ -330,7 +330,7 @@ RULES: Final = (
         "secret-assignment",
         "$ ",
         rf"(?!docker[ ](?:run|create))(?=[^\n]{{0,160}}?{_OF_COMMANDS})[^\n]{{3,200}}+\n[ \t]{{0,40}}+{_CHECKED}"
-        rf"[^\s\"'`<>{{}}$]{{12,400}}+[\"'}}\]]{{0,6}}+[ \t\r]{{0,4}}$" + AT_END,
+        rf"(?:[^\s\"'`<>{{}}$]{{400}}|[^\s\"'`<>{{}}$]{{12,400}}+[\"'}}\]]{{0,6}}+[ \t\r]{{0,4}}$)" + AT_END,
     ),
     # The value first: lists of parameters and tags, as clouds have them; what is piped into a store of secrets.
     *(

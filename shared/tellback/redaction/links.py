@@ -37,6 +37,6 @@ NEAR_VALUES: Final = (
             act,
             rf"[a-z_-]{{0,20}}+(?:/(?:[a-z]{{1,12}}/)?|/?\?(?:[a-z_]{{1,12}}=[\w%.-]{{1,40}}&)?[a-z_]{{1,12}}=){_RANDOM}",
         )
-        for act in ("/reset", "/invit", "/confirm", "/verif", "/activat", "/unsubscribe", "/accept", "/join")
+        for act in ("/reset", "/invit", "/confirm", "/verif", "/activat", "/unsubscribe", "/accept", "/join", "/magic")
     ),
 )

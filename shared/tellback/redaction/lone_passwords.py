@@ -49,7 +49,7 @@ _LIKE_A_WORD: Final = lazy_pattern("[a-z]{4}|[A-Z]{4}")
 # names (`"slug":"…"`), or behind a noun (`user …`, `room …`).
 _GIVEN: Final = lazy_pattern(
     r"(?i:(?:\b(?:and|with|is|as|to|or|uses?|using|has|then|now|admin|root|login|cred\w{0,7})|[,>|]|[ ][/-])[ ]{1,4}"
-    r"|[\w.@-][:|][ ]{0,4}|\b(?:admin|root)[ ]=[ ])[\"'`(]?\Z"
+    r"|[\w.@-][:|][ ]{0,4}|\b(?:admin|root)[ ]=[ ]|\bcred\w{0,7}\b[^:\n]{0,40}:[ ][\w.@-]{1,40}[ ])[\"'`(]?\Z"
 )
 _SIGN: Final = lazy_pattern("[!@#%^*+]")
 _CHANGING: Final = 4

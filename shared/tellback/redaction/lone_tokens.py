@@ -100,7 +100,7 @@ _OF_VALUES: Final = frozenset(
 # What APIs call calls, messages, runs and their like; a word before hexadecimal digits.
 _ID: Final = lazy_pattern(
     r"(?:req|msg|call|toolu|tool|chatcmpl|cmpl|run|evt|resp|job|asst|thread|file|batch|item|gen|inv|sess|session|conv"
-    r"|turn|step|user|usr|org|proj|team|acct|cus|lease|doc|obj|trace|span|dpl|prj)[_-]|[A-Za-z]{2,10}[_-][0-9a-f]{16,64}\Z"
+    r"|turn|step|user|usr|org|proj|team|acct|cus|lease|doc|obj|trace|span|dpl|prj)[_-]|(?:[A-Za-z]{2,10}[_-]){1,5}[0-9a-f]{16,64}\Z"
     r"|[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-|0x[0-9A-Fa-f]{40}\Z"  # the last is an address of a chain
 )
 _HEX: Final = lazy_pattern("(?:0x)?(?:[0-9a-f]+|[0-9A-F]+)")

@@ -211,7 +211,9 @@ RULES: Final = (
     AnchoredRule("password", "{plain}", r"[^\s:]{6}"),
     AnchoredRule("password", "wifi:", r"(?:[a-z]:[^;\n]{0,64};){0,4}?p:[^;\n]{4}"),
     # Applications and what tests type into them.
-    AnchoredRule("password", "cred", rf"entials(?:[ ]are)?:?[ ][^\s/]{{1,64}}[ ]/[ ][\"']?{_NOT_HERE}[^\s\"']{{6}}"),
+    AnchoredRule(
+        "password", "cred", rf"(?:entials(?:[ ]are)?|s):?[ ][^\s/]{{1,64}}[ ]/[ ][\"']?{_NOT_HERE}[^\s\"']{{6}}"
+    ),
     AnchoredRule(
         "password",
         "cred",
@@ -221,11 +223,6 @@ RULES: Final = (
         "password",
         "auth",
         rf"[ ](?:sha|md5)(?:-?[0-9]{{3}})?[ ](?![0-9a-f]{{8,64}}+\b){MIXED_WORD}{DOUBT}[^\s\"'/]{{8,60}}+",
-    ),
-    AnchoredRule(
-        "password",
-        "pass",
-        rf"wd:(?<=chpasswd:){_LINE}(?:expire:[ ]\w{{1,8}}{_LINE})?list:[ ]\|{_LINE}[\w.-]{{1,32}}:[^\s$]{{4}}{AT_END}",
     ),
     AnchoredRule(
         "password",

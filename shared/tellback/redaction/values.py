@@ -46,7 +46,7 @@ _NOT_THE_VALUE: Final = (
     *("keysz", "charset", "_period", "timeout", " h1"),  # the last is a digest's in go.sum
     # Of private and API keys, and of credentials; those of access keys and clients are half of what opens an account.
     *("te_key_id", "tekeyid", "pi_key_id", "pikeyid", "ials_id", "ialsid"),
-    *(".go", ".py", ".js", ".ts", ".rs", ".rb", ".sh", ".md"),  # `MD5 (token.go) = …`
+    *(".go", ".py", ".js", ".ts", ".rs", ".rb", ".sh", ".md", ".txt", ".pem"),  # `MD5 (token.go) = …`
 )
 # `:` `=` and `=>` in all their forms: `?=`, `+=`, `:=`, `::=` of make, `??=` of scripts, `.=` of PHP, `:**` of
 # Markdown, `= "old" -> "new"` of a terraform plan.
@@ -215,12 +215,12 @@ _NO_QUOTED: Final = (
 _TYPE_ENDS: Final = "".join(("(?:", "|".join(f"(?<={end})" for end in ("attribute", "details", "_value")), ")"))
 NO_VALUE: Final = (
     r"(?!(?=[$<~^v0-9{%*&x.\[!?#])(?:[*&][a-z_]{1,40}+(?:(?:->|\.)[a-z_]{1,40}+)?;(?!\S)"  # a pointer of C
-    r"|#(?:[0-9a-f]{3}){1,2}\b|0[0-9]{3}_[a-z]"  # a colour; a migration of Django
+    r"|#(?:[0-9a-f]{3,4}){1,2}\b|0[0-9]{3}_[a-z]"  # a colour; a migration of Django
     r"|\^t[a-z]|!(?:vault|ref|sub|getatt|secret|env|env_var)\b|\?[a-z_ ]{0,60}\}"
     r"|0x[0-9a-f]{1,16}\b|0x[0-9a-f]{40}\b|~?\$[\w({]|[<{\[]|[~^v]?[0-9]{1,5}\.[0-9]{1,5}(?:\.[0-9]|[\"'])|%[(\w]|\*{3}|x{4}|\.{3}))(?!op://)"
     # Placeholders behind the prefix of a token; what Sealed Secrets encrypted; a colour in a style sheet.
     r"(?!--[a-z-]{3,40}[\"']|urn:[a-z]|[\w-]{2,10}[-_](?:x{4}|\*{3}|\.{3})|ag[a-d][0-9a-z+/]{100}|[a-z-]{3,24}+:#[0-9a-f]{3}"
-    r"|your[_-]|[a-z][a-z0-9]{0,30}+_[0-9]\.[a-z]|aes-?[0-9]{3}-"
+    r"|your[_-]|change-?me-|[a-z][a-z0-9]{0,30}+_[0-9]\.[a-z]|aes-?[0-9]{3}-"
     r"|a[0-9]{3}cbc|utf-?(?:8|16)|(?:md5|sha[0-9]{1,3}|(?:ec)?dsa|rsa)-?with)"  # `v4_1.default` of compiled TypeScript
     rf"(?!{trie(_NO_VALUES)}\b(?![!@#%^&*+?~-])|(?:{trie(_NO_QUOTED)}|[a-z_]{{4,60}}+{_TYPE_ENDS}|type[a-z]{{8,60}}+)[\"'`])"
 )
