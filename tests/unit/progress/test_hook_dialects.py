@@ -163,3 +163,14 @@ def test_a_patch_that_the_hooks_of_codex_call_a_command_is_an_edit() -> None:
     assert reported([there, lists[0], back, lists[1], there, lists[2]]) == [5]
     refused = "apply_patch verification failed: Failed to find expected lines in a.py:\nx = {}"
     assert reported([patched(f"x = {n}", "y", refused.format(n)) for n in range(4)]) == [3]
+
+
+AUDITED = (r"yaml\.load\(", r"md5\(", "verify=False", r"eval\(", "AKIA[0-9A-Z]{16}", r"os\.system", r"password\s*=")
+MISSED = (r"refund_policy\(", "refundPolicy =", r"def policy\(", "Refunds", "POLICY=", r"\.refund\(", "refund.*days")
+
+
+@pytest.mark.parametrize(("patterns", "expected"), [(AUDITED, []), (MISSED, [6])])
+def test_an_audit_that_finds_nothing_is_no_helpless_search(patterns: tuple[str, ...], expected: list[int]) -> None:
+    record: Event = {"mode": "content", "numFiles": 0, "filenames": [], "content": "", "numLines": 0}
+    searches = [called("Grep", {"pattern": each, "output_mode": "content"}, record) for each in patterns]
+    assert reported(searches) == expected

@@ -16,6 +16,7 @@ from tellback.guidance.progress.trail import Asked, ProgressTrail, StuckFinding,
 EMPTY_SEARCHES: Final = 6  # with 5, an agent that was making progress got a false report
 # Searches further apart than this, on average, are no row: a review looked for one thing in each of its commits.
 SEARCH_SPREAD: Final = 4
+STEMS_MAX: Final = 32  # of the words of a row of searches
 LONG_ANSWER: Final = 4  # lines, which no two questions share by chance; by judgement
 MISSING: Final = "404"  # the detail of a finding about addresses
 
@@ -30,13 +31,39 @@ def in_vain(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFindi
 def _empty_searches(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     # After an edit it checks the edit. One word that is looked for in folder after folder checks that it is nowhere.
     count, first = trail.empties
-    if trail.fixed > first or at - first > SEARCH_SPREAD * (count + 1):
-        count, first = 0, 0
-    sought = mark_of(features.sought) if features.empty else 0
+    if not features.empty or trail.fixed > first or at - first > SEARCH_SPREAD * (count + 1):
+        count, first, trail.apart, trail.sought_words = 0, 0, 0, []
+    if not features.empty:
+        trail.empties, trail.sought = (0, 0), 0
+        return None
+    sought = mark_of(features.sought)
     again = count > 0 and sought != 0 and sought == trail.sought
-    trail.empties, trail.sought = (count + (not again), first or at) if features.empty else (0, 0), sought
+    trail.empties, trail.sought = (count + (not again), first or at), sought
+    trail.apart += _asks_apart(trail, features.sought)
     count, first = trail.empties
-    return StuckFinding("empty_searches", features.tool, count, first, at) if count >= EMPTY_SEARCHES else None
+    if count - trail.apart < EMPTY_SEARCHES:
+        return None
+    return StuckFinding("empty_searches", features.tool, count, first, at)
+
+
+# What code has and words have not, and what stands for any character.
+_CODE: Final = re.compile(r"[=(\[{]|\\[.bsdw]")
+# The beginnings of the words of a name in any spelling: `loadAll`, `LOADED` and `load_all` look for one thing.
+_STEMS: Final = re.compile(r"[A-Z]{3,4}(?![a-z])|[A-Z]?[a-z]{3}[a-z]?")
+
+
+def _asks_apart(trail: ProgressTrail, sought: str) -> bool:
+    """Check whether a search is a question of its own: for a piece of code that shares no word with those before it.
+
+    An audit asks for `eval(`, `verify=False` and `md5(` in turn, and is glad to find nothing.
+    """
+    words = {mark_of(stem.casefold()) for stem in _STEMS.findall(sought)} - _NO_STEMS
+    apart = bool(trail.sought_words) and _CODE.search(sought) is not None and words.isdisjoint(trail.sought_words)
+    trail.sought_words = [*trail.sought_words, *words.difference(trail.sought_words)][-STEMS_MAX:]
+    return apart
+
+
+_NO_STEMS: Final = {mark_of(word) for word in ("true", "fals", "none", "null")}
 
 
 def _missing_pages(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:

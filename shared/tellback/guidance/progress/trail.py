@@ -132,6 +132,8 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     worked: dict[str, int] = {}
     empties: tuple[int, int] = (0, 0)
     sought: int = 0
+    sought_words: list[int] = []
+    apart: int = 0
     missing: tuple[int, int] = (0, 0)
     stale: int = 0
     reread: int = 0
