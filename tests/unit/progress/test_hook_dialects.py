@@ -174,3 +174,11 @@ def test_an_audit_that_finds_nothing_is_no_helpless_search(patterns: tuple[str, 
     record: Event = {"mode": "content", "numFiles": 0, "filenames": [], "content": "", "numLines": 0}
     searches = [called("Grep", {"pattern": each, "output_mode": "content"}, record) for each in patterns]
     assert reported(searches) == expected
+
+
+def test_a_file_that_was_not_changed_since_it_was_read_is_read_again() -> None:
+    path = {"file_path": "/r/app.py"}
+    content = {"filePath": "/r/app.py", "content": "def run():\n    return 1", "numLines": 2, "startLine": 1}
+    first = called("Read", path, {"type": "text", "file": {**content, "totalLines": 2}})
+    again = called("Read", path, {"type": "file_unchanged", "file": path})
+    assert reported([first, again, again]) == [3]

@@ -53,6 +53,7 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     purpose: str = ""  # of a command line: its program, without options; "" where that says too little
     writes: tuple[str, ...] = ()  # paths that it may have changed; "" means any
     views: tuple[View, ...] = ()
+    unchanged: bool = False  # in place of these, it says that they are as they were
     edit: Edit | None = None
     swaps: tuple[Edit, ...] = ()  # replacements that a command line makes
     contents: tuple[tuple[str, int], ...] = ()  # files that it writes as a whole, with fingerprints of their texts

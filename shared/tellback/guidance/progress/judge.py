@@ -140,13 +140,7 @@ def judge(
     changed = _expected_changes(trail, features) if features.writes or features.scripts or features.runs else []
     if changed or features.effect in _ACTIONS:
         _note_action(trail, features, at)
-    known = trail.asked.get(marks.attempt)
-    if (
-        features.effect == "test"
-        and features.tests is not None
-        and _came_out_otherwise(trail, features, features.tests.bad)
-    ):
-        known = None
+    known = _asked_before(trail, features, marks)
     repeats = _repeats(trail, features, marks, at, known, is_near)
     seen = trail.seen
     if features.lines:
@@ -166,6 +160,16 @@ def judge(
     if finding is not None and finding.kind not in trail.off:  # what nobody is told begins no silence
         trail.finding, trail.spoken = finding, at
     return Judgement(tuple(repeats), finding)
+
+
+def _asked_before(trail: ProgressTrail, features: CallFeatures, marks: AttemptMarks) -> Asked | None:
+    """Return the same call when it was made last; None if it is a test that came out otherwise since."""
+    known, tests = trail.asked.get(marks.attempt), features.tests
+    if features.unchanged and known is not None:
+        features.news = known.news
+    if features.effect == "test" and tests is not None and _came_out_otherwise(trail, features, tests.bad):
+        return None
+    return known
 
 
 def _came_out_otherwise(trail: ProgressTrail, features: CallFeatures, bad: int) -> bool:

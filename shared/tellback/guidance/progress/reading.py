@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -43,6 +44,7 @@ from tellback.guidance.shell import joined_command
 
 _HIDDEN: Final = "[redacted: "  # in place of a line with a secret
 _WINDOW: Final = 100  # lines that SWE-agent's `open` shows
+_UNCHANGED: Final = re.compile(r'File unchanged since|\{"type": ?"file_unchanged"')  # Claude Code
 _MORE_CHARS: Final = 20  # behind what `|| echo` printed, such as an exit code
 _PAGE_LINES: Final = 2  # line ends of a page of three lines; "Clicked." is none
 _RECORD_CHARS: Final = 400  # of a record that may be empty
@@ -165,6 +167,7 @@ def _read_result(features: CallFeatures, said: _Substance, *, reported: bool) ->
     text = said.text
     _read_answer(features, said)
     features.absent = features.fetches and substance.is_absent(text)
+    features.unchanged = bool(features.views) and _UNCHANGED.match(text) is not None
     features.empty = features.empty or (features.effect in ("search", "read") and said.is_empty)
     if features.empty:  # lines beyond the end
         features.views = tuple(View(view.path, END, END) for view in features.views)
