@@ -182,3 +182,18 @@ def test_a_file_that_was_not_changed_since_it_was_read_is_read_again() -> None:
     first = called("Read", path, {"type": "text", "file": {**content, "totalLines": 2}})
     again = called("Read", path, {"type": "file_unchanged", "file": path})
     assert reported([first, again, again]) == [3]
+
+
+def test_known_lines_are_known_in_the_records_of_reads_and_searches() -> None:
+    lines = [f"    {name} = compute_{name}(order)" for name in ("total", "tax", "rest", "share", "fee", "due", "sum")]
+
+    def seen(n: int) -> Event:
+        shown = "\n".join(lines[n % 4 : n % 4 + 3])
+        if n % 2:
+            record: Event = {"mode": "content", "numFiles": 0, "filenames": [], "content": shown, "numLines": 3}
+            return called("Grep", {"pattern": f"compute_{n}", "output_mode": "content"}, record)
+        content = {"filePath": "/r/app.py", "content": shown, "numLines": 3, "startLine": n, "totalLines": 90}
+        params: Event = {"file_path": "/r/app.py", "offset": 30 * n, "limit": 3}
+        return called("Read", params, {"type": "text", "file": content})
+
+    assert reported([seen(n) for n in range(14)]) == [11]

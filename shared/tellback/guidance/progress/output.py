@@ -136,6 +136,17 @@ def _fetched(page: dict[Any, Any]) -> str:
     return f"{status}{page.get('result', '')}"
 
 
+def _read_or_found(record: dict[Any, Any]) -> str | None:
+    """Return the lines that Claude Code read or found, as its hooks have them; None of any other record."""
+    if record.get("type") == "text" and is_dict(file := record.get("file")):
+        return str(file.get("content", ""))
+    names = record.get("filenames")
+    if not is_list(names) or "numFiles" not in record:
+        return None
+    content = record.get("content")
+    return content if isinstance(content, str) else "\n".join(map(str, names))
+
+
 def _printed_in(data: Any) -> str | None:
     parts: object = data
     if is_dict(data):
@@ -144,6 +155,8 @@ def _printed_in(data: Any) -> str | None:
             return "\n".join(filter(None, found))
         if "codeText" in data:
             return _fetched(data)
+        if (shown := _read_or_found(data)) is not None:
+            return shown
         parts = data.get("content")
     if not is_list(parts) or not parts:
         return None
