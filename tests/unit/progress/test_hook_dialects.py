@@ -165,6 +165,19 @@ def test_a_patch_that_the_hooks_of_codex_call_a_command_is_an_edit() -> None:
     assert reported([patched(f"x = {n}", "y", refused.format(n)) for n in range(4)]) == [3]
 
 
+NONE_RAN = "no tests ran in 0.30s\nERROR: file or directory not found: tests/test_no.py"
+
+
+@pytest.mark.parametrize(("command", "said"), [("./gen --all", ""), ("pytest -q tests/test_no.py", NONE_RAN)])
+def test_a_command_that_only_its_exit_code_calls_failed_is_a_failure(command: str, said: str) -> None:
+    failed = called("Bash", {"command": command}, None) | {"hook_event_name": "PostToolUseFailure"}
+    edits = [
+        claude("Edit", {"file_path": "/r/a.py", "old_string": f"{n}", "new_string": f"{n}x"}, "") for n in range(3)
+    ]
+    runs = [{**failed, "error": f"Exit code 4\n{said}".rstrip()} for _ in range(3)]
+    assert reported([each for pair in zip(edits, runs, strict=True) for each in pair]) == [6]
+
+
 AUDITED = (r"yaml\.load\(", r"md5\(", "verify=False", r"eval\(", "AKIA[0-9A-Z]{16}", r"os\.system", r"password\s*=")
 MISSED = (r"refund_policy\(", "refundPolicy =", r"def policy\(", "Refunds", "POLICY=", r"\.refund\(", "refund.*days")
 

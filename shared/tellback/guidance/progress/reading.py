@@ -85,7 +85,7 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
         # That a service is down says nothing of the program that asked it.
         features.retry_asked = outcome.retry_after is not None or (outcome.retryable and not features.programs)
         features.empty = outcome.code == "no_results"
-    code = exit_code_of(event.result or "") if features.failed else None
+    code = exit_code_of(event.error or event.result or "") if features.failed else None
     _read_result(features, said, reported=event.error is not None or code not in (None, 0))
     if features.failed and not features.error and code is not None and code > 1:  # an exit of 1 may be an answer
         features.error = f"exit code {code}, without output"
@@ -180,6 +180,8 @@ def _read_result(features: CallFeatures, said: _Substance, *, reported: bool) ->
     if features.effect in ("run", "test", "wait", "write"):
         features.tests = count_tests(text)
     runs = features.effect in ("run", "test", "install") or features.tests is not None
+    if features.failed and features.tests is not None and not (features.tests.bad or features.tests.passed):
+        features.tests = None  # none ran, for a reason that is no test's
     if features.tests is not None:
         features.failed = features.tests.bad > 0
     if features.failed:
