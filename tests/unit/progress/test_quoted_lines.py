@@ -74,7 +74,26 @@ DOCKER = """#8 1.2 ERROR: No matching distribution found for foo==9
 ERROR: failed to solve: process "/bin/sh -c pip install foo" did not complete successfully: exit code: 1"""
 HINT = """Could not open /dev/ttyUSB0, the port is busy or doesn't exist.
 Hint: Check if the port is correct"""
+FLAG = """docker: invalid reference format for web:v1!
+
+Run 'docker run --help' for more information"""
+JVM = """Unrecognized option: -Xmxx2g
+Error: Could not create the Java Virtual Machine.
+Error: A fatal exception has occurred. Program will exit."""
+PERL = """Can't locate Acme/Queue.pm in @INC (you may need to install the Acme::Queue module)
+BEGIN failed--compilation aborted at bin/run line 3."""
+VITEST = """ RUN  v4.1.12 /r
+
+No test files found, exiting with code 1
+"""
+PYTEST = """no tests ran in 0.30s
+ERROR: file or directory not found: tests/test_qeue.py"""
 SECOND_HAND = {
+    "invalid reference format": FLAG,
+    "Unrecognized option: -Xmxx2g": JVM,
+    "Can't locate Acme/Queue.pm": PERL,
+    "No test files found": VITEST,
+    "file or directory not found: tests/test_qeue.py": PYTEST,
     "no rule for b.tbl": MAKE,
     "cannot find -lssl": LINKER,
     "Package not found": YARN.format(MISSING),
@@ -134,3 +153,28 @@ def test_a_value_that_is_called_a_quota_is_no_limit() -> None:
     """G-310."""
     said = "Error from server (BadRequest): QuotaError: quota must be a positive integer"
     assert step_of(runs("kubectl apply -f quota.yaml", said, said, said)) != LIMITED_STEP
+
+
+ESLINT = """
+/r/src/a.js
+  1:5  error  'unused' is assigned a value but never used  no-unused-vars
+
+\u2716 1 problem (1 error, 0 warnings)"""
+RUFF = """F821 Undefined name `quue`
+ --> src/a.py:9:5
+
+Found 1 error."""
+FIRST = {"npx eslint src": (ESLINT, "'unused' is assigned"), "ruff check .": (RUFF, "F821 Undefined name")}
+
+
+@pytest.mark.parametrize("command", FIRST)
+def test_the_first_finding_of_a_linter_is_quoted_and_not_their_number(command: str) -> None:
+    """G-338."""
+    said, finding = FIRST[command]
+    assert finding in quoted(runs(command, said, said, said, said))[0]
+
+
+def test_a_commit_of_nothing_is_named_by_that() -> None:
+    """G-307."""
+    said = "On branch main\nnothing to commit, working tree clean"
+    assert "nothing to commit" in quoted([claude_code("git commit -qm done", said, 1)] * 3)[0]

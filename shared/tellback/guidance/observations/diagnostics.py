@@ -54,7 +54,7 @@ _CRASHES: Final = re.compile(
     r"|(?:file://)?(?:/|[A-Z]:|node:)[^\s:]{1,300}:\d+\n[^\n]{0,300}\n[ \t]{0,300}\^+\n(?:\n"
     r"|[ \t])*(?P<thrown>[^\n]{1,300})?"  # Node
     r"|Error: Cannot find module '[^'\n]{1,300}'$(?=\nRequire stack)| {2}\| (?:Base)?ExceptionGroup: [^\n]{1,300}"
-    r"|(?:\S{1,200}\.rb|<internal:\S{1,200}>):\d+:in [^\n]{1,200}: [^\n]{1,300} \([A-Z][\w:]{0,100}\)$"
+    r"|(?:\S{1,200}\.rb|-e|<internal:\S{1,200}>):\d+:in [^\n]{1,200}: [^\n]{1,300} \([A-Z][\w:]{0,100}\)$"
     r"|(?:PHP )?(?:Fatal|Parse) error: {1,4}[^\n]{1,300} on line \d+$|PHP Fatal error: [^\n]{1,300}"
     r"|BEGIN failed--compilation aborted[^\n]{0,200}|syntax error at \S{1,200} line \d+, near [^\n]{1,200}"  # Perl
     r"|error: Uncaught [^\n]{1,300}"
@@ -161,7 +161,8 @@ _COMMANDS: Final = re.compile(
     r"|Merging|Your)\b[^\n]{1,300}|CONFLICT \([^\n]{1,200}| ! \[(?:remote )?rejected\][^\n]{1,200}"
     r"|error: \S{1,200}: patch does not apply|\d+ out of \d+ hunks? (?:FAILED|ignored)[^\n]{0,200}"
     r"|Hunk #\d+ FAILED[^\n]{0,80}|patch: \*{4} [^\n]{1,200}|curl: \(\d+\) [^\n]{1,200}"
-    r"|wget: [^\n]{0,60}(?:unable|failed)[^\n]{1,200}|ssh: [^\n]{1,200}"
+    r"|wget: [^\n]{0,60}(?:unable|failed)[^\n]{1,200}|\d{4}-\d\d-\d\d [\d:]{8} ERROR [45]\d\d: [^\n]{1,100}"  # wget
+    r"|ssh: [^\n]{1,200}"
     r"|[^\n]{0,100}Permission denied \((?:publickey|password|keyboard|gssapi)[^\n]{0,80}"
     r"|[^\n]{0,80}: The term '[^'\n]{1,80}' is not recognized[^\n]{0,200}"  # PowerShell and cmd.exe
     r"|'[^'\n]{1,80}' is not recognized as an internal or external command[^\n]{0,100}"
@@ -172,7 +173,7 @@ _COMMANDS: Final = re.compile(
     r"|(?:\W{0,3}|Error: )ERR_PNPM_\w{1,60}\b[^\n]{0,300}|rsync error: [^\n]{1,200}"
     r"|Job for \S{1,100} failed because [^\n]{1,200}|(?:[^\n]{1,300}, )?version solving failed\.?$"  # systemd, Poetry
     r"|Your requirements could not be resolved to an installable set of packages\.?"  # Composer
-    r"|Error response from daemon: [^\n]{1,200}|Cannot connect to the Docker daemon[^\n]{0,100}"
+    r"|Error response from daemon: [^\n]{1,200}|(?:docker: )?Cannot connect to the Docker daemon[^\n]{0,100}"
     rf"|[\w./-]{{1,60}}: (?:fatal )?(?:{ERROR_WORDS}) ?[:\uff1a] [^\n]{{1,200}}"
     r"|[\w./-]{1,60}: (?:unrecognized|invalid|illegal|unknown) (?:option|service)[^\n]{0,100}|(?:rm|cp|mv|mkdir|touch"
     r"|tee|chmod|ln|tar(?: \(child\))?|gzip|bzip2|xz|unzip|sed|awk|dd|install): {1,2}(?:cannot|can't|can not|failed"

@@ -33,6 +33,20 @@ def count_findings(text: str, *, whole: bool) -> int | None:
     return (len(_ONE.findall(text)) or None) if whole else None
 
 
+# Behind the place or in front of it, as ESLint and ruff have it, or above it.
+_FIRST: Final = re.compile(
+    r"^ {2,8}\d{1,7}:\d{1,7} +error +\S.*$|^[^\s:()]{1,200}:\d{1,7}:\d{1,7}:? [A-Z]{1,4}\d{2,5} .*$"
+    r"|^[A-Z]{1,4}\d{2,5} .*$(?=\n *--> )",
+    re.MULTILINE,
+)
+
+
+def first_finding(text: str) -> str:
+    """Return the first finding of a linter that ends with their number, "" of any other text."""
+    found = _FIRST.search(text)
+    return " ".join(found.group().split()) if found else ""
+
+
 # OpenCode, Kilo Code and Crush; what is wrong in other files was mostly there before.
 _AFTER_EDIT: Final = re.compile(
     r"\b(?:errors detected in this file|This file has errors)[^\n]{0,40}\n<[^\n]{1,400}>\n(.{1,4000}?)\n</", re.DOTALL

@@ -6,12 +6,12 @@ import re
 from typing import Final
 
 from tellback.guidance.observations.bodies import error_message
-from tellback.guidance.observations.diagnostics import failure_line
+from tellback.guidance.observations.diagnostics import command_line, failure_line
 from tellback.guidance.observations.testruns import TestCounts
 from tellback.guidance.observations.texts import timeout_in
 from tellback.guidance.observations.values import decoded_json, is_dict
 from tellback.guidance.progress import substance
-from tellback.guidance.progress.diagnosed import count_findings
+from tellback.guidance.progress.diagnosed import count_findings, first_finding
 from tellback.guidance.progress.failed_tests import failed_names, reason_of
 from tellback.guidance.progress.features import DISTINCT_CHARS, CallFeatures
 from tellback.guidance.progress.substance import ERROR_CHARS
@@ -46,9 +46,11 @@ _TOTAL: Final = re.compile(
 )
 # It passes on that something failed, or how often, and what failed stands above it.
 _PASSED_ON: Final = re.compile(
-    r"(?:[^\w\n]{0,4}YN0000: |Hint: |\* What went wrong|[^\n]{0,200}(?:ld returned|linker command failed"
+    r"(?!No test)(?:[^\w\n]{0,4}YN0000: |Hint: |\* What went wrong|[^\n]{0,200}(?:ld returned|linker command failed"
     r"|build stopped|test run failed|following build commands?\b|did not complete successfully|[Bb]uild failed"
     r"|BUILD FAIL|[Ee]xecution failed for task|could not compile|aborting due to|[Ff]ailed with errors|Command failed"
+    r"|Run '[^'\n]{1,80}' for (?:more|usage)|BEGIN failed--compilation aborted|[^\w\n]{2,40}Startup Error"
+    r"|Error: (?:Could not create the Java Virtual Machine|A fatal exception has occurred)"
     r"|npm (?:ERR!|error) (?:code|errno|syscall|path|A complete log)|tests? (?:completed|failed)\b|ELIFECYCLE"
     r"|(?:exit (?:code|status)|status|code|Error|returned):? \d{1,3}[.:)]?$))"
 )
@@ -69,7 +71,7 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
         features.findings = count_findings(text, whole=len(text) < substance.HEAD_CHARS + substance.TAIL_CHARS)
     acts = features.fetches or (features.effect == "write" and not substance.labelled_error(text))
     tried = runs or features.effect == "wait" or (acts and bool(features.programs))
-    error = failure_line(text)[:ERROR_CHARS] if tried else ""
+    error = _said_by_run(text)[:ERROR_CHARS] if tried else ""
     raised = ""
     if features.tests is not None or error.startswith("ImportError while loading"):  # what is missing stands below
         raised = substance.last_exception(text)
@@ -102,10 +104,22 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
         features.error_mark = substance.error_fingerprint(f"{said} {' '.join(names)} {reason}".rstrip())
     else:
         features.error_mark = substance.fingerprint(_GOT.sub("got", substance.without_places(text)))
-    if _CLASS.fullmatch(features.error) and len(features.error) >= DISTINCT_CHARS:
-        features.error = _with_message(features.error, text)[:ERROR_CHARS]
-    if _PASSED_ON.match(features.error):
-        features.error = _passed_on(features.error, text)[:ERROR_CHARS]
+    features.error = _quoted(features, text)[:ERROR_CHARS]
+
+
+def _quoted(features: CallFeatures, text: str) -> str:
+    """Return the error, or the line that says more where it only names, counts or passes on what failed."""
+    error = features.error
+    if _CLASS.fullmatch(error) and len(error) >= DISTINCT_CHARS:
+        error = _with_message(error, text)
+    if _PASSED_ON.match(error):
+        return _passed_on(error, text)
+    return (first_finding(text) if features.findings and _TOTAL.match(error) else "") or error
+
+
+def _said_by_run(text: str) -> str:
+    line = failure_line(text)
+    return (command_line(text) if line.startswith("no tests ran") else "") or line
 
 
 def _first_said(features: CallFeatures, text: str) -> str:

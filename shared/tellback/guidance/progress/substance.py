@@ -175,10 +175,13 @@ def fails_in(text: str) -> str:
     return ((frames[-1][0] or frames[-1][1]).rpartition("/")[2] or "<stdin>") if frames else ""
 
 
+_OPENERS: Final = ("#", "On branch ", "DEPRECATED: ", "zip warning: ")  # lines that stand above what failed
+
+
 def first_line(text: str) -> str:
     """Return the first line that says something; a heading alone, such as "ERROR:", does not."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = (line for line in lines if len(line) >= _HEADING_CHARS and not line.startswith("#"))
+    said = (line for line in lines if len(line) >= _HEADING_CHARS and not line.startswith(_OPENERS))
     return next(said, lines[0] if lines else "")[:ERROR_CHARS]
 
 
