@@ -89,6 +89,7 @@ def test_an_exit_that_says_nothing_was_found_is_an_empty_answer(command: str, ou
         ("ssh web uptime", "/etc/profile.d/x.sh: line 3: nvm: command not found\n10:00 up 3 days"),
         ("docker exec web df", "/dev/sda1 20G\nbash: /srv/a/.bashrc: Permission denied"),
         ("python checks.py", wrapped(0, "ModuleNotFoundError: No module named 'yaml'")),
+        ("python -c 'print(\"Error: as it is shown\")'", "Error: as it is shown"),
     ],
 )
 def test_these_are_no_failures(command: str, output: str) -> None:

@@ -296,11 +296,13 @@ def _is_no_report(output: str, commands: Sequence[SimpleCommand]) -> bool:
     """Check for an output that is no report of a failure, however it begins.
 
     Several lines of a script of one's own may begin with "Error: ..."; a value in quotes or a `repr` may say anything.
-    The page that a server sent is judged by its own words.
+    So may what the command itself has written out. The page that a server sent is judged by its own words.
     """
     text = output.strip()
     if any(each.program in CLIENTS for each in commands):
         return False
+    if text and any(text in said for each in commands for said in (*each.words, each.stdin)):
+        return True
     return bool(commands) and ("\n" in text or text[:1] in ('"', "'") or _REPR.fullmatch(text) is not None)
 
 
