@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellback.redaction import Redactor, find_secret, redact_text, redact_value, sensitive_values
+from tellback.commands.local import sensitive_values
+from tellback.redaction import Redactor, find_secret, redact_text, redact_value
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from tellback.commands.control import CommandControl
 from tellback.commands.record import CommandAttempt, build_record
@@ -13,7 +14,9 @@ from tellback.commands.supervision import close_idle
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
 from tellback.contracts.message import new_event_id
 from tellback.errors import InvalidInput
-from tellback.redaction import Redactor, sensitive_values
+from tellback.redaction import Redactor, find_secret
+
+_NO_SECRETS: Final = frozenset({"PWD", "OLDPWD"})  # the shell's working directories, which the rules take for passwords
 
 
 def run_locally(
@@ -57,3 +60,15 @@ def run_locally(
     finally:
         close_idle()
     return build_record(submitted, outcome, redactor=redactor, cwd=place, attempt=CommandAttempt(host=host))
+
+
+def sensitive_values(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables that the rules take for secrets, to search for their exact values.
+
+    Values under 8 characters are left out: as exact values they would hide too many unrelated lines.
+    """
+    return {
+        name: value
+        for name, value in environ.items()
+        if len(value) >= 8 and name not in _NO_SECRETS and find_secret(f'{name}="{value}"')
+    }

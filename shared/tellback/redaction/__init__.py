@@ -16,7 +16,6 @@ from tellback.redaction.redactor import (
     redact_record,
     redact_text,
     redact_value,
-    sensitive_values,
 )
 from tellback.redaction.rules import SOURCE_RULES, Rule
 
@@ -32,5 +31,4 @@ __all__ = [
     "redact_record",
     "redact_text",
     "redact_value",
-    "sensitive_values",
 ]

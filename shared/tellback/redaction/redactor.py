@@ -373,20 +373,6 @@ def _is_sequence(value: object) -> TypeGuard[Iterable[object]]:
 _plain = Redactor()
 redact_record: Final = _plain.record
 
-_NO_SECRETS: Final = frozenset({"PWD", "OLDPWD"})  # the shell's working directories, which the rules take for passwords
-
-
-def sensitive_values(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that the rules take for secrets, to search for their exact values.
-
-    Values under 8 characters are left out: as exact values they would hide too many unrelated lines.
-    """
-    return {
-        name: value
-        for name, value in environ.items()
-        if len(value) >= 8 and name not in _NO_SECRETS and find_secret(f'{name}="{value}"')
-    }
-
 
 def find_secret(text: str) -> str | None:
     """Return the name of a rule that matches a line of `text`, or None."""
