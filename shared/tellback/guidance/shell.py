@@ -59,8 +59,9 @@ _WITH_VALUE: Final = frozenset({"-I", "-n", "-P", "-s", "-k", "-u", "-L", "-c", 
 class SimpleCommand:
     """One program with its words, without wrappers; `before` is the operator in front of it.
 
-    `writes_to` has the files that its output goes to, `stdin` the text of its here-document; `silent` means that its
-    errors go to `/dev/null`. `folder` is the path in front of the program's name, if it was called by one.
+    `writes_to` has the files that its output goes to, `reads_from` the file that its input comes from, `stdin` the text
+    of its here-document or here-string; `silent` means that its errors go to `/dev/null`. `folder` is the path in front
+    of the program's name, if it was called by one.
     """
 
     program: str
@@ -70,6 +71,7 @@ class SimpleCommand:
     stdin: str = ""
     silent: bool = False
     folder: str = ""
+    reads_from: str = ""
 
 
 def simple_commands(command: str) -> tuple[SimpleCommand, ...]:
@@ -92,13 +94,23 @@ class _Reader:
         self.files: list[str] = []
         self.stdin = ""
         self.silent = False
+        self.reads_from = ""
 
     def end(self, before: Before) -> None:
         if self.words or self.files:
             read = tuple(self.words), self.before, tuple(self.files), self.stdin, self.silent
-            self.found.append(SimpleCommand("", *read))
-            self.words, self.files, self.stdin, self.silent = [], [], "", False
+            self.found.append(SimpleCommand("", *read, reads_from=self.reads_from))
+            self.words, self.files, self.stdin, self.silent, self.reads_from = [], [], "", False, ""
         self.before = before
+
+    def redirect(self, operator: str, name: str) -> None:
+        self.silent |= name == "/dev/null" and operator[0] in "2&"
+        if ">" in operator and name != "/dev/null":
+            self.files.append(name)
+        elif operator == "<":
+            self.reads_from = name
+        elif operator == "<<<":
+            self.stdin = name
 
 
 # A path of Windows, whose separators are no escapes in PowerShell.
@@ -137,10 +149,7 @@ def _split(text: str, depth: int) -> list[SimpleCommand]:
                 delimiters.append(unquoted(token))
                 pending = ""
             elif pending:
-                name = unquoted(token)
-                reader.silent |= name == "/dev/null" and pending[0] in "2&"
-                if ">" in pending and name != "/dev/null":
-                    reader.files.append(name)
+                reader.redirect(pending, unquoted(token))
                 pending = ""
             else:
                 reader.words.append(token)
@@ -173,13 +182,17 @@ def _unwrapped(raw: SimpleCommand, depth: int) -> list[SimpleCommand]:
     if not rest:
         return [SimpleCommand("", (), raw.before, raw.writes_to, raw.stdin, raw.silent)] if raw.writes_to else []
     folder, _, name = unquoted(rest[0]).rpartition("/")
+    if name == "eval" and depth < _NESTED:
+        return _split(" ".join(map(unquoted, rest[1:])), depth + 1)
     if name in _SHELLS and depth < _NESTED:
         flag = next((n for n, word in enumerate(rest[1:], 1) if _GIVES_LINE.match(word)), 0)
         if flag and len(rest) > flag + 1:
             line = rest[flag + 1 :] if name in _SHELLS_OF_WINDOWS else rest[flag + 1 : flag + 2]
             return _split(" ".join(map(unquoted, line)), depth + 1)
     words = tuple(map(unquoted, rest[1:]))
-    return [SimpleCommand(name, words, raw.before, raw.writes_to, raw.stdin, raw.silent, folder)]
+    return [
+        SimpleCommand(name, words, raw.before, raw.writes_to, raw.stdin, raw.silent, folder, reads_from=raw.reads_from)
+    ]
 
 
 def _without_wrappers(rest: list[str]) -> list[str]:

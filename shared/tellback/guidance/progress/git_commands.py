@@ -12,9 +12,10 @@ GIT_READERS: Final = words_in(
     "for-each-ref check-ignore whatchanged range-diff grep ls-remote count-objects check-attr var version show-ref",
     "cherry diff-tree diff-index diff-files verify-commit",
 )
-_GIT_READS: Final = GIT_READERS | {"fsck", "help", "show-branch", "merge-tree", ""}
+_GIT_READS: Final = GIT_READERS | {"fsck", "help", "show-branch", "merge-tree", "archive", "hash-object", ""}
 # Subcommands of git that read without a name, and write with one, unless they are told to list what there is.
-_GIT_EITHER: Final = frozenset({"branch", "tag", "config", "remote"})
+_GIT_EITHER: Final = words_in("branch tag remote notes submodule config symbolic-ref")
+_GIT_NAMED: Final = words_in("config symbolic-ref")  # with a name they read it, and write with a value
 _GIT_LISTS: Final = "--list -l --contains --no-contains --merged --no-merged --points-at"
 _GIT_SHOWS: Final = {
     "branch": words_in(_GIT_LISTS),
@@ -29,6 +30,15 @@ _GIT_SHOWS: Final = {
     "apply": words_in("--check --stat --numstat --summary"),
     "clean": words_in("-n -nd -dn -ndx -nfd --dry-run"),
     "add": words_in("-n --dry-run"),
+    "rm": words_in("-n --dry-run"),
+    "mv": words_in("-n --dry-run"),
+    "push": words_in("-n --dry-run"),
+    "fetch": words_in("--dry-run"),
+    "commit": words_in("--dry-run"),
+    "bundle": words_in("verify list-heads"),
+    "lfs": words_in("ls-files status env"),
+    "sparse-checkout": words_in("list"),
+    "rerere": words_in("status diff"),
     "format-patch": words_in("--stdout"),
 }
 # Options that change something without a name.
@@ -62,11 +72,11 @@ def git_effect(words: tuple[str, ...]) -> Effect:
         return "search"
     if not _GIT_SHOWS.get(first, frozenset()).isdisjoint((*words[1:2], *(w for w in words if w.startswith("-")))):
         return "read"
-    if any(map(_GIT_SETS.match, words)):
+    if any(map(_GIT_SETS.match, words)) or (first == "archive" and any(word.startswith("-o") for word in words)):
         return "write"
     plain = [word for word in words if not word.startswith("-")]
     if first == "reflog":
         return "write" if {"expire", "delete"} & {*plain[1:2]} else "read"
     if first in _GIT_EITHER:
-        return "read" if len(plain) <= (2 if first == "config" else 1) else "write"
+        return "read" if len(plain) <= (2 if first in _GIT_NAMED else 1) else "write"
     return "read" if first in _GIT_READS else "write"

@@ -10,9 +10,11 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from tellback.guidance.progress.downloads import saves_file
 from tellback.guidance.progress.effects import Effect, named, words_in
 from tellback.guidance.progress.git_commands import GIT_READERS, from_subcommand, git_effect
 from tellback.guidance.progress.packagers import INSTALLERS, PACKAGERS, installer_effect, packager_effect
+from tellback.guidance.progress.subcommands import subcommand_effect
 from tellback.guidance.shell import SimpleCommand
 
 # Programs that only read, apart from the options in `_WRITING_OPTIONS`.
@@ -49,7 +51,7 @@ _BY_NAME: Final[dict[str, Effect]] = {
         "killall edit create insert append write apply_patch black isort gofmt goimports autopep8 yapf prettier 2to3",
         "launchctl set-content add-content out-file remove-item new-item copy-item move-item",
         "rename-item del erase clear-content export-csv expand-archive compress-archive copy move ren rename md rd ni",
-        "ri xcopy robocopy mklink clang-format",
+        "ri xcopy robocopy mklink clang-format crontab scp createdb dropdb pg_restore",
     ),
     **named("install", "easy_install virtualenv venv"),
     **named(
@@ -88,15 +90,7 @@ _CHECKS: Final = words_in("--check -l -d --diff -c --check-only --list-different
 # Formatters that print the file unless they are told to replace it.
 _PRINTING: Final = words_in("prettier gofmt goimports autopep8 yapf clang-format")
 _REPLACES: Final = words_in("-w --write -i --in-place")
-# Options by which what otherwise reads writes a file.
-_SAVING_OPTIONS: Final = {
-    "sort": re.compile(r"-[^-]*o|--o"),
-    "awk": re.compile(r'inplace$|.*\bprintf?\b[^;}"]*("[^"]*"[^;}"]*)*>\s*"'),
-    "yq": re.compile(r"-i|--inplace"),
-}
-_SAVING_OPTIONS["gawk"] = _SAVING_OPTIONS["awk"]
 _IN_PLACE: Final = re.compile(r"-[0np]*i(?:\.\w+)?e?$")  # `perl -pi -e`, `ruby -i.bak`
-_FLAG_I: Final = re.compile(r"-[a-zA-Z]*i|--in-place")
 _TEST_SCRIPT: Final = re.compile(r"(?:^|/)(?:run_?tests?|test)\.py$")
 _WRITING_CODE: Final = re.compile(
     r"""\.write\(|write_text|writelines|write_bytes|open\([^)]*["'][wa]b?\+?["']|shutil\.|os\.(?:remove|rename|unlink)
@@ -118,23 +112,37 @@ def _by_program(command: SimpleCommand) -> Effect:
     special = _BY_ARGUMENTS.get(program)
     if special is not None:
         return special(words)
+    found = subcommand_effect(program, words) or _of_data(command) or _by_option(program, words)
+    if found is not None:
+        return found
     if program in PACKAGERS:
         return packager_effect(program, words, _is_test)
     if program in SCRIPT_PROGRAMS:
         return _interpreter(program, words)
     if program in _FORMATTERS:
         return _formatter(program, words)
-    writing = _SAVING_OPTIONS.get(program)
-    if writing is not None and any(map(writing.match, words)):
+    by_name: Effect | None = "read" if program in REMOTES and _asks_by_verb(program, words) else _BY_NAME.get(program)
+    return by_name or _BY_NAME.get(program.lower(), "run")  # PowerShell does not mind the case
+
+
+def _of_data(command: SimpleCommand) -> Effect | None:
+    if saves_file(command):
         return "write"
-    found: Effect | None = "read" if program in REMOTES and _asks_by_verb(program, words) else _BY_NAME.get(program)
-    return found or _BY_NAME.get(program.lower(), "run")  # PowerShell does not mind the case
+    return _client_of_database(command) if command.program in _DATABASES else None
+
+
+def _by_option(program: str, words: tuple[str, ...]) -> Effect | None:
+    if program not in _BY_OPTION:
+        return None
+    option, with_it, without = _BY_OPTION[program]
+    return with_it if any(map(option.match, words)) else without
 
 
 def _interpreter(program: str, words: tuple[str, ...]) -> Effect:
     if program in ("perl", "ruby") and any(map(_IN_PLACE.match, words)):
         return "write"
-    return "test" if words and _TEST_SCRIPT.search(words[0]) else "run"
+    script = words[0].rpartition("/")[2] if words else ""  # `python manage.py migrate`
+    return subcommand_effect(script, words[1:]) or ("test" if script and _TEST_SCRIPT.search(words[0]) else "run")
 
 
 def _formatter(program: str, words: tuple[str, ...]) -> Effect:
@@ -181,8 +189,20 @@ def _kubectl(words: tuple[str, ...]) -> Effect:
     return "search" if is_search else "wait" if {"-w", "--watch"} & set(words) else _container(words)
 
 
-def _client_of_database(words: tuple[str, ...]) -> Effect:
-    return "search" if any(map(_QUERIES.search, words)) else "read"
+_DATABASES: Final = words_in("psql mysql mariadb sqlite3")
+_RUNS_SCRIPT: Final = re.compile(r"-f|--file")
+
+
+def _client_of_database(command: SimpleCommand) -> Effect:
+    script = command.program == "psql" and any(map(_RUNS_SCRIPT.match, command.words))
+    asked = (*command.words, command.stdin)
+    if script or command.reads_from or any(map(STATEMENTS.match, asked)):
+        return "write"
+    return "search" if any(map(_QUERIES.search, asked)) else "read"
+
+
+# Statements of SQL that change something.
+STATEMENTS: Final = re.compile(r"\s*(?:insert|update|delete|create|drop|alter|truncate|grant)\b", re.IGNORECASE)
 
 
 # Options of a program itself, before its subcommand, that take the next word.
@@ -190,10 +210,6 @@ _AWS_WITH_VALUE: Final = words_in("--profile --region --output --endpoint-url --
 _CONTAINER_WITH_VALUE: Final = words_in(
     "-f --file -p --project-name --profile --env-file -n --namespace --context --kubeconfig -H --host"
 )
-
-
-def _sed(words: tuple[str, ...]) -> Effect:
-    return "write" if any(_FLAG_I.match(word) for word in words if word.startswith("-")) else "read"
 
 
 _SAVES_FOUND: Final = re.compile(r"-(?:delete|fprint|fls)")
@@ -222,7 +238,7 @@ def _container(words: tuple[str, ...]) -> Effect:
     first = _first(words)
     if first == "wait" or (first == "logs" and {"-f", "--follow"} & set(words)):
         return "wait"
-    return "read" if first in _STATE_READS else "run" if first in ("exec", "run") else "write"
+    return "read" if first in _STATE_READS else "run" if first in ("exec", "run", "port-forward") else "write"
 
 
 def _service(words: tuple[str, ...]) -> Effect:
@@ -245,31 +261,31 @@ def _archive(words: tuple[str, ...]) -> Effect:
     return "read" if lists else "write"
 
 
-def _unpacker(words: tuple[str, ...]) -> Effect:
-    return "read" if any(map(_SHOWS_PACKED.match, words)) else "write"
-
-
 def _ruff(words: tuple[str, ...]) -> Effect:
     checks = {"--check", "--diff"} & set(words)
     return "write" if "--fix" in words or (_first(words) == "format" and not checks) else "test"
 
 
 _ROTATES: Final = re.compile(r"--(?:vacuum|rotate|flush)")
-# `unzip -l`, `gzip -dc`.
-_SHOWS_PACKED: Final = re.compile(r"-[a-z]*[lpctvZ]|--(?:stdout|list|test)")
-
-
+_IN_PLACE_OPTION: Final = re.compile(r"-[a-zA-Z]*i|--in-place")
+_AWK_SAVES: Final = re.compile(r'inplace$|.*\bprintf?\b[^;}"]*("[^"]*"[^;}"]*)*>\s*"')
+_SHOWS_PACKED: Final = re.compile(r"-[a-z]*[lpctvZ]|--(?:stdout|list|test)")  # `unzip -l`, `gzip -dc`
+_SAVES_DUMP: Final = re.compile(r"-f|--file|-r|--result-file")
 _INSTALLING: Final = re.compile(r"-(?:[irPeUF]|-(?:install|unpack|configure|remove|purge|erase|upgrade)$)")
-
-
-def _package_database(words: tuple[str, ...]) -> Effect:
-    return "install" if any(map(_INSTALLING.match, words)) else "read"
-
-
+# Programs that do one thing if they have such an option, and another one without it.
+_BY_OPTION: Final[dict[str, tuple[re.Pattern[str], Effect, Effect]]] = {
+    **dict.fromkeys(("sed", "gsed"), (_IN_PLACE_OPTION, "write", "read")),
+    **dict.fromkeys(("awk", "gawk"), (_AWK_SAVES, "write", "read")),
+    "sort": (re.compile(r"-[^-]*o|--o"), "write", "read"),
+    "yq": (re.compile(r"-i|--inplace"), "write", "read"),
+    **dict.fromkeys(("unzip", "gzip", "gunzip"), (_SHOWS_PACKED, "read", "write")),
+    **dict.fromkeys(("dpkg", "rpm"), (_INSTALLING, "install", "read")),
+    **dict.fromkeys(("pg_dump", "pg_dumpall", "mysqldump"), (_SAVES_DUMP, "write", "read")),
+    "cmake": (re.compile(r"--install$"), "install", "test"),
+    "rsync": (re.compile(r"-[a-zA-Z]*n|--dry-run|--list-only"), "read", "write"),
+}
 _BY_ARGUMENTS: Final[dict[str, Callable[[tuple[str, ...]], Effect]]] = {
     **dict.fromkeys(INSTALLERS, installer_effect),
-    "sed": _sed,
-    "gsed": _sed,
     "git": git_effect,
     "gh": _gh,
     "docker": _container,
@@ -279,20 +295,12 @@ _BY_ARGUMENTS: Final[dict[str, Callable[[tuple[str, ...]], Effect]]] = {
     "service": _service,
     "kubectl": _kubectl,
     "oc": _kubectl,
-    "psql": _client_of_database,
-    "mysql": _client_of_database,
-    "sqlite3": _client_of_database,
     "find": _find,
     "fd": _find,
     "tail": _tail,
     "journalctl": _journal,
     "tar": _archive,
-    "unzip": _unpacker,
-    "gzip": _unpacker,
-    "gunzip": _unpacker,
     "ruff": _ruff,
-    "dpkg": _package_database,
-    "rpm": _package_database,
 }
 
 

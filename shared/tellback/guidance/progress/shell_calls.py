@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from itertools import islice, pairwise
 from typing import Any, Final
 
+from tellback.guidance.progress.downloads import saved_file, saves_file
 from tellback.guidance.progress.effects import EFFECTS, Effect, words_in
 from tellback.guidance.progress.features import END, ENVIRONMENT, SHOWN, CallFeatures, Edit, View
 from tellback.guidance.progress.patches import read_patch
@@ -17,6 +18,7 @@ from tellback.guidance.progress.programs import (
     PATCHERS,
     REMOTES,
     SCRIPT_PROGRAMS,
+    STATEMENTS,
     changes_files,
     effect_of,
     files_written_by,
@@ -40,7 +42,6 @@ _CHANGES: Final = words_in(
     "trigger deploy up down install upgrade downgrade migrate uninstall rollback enable disable scale cp mv rm sync",
     "publish terminate modify register invoke send",
 )
-_STATEMENTS: Final = re.compile(r"\s*(?:insert|update|delete|create|drop|alter|truncate|grant)\b", re.IGNORECASE)
 _SUBMITS: Final = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 
@@ -131,7 +132,7 @@ def _sends(command: SimpleCommand) -> bool:
         return not _SENDS.isdisjoint(command.words)
     if command.program in REMOTES:
         playbook = command.program == "ansible-playbook"
-        return playbook or _changes_there(command) or any(map(_STATEMENTS.match, command.words))
+        return playbook or _changes_there(command) or any(map(STATEMENTS.match, command.words))
     # Another installed program that is told to, such as one that migrates a database.
     own = bool(command.folder) or command.program in SCRIPT_PROGRAMS
     return _changes_there(command) and not own and effect_of(command) == "run"
@@ -164,7 +165,9 @@ def _read_changes(
         features.edit = Edit(patches[0].paths[0], patches[0].old, patches[0].new)
         features.prints = patches[0].prints
     features.copies = tuple(pair for each in commands if (pair := copied_files(each)))
-    features.creates = patches[0].creates if patches else all(each.writes_to for each, _ in changing)
+    features.creates = (
+        patches[0].creates if patches else all(each.writes_to or saves_file(each) for each, _ in changing)
+    )
 
 
 _INTERPRETERS: Final = SCRIPT_PROGRAMS | {"bash", "sh", "zsh"}
@@ -244,6 +247,8 @@ def _named_files(command: SimpleCommand) -> tuple[str, ...]:
     """Return the files that a command changes, if it names them."""
     if command.program in ("cp", "mv") or restored_path(command):
         return command.words[-1:]
+    if saved := saved_file(command):
+        return (saved,)
     plain = tuple(_plain(command))
     if command.program in ("sed", "gsed", "perl"):  # behind their script; `xargs sed -i s/a/b/` names none
         scripts = {script for flag, script in pairwise(command.words) if flag in ("-e", "--expression", "-pe")}
