@@ -212,3 +212,29 @@ def test_a_test_that_passed_and_fails_without_the_fix_begins_a_new_count() -> No
     assert not nudges_in(fixed)
     stuck = [each for n in range(3, 6) for each in (claude_edit(n), red)]
     assert [call for call, _ in nudges_in([*fixed, *stuck])] == [len(fixed) + 6]
+
+
+@pytest.mark.parametrize("codemod", ["npx jscodeshift -t rename.js src", "node scripts/codemod.js src"])
+def test_changes_by_a_codemod_that_are_restored_each_time_are_reported(codemod: str) -> None:
+    """G-348: each codemod that ended well began a new count of restores. Planted faults are no such attempts."""
+    attempts = [
+        call
+        for n in range(3)
+        for call in (
+            claude_code(codemod, f"Processing {20 + n} files...\nAll done.\nResults: 0 errors {10 + n} ok"),
+            claude_code("npm run build", f"src/a{n}.ts({n},3): error TS230{n}: Cannot find name 'x{n}'.", 2),
+            claude_code("git restore ."),
+        )
+    ]
+    assert kinds(attempts) == [(6, "undone_edit")]
+    planted = [
+        call
+        for n in range(4)
+        for call in (
+            claude_code(f"sed -i 's/a{n}/b{n}/' src/m.py"),
+            claude_code("./check.sh", f"mutant {n} was noticed at line {n}", 1),
+            claude_code("git restore ."),
+            claude_code("./check.sh", "everything is fine here"),
+        )
+    ]
+    assert kinds(planted) == []

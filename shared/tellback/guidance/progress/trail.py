@@ -126,6 +126,7 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     copies: dict[str, str] = {}
     contents: dict[str, int] = {}
     fault: int = 0
+    broke: str = ""
     flaky: str = ""
     tests: dict[str, TestRun] = {}
     tools: dict[str, Failures] = {}

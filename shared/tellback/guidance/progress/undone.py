@@ -39,6 +39,7 @@ def undone_edit(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
     if features.failed and features.effect in ("run", "test"):
         # Only other tests that fail show another attempt: a script that breaks otherwise may be as far from the goal.
         trail.fault = features.error_mark if features.tests is not None and features.tests.passed else 0
+        trail.broke = features.purpose
     return found
 
 
@@ -61,7 +62,7 @@ def edit_made_over(trail: ProgressTrail, features: CallFeatures, edit: Edit, at:
 
 
 def _found_in(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
-    if (trail.edits or trail.restores) and _works(features):
+    if (trail.edits or trail.restores) and _works(features) and not _begins_attempt(trail, features):
         trail.restores, trail.passed = [], at
     if not features.alters:
         return None
@@ -148,6 +149,12 @@ def _works(features: CallFeatures) -> bool:
     """
     runs = features.effect == "test" or (features.effect == "run" and bool(features.programs) and not features.probes)
     return runs and bool(features.lines) and not features.fixes and not shows_fault(features)
+
+
+def _begins_attempt(trail: ProgressTrail, features: CallFeatures) -> bool:
+    """Check whether a run behind a failure and a restore may be the next change, as a codemod is: it did not fail."""
+    behind = bool(trail.restores) and trail.actions[-3:-1] == [trail.in_vain, trail.restores[-1].at]
+    return behind and features.effect == "run" and features.purpose != trail.broke
 
 
 def _made_again(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
