@@ -128,7 +128,7 @@ _LACKING: Final = lazy_pattern(
     r"|was refused - did you|[Cc]ertificate (?:problem|verify)|verify certificate|environment variable|\$DISPLAY"
     r"|\b[A-Z]\w{2,40} is not set\b|linker `\w{1,40}` not found|No virtual environment|cannot load such file -- [^./]"
     r"|[Cc]onnection to \S.{0,120} failed|API key|sh: (?:line )?(?:\d+: )?\S+: not found$|no such host"
-    r"|Executable doesn't exist|[Kk]ernel died|externally-managed"
+    r"|canceled due to missing packages|Executable doesn't exist|[Kk]ernel died|externally-managed"
 )
 _UNREADABLE: Final = lazy_pattern(
     r"[Ss]yntax ?[Ee]rror|unexpected EOF|unexpected end of (?:file|input)|parse error|error parsing|converting YAML"
@@ -149,9 +149,8 @@ _NAMELESS: Final = lazy_pattern(
 # Of a compiler or a linter, which names a place and often a rule.
 _CHECKED: Final = lazy_pattern(r"\w[:(]\d+(?:[:,]\d+)?\)?: |\berror(?:\[E\d+\]| TS\d+| CS\d+)|too many arguments")
 _COUNTED: Final = lazy_pattern(r"^\d+ failed(?:, \d+ passed)?$")
-_FOLDER: Final = lazy_pattern(
-    r"^\s{0,4}cd \S{1,300}\s{0,4}(?:&&|;)"
-)  # it is where a command runs, not what it asks for
+# It is where a command runs, not what it asks for.
+_FOLDER: Final = lazy_pattern(r"^\s{0,4}cd \S{1,300}\s{0,4}(?:&&|;)")
 # Names that are guessed, of which the error says that there is none.
 _GUESSED: Final = lazy_pattern(
     r"does not exist|[Nn]o such|[Nn]ot found|No matching|[Uu]nrecogni[sz]ed name|[Uu]nable to locate"

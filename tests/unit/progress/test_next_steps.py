@@ -60,6 +60,7 @@ FAILURES = [
     ("go test ./", "abc", "go: cannot find main module, but found .git/config in /r", GUESSED_STEP),
     ("git show", "abc", "fatal: ambiguous argument 'v1': unknown revision or path", GUESSED_STEP),
     ("npm ci", "abc", "npm error `npm ci` can only install what package.json and its lock agree on.", SERVICE_STEP),
+    ("npx cowsay", "abc", "npm error npx canceled due to missing packages and no YES option: [cowsay]", LACKING_STEP),
     ("./gradlew test", "abc", "ERROR: JAVA_HOME is not set and no 'java' command could be found.", LACKING_STEP),
     ("psql -c", "abc", 'psql: connection to server at "/s" failed: No such file or directory', LACKING_STEP),
     ("bundle exec rspec", "abc", "LoadError: cannot load such file -- pg", LACKING_STEP),
