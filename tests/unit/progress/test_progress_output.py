@@ -91,3 +91,9 @@ def test_any_text_can_be_read(text: str) -> None:
 def test_a_record_without_its_middle_is_read_as_what_it_printed() -> None:
     cut = '{"stdout": "one\\ntwo \\"x\\"\\n…[4 bytes left out]…\\nlast'
     assert printed_by(cut) == 'one\ntwo "x"\n…[4 bytes left out]…\nlast'
+
+
+def test_an_exit_code_that_the_command_prints_is_a_part_of_its_output() -> None:
+    """G-352: `make; echo "Exit code: $?"` said nothing new when it went through."""
+    assert printed_by("linked\nExit code: 1") != printed_by("linked\nExit code: 0")
+    assert printed_by("linked\nExit code 1") != printed_by("linked\nExit code 0")

@@ -61,8 +61,9 @@ _METER: Final = re.compile(
 )
 _EMPTY: Final = re.compile(r"\(empty\)(?=\n|$)")
 _BELOW: Final = re.compile(
-    r"(?:\A|\n)(?:(?:Error|Stderr|Signal|Background PIDs): \((?:none|empty)\)|Exit [Cc]ode:? (?:-?\d+|\(none\))"
+    r"(?:\A|\n)(?:(?:Error|Stderr|Signal|Background PIDs): \((?:none|empty)\)|Exit Code: (?:-?\d+|\(none\))"
     r"|Signal: 0|Background PIDs: \d[\d, ]{0,200}"  # Gemini CLI
+    r"|Exit code -?[1-9]\d{0,3}"  # Crush, only of a failure; `echo Exit code $?` says 0 too
     r"|<exited with exit code -?\d+>|<cwd>[^\n]{0,400}</cwd>"  # Copilot CLI, Crush
     r"|Process Group PGID: \S+|\[?(?:The )?[Cc]ommand (?:finished|exited|completed|failed|took)\b[^\n]{0,60}"
     r"|\[[Ee]xit (?:code|status):? -?\d+\]|\[Current working directory: [^\n]*|\(Open file: [^\n]*"
