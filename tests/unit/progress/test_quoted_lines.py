@@ -178,3 +178,19 @@ def test_a_commit_of_nothing_is_named_by_that() -> None:
     """G-307."""
     said = "On branch main\nnothing to commit, working tree clean"
     assert "nothing to commit" in quoted([claude_code("git commit -qm done", said, 1)] * 3)[0]
+
+
+def test_of_a_build_of_docker_the_reason_that_npm_gives_is_quoted() -> None:
+    """G-351: the line of the Dockerfile was quoted, and then the last line of npm, which says what to do."""
+    said = (
+        "#9 [5/6] RUN npm ci\n#9 1.{0} npm error code EUSAGE\n#9 1.{0} npm error\n"
+        "#9 1.{0} npm error `npm ci` can only install packages when package.json and its lock are in sync.\n"
+        "#9 ERROR: process did not complete successfully: exit code: 1\n > [5/6] RUN npm ci:\n"
+        "1.{0} npm error Clean install a project\n1.{0} npm error A complete log of this run can be found in: /x.log\n"
+        "Dockerfile:5\n   5 | >>> RUN npm ci\nERROR: process did not complete successfully: exit code: 1"
+    )
+    calls = [each for n in range(3) for each in (claude_edit(n), claude_code("docker build .", said.format(n), 1))]
+    ((_, feedback),) = nudges_in(calls)
+    assert feedback.observations[0].value == (
+        "npm error `npm ci` can only install packages when package.json and its lock are in sync."
+    )

@@ -51,9 +51,13 @@ _PASSED_ON: Final = re.compile(
     r"|BUILD FAIL|[Ee]xecution failed for task|could not compile|aborting due to|[Ff]ailed with errors|Command failed"
     r"|Run '[^'\n]{1,80}' for (?:more|usage)|BEGIN failed--compilation aborted|[^\w\n]{2,40}Startup Error"
     r"|Error: (?:Could not create the Java Virtual Machine|A fatal exception has occurred)"
-    r"|npm (?:ERR!|error) (?:code|errno|syscall|path|A complete log)|tests? (?:completed|failed)\b|ELIFECYCLE"
+    r"|\d{1,4} \| |Dockerfile:\d"  # Docker shows where the step stands
+    r"|(?:[\d.]{1,9} )?npm (?:ERR!|error) (?:code|errno|syscall|path|A complete log)"
+    r"|tests? (?:completed|failed)\b|ELIFECYCLE"
     r"|(?:exit (?:code|status)|status|code|Error|returned):? \d{1,3}[.:)]?$))"
 )
+# npm says why in its first lines, and what to do in the last; docker puts the time in front.
+_OF_NPM: Final = re.compile(r"(?:#\d{1,4} )?(?:[\d.]{1,9} )?(npm (?:ERR!|error) \S.*)")
 # Laravel and others write what an exception says below its class.
 _CLASS: Final = re.compile(r"(?:\w+[.\\:]{1,2})*\w*(?:Exception|Error)")
 _SAYS: Final = re.compile(r"\w{3}")
@@ -137,8 +141,10 @@ def _with_message(name: str, text: str) -> str:
 def _passed_on(error: str, text: str) -> str:
     """Return the closest line above one that only passes a failure on, or that line if there is none."""
     place = text.find(error.partition("\n")[0])
-    above = (line.strip() for line in reversed(text[: max(place, 0)].splitlines()))
-    return next((line for line in above if _SAYS.search(line) and not _PASSED_ON.match(line)), error)
+    above = [line.strip() for line in reversed(text[: max(place, 0)].splitlines())]
+    says = [line for line in above if _SAYS.search(line) and not _PASSED_ON.match(line)]
+    of_npm = [found[1] for line in says if (found := _OF_NPM.match(line))] if says and _OF_NPM.match(says[0]) else []
+    return (of_npm or says[:1] or [error])[-1]
 
 
 def _closing_line(text: str) -> str:
