@@ -133,6 +133,8 @@ def test_a_tool_named_execute_that_is_given_code_is_an_interpreter() -> None:
         return call_features(event, "success").programs
 
     assert programs(code="import json\nd = json.load(open('a.json'))\nd['order_date']") == ("python",)
+    assert programs(script="rows = load()\nprint(rows)") == ("python",)
+    assert programs(script="cd /srv && pytest -q\nclean() { rm -r build; }") == ("cd", "pytest", "clean", "rm")
     assert programs(command="ls -l") == ("ls",)
 
 

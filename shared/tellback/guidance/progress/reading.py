@@ -217,9 +217,17 @@ def _asked(tool: str, given: Mapping[str, Any], declared: DeclaredEffect | None)
     return features
 
 
+# Lines that no shell has: an import, an assignment with spaces, a call with parentheses.
+_CODE: Final = re.compile(
+    r"^\s{0,40}(?:import \w|from [\w.]{1,80} import |(?:const|let|var|def|class) \w|\w{1,80} = |[\w.]{1,80}\((?!\)))",
+    re.MULTILINE,
+)
+
+
 def _asked_of_program(tool: str, shape: _Shape, params: Mapping[str, Any]) -> CallFeatures | None:
     name = shape.name
-    runs_code = name in INTERPRETERS or (name == "execute" and "code" in params)
+    is_code = "code" in params or _CODE.search(_text(params, ("script",)) or "") is not None
+    runs_code = name in INTERPRETERS or (name == "execute" and is_code)
     if name in SHELLS or (not runs_code and shape.may_be_shell and _text(params, _COMMANDS) is not None):
         return shell_features(tool, command_line(params), params)
     if runs_code:
