@@ -115,6 +115,22 @@ def test_nobody_waits_for_the_renewal_of_a_team(tb: Tellback, monkeypatch: pytes
     answered.set()
 
 
+def test_a_client_that_is_closed_stores_no_team_again(
+    tb: Tellback, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was due did so as it ended: a team that was removed before the close came back."""
+    tb.prompt("s1", "n:p").tool_invoked("read", params={}, status="success", result="x")
+    tb.flush()
+    thread = tb.context.publisher._thread
+    assert thread
+    list(Teams(database).remove(tb.context.layout.team))
+    later(monkeypatch, TeamRenewal.EVERY)
+    tb.close()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert not database.command("EXISTS", tb.context.layout.shard(0).key("team"))
+
+
 def test_the_hosts_of_a_team_that_redis_lost_store_it_again(
     tb: Tellback, settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

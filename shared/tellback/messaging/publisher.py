@@ -64,8 +64,7 @@ class Publisher:
         self._bounds = Bounds.of(settings.intake_max, settings.intake_max_bytes, layout.shards)
         self._place = location or SpoolLocation(str(settings.data_path / SPOOL / layout.team), "here")
         self._team = TeamRenewal(database, layout)
-        self.closed = False
-        """True once nothing would send an event any more."""
+        self.closed = False  # nothing sends an event any more once it is true
         self._stream_of = lru_cache(maxsize=4096)(self._stream_key)  # a host has few sessions at a time
         self._begin()
         self._finalized = True
@@ -315,7 +314,8 @@ class Publisher:
             with self._send_lock:
                 if not self.closed:
                     self._send([lane for lane in self._all() if lane.due])
-            if clock.monotonic() >= self._team.due_at and not any(lane.needs_retry for lane in self._all()):
+            is_due = clock.monotonic() >= self._team.due_at and not self.closed
+            if is_due and not any(lane.needs_retry for lane in self._all()):
                 self._team.renew()  # without the lock: callers must not wait for a node of a cluster that hangs
 
     def _send(self, lanes: Sequence[Lane], away: Unavailable | None = None) -> Unavailable | None:
