@@ -77,6 +77,30 @@ def test_teams_of_other_nodes_are_served_while_nobody_can_claim_visits(
     runtime.database.close()
 
 
+def test_a_tick_waits_once_for_the_node_that_hangs(
+    cluster: RedisCluster, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody claims visits, notes beat or asks for the workers of an absent host while that would take five seconds."""
+    runtime = Runtime(settings)
+    monkeypatch.setattr(scheduler, "current_runtime", lambda: runtime)
+    with connect(settings=settings) as tb:
+        turn = tb.open_turn(channel="web", conversation="c", message_id="m", text="?", answer_within=600.0)
+        shard, database = tb.context.layout.shard(0), tb.context.database
+        scheduler.visit_teams()
+        cluster.primaries[1].suspend()
+        try:
+            took = [timed(scheduler.visit_teams)]
+            database.command("ZADD", shard.key("pools"), 1, "elsewhere")
+            database.command("ZADD", shard.key("due"), "XX", 1, turn.id)
+            database.command("HSET", shard.key("turn", turn.id), "deadline", 1)
+            took.append(timed(scheduler.visit_teams))
+        finally:
+            cluster.primaries[1].resume()
+        assert turn.state == "fallback"
+    assert took[1] < 1 < took[0]
+    runtime.database.close()
+
+
 def test_a_host_waits_once_for_the_node_that_takes_notifications(cluster: RedisCluster, settings: Settings) -> None:
     """Each batch of events for other nodes, and each turn that was to be opened, waited five seconds for it."""
     layout = Layout(settings.team, 1)
