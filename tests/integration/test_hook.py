@@ -177,7 +177,8 @@ def test_secrets_leave_neither_for_redis_nor_for_the_disk(
     assert isinstance(call, ToolInvoked)
     kept = json.loads(call.result or "")["stdout"]
     assert kept == "fine\n[redacted: github-token]\nfine"
-    run_hook(settings, leaking, config, "--redis-url=redis://127.0.0.1:1/0")
+    run_hook(settings, leaking, config, "--redis-url=redis://reader:hunter2hunter2@127.0.0.1:1/0")
+    assert troubles(settings).endswith("ConnectionRefusedError at 127.0.0.1:1\n"), "not as whom"
     seen = repr(published(database, layout)) + "".join(
         path.read_text() for path in settings.data_path.rglob("*") if path.is_file()
     )

@@ -234,6 +234,18 @@ class TestGuard:
         assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 7
 
     @pytest.mark.programs
+    @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is a device of Linux")
+    def test_it_is_that_also_if_the_last_line_cannot_be_written(self) -> None:
+        """The supervisor left the code that ends it, and ran that of the guard too."""
+        code = "from tellback.up.guard import run_guarded; exit(run_guarded(lambda guard: print('x') or 7))"
+        buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        with Path("/dev/full").open("wb") as full:
+            done = subprocess.run(
+                [sys.executable, "-c", code], stdout=full, stderr=full, env=buffered, timeout=30, check=False
+            )
+        assert done.returncode == 7
+
+    @pytest.mark.programs
     def test_a_supervisor_that_raises_is_shown_and_is_a_failure(self) -> None:
         code = "import sys; from tellback.up.guard import run_guarded; sys.exit(run_guarded(lambda guard: 1 / 0))"
         done = run_program([sys.executable, "-c", code])
