@@ -41,10 +41,7 @@ _added: tuple[Rule, ...] = ()
 
 
 def add_rules(rules: Iterable[Rule]) -> None:
-    """Add rules to the user's rules of this process; every redactor applies them from now on.
-
-    None replaces another: what one client of the process must not send, its others must not either.
-    """
+    """Add rules to the user's rules of this process, which all its clients share; every redactor applies them."""
     global _added  # noqa: PLW0603 - one set for each process, as its environment says
     _added = tuple(dict.fromkeys((*_added, *rules)))
     _marks_secret.cache_clear()
