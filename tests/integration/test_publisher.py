@@ -251,6 +251,7 @@ def test_an_event_is_sent_within_the_delay_after_a_caller_sent_the_one_before(
     publisher.publish(call("two"))
     wait_until(lambda: tools(database, layout) == ["two"], "the thread sends it")
     publisher.close()
+    assert Settings().publish_delay == 0.02
 
 
 def test_others_send_while_one_waits_for_its_feedback(
