@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from tellback.errors import Unavailable
+from tellback.state.all_scripts import all_scripts
 from tellback.state.database import Database, decide
 from tellback.state.keys import Layout, Shard
-from tellback.state.redis_py import SOCKET_TIMEOUT
+from tellback.state.redis_py import SOCKET_TIMEOUT, RedisConnections
 from tellback.state.script_calls import Command, DecisionCall, ScriptCall
 from tellback.state.scripts import intake as scripts
 from tests.support.jobs import AUTHOR
@@ -127,6 +128,22 @@ def test_a_server_that_forgot_a_script_gets_its_source_once_for_many_calls(datab
     assert _calls_of(database, "eval") - evals == 1
     assert all(database.pipeline([("EXISTS", call.keys[0]) for call in calls]))
     database.pipeline([("DEL", call.keys[0]) for call in calls])
+
+
+def test_scripts_are_loaded_in_two_round_trips(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each that a server lacked took one of its own, for which hosts that may not bring scripts waited."""
+    database.command("SCRIPT", "FLUSH")
+    sent = list[int]()
+
+    def run_all(self: RedisConnections, commands: Sequence[Command], *, repeat: bool = True) -> list[Any]:
+        sent.append(len(commands))
+        return original(self, commands, repeat=repeat)
+
+    original = RedisConnections.run_all
+    monkeypatch.setattr(RedisConnections, "run_all", run_all)
+    database.load_scripts(all_scripts())
+    database.load_scripts(all_scripts())
+    assert sent == [1, len(all_scripts()), 1]
 
 
 def _calls_of(database: Database, command: str) -> int:

@@ -131,13 +131,13 @@ class Turn:
 
         Pass a response, or the model's result: `llm_response` or `llm_error`, of which the error wins, even a blank
         one. A code of your own is `llm_error=LlmError(code=...)`. Pass the conversation or its end as `messages`: roles
-        and metadata are sent, texts are not. The turn is marked before the event is published, so no fallback overtakes
-        it within `TELLBACK_FINISH_GRACE` seconds; after that, the sweep sends one.
+        and metadata are sent, texts are not. The sweep sends no fallback for `TELLBACK_FINISH_GRACE` seconds.
 
         Raises:
             InvalidInput: there is not exactly one kind of result, or an argument is wrong as for `respond` and `fail`.
             NotFound: the turn does not exist any more. Turns are kept for seven days.
             SpoolFull: Redis is unavailable and the spool is full.
+            StateConflict: this client is closed.
         """
         said = TurnEnding(
             response=None if response is None else check_response(response),

@@ -53,11 +53,13 @@ def _infos(database: Database) -> dict[str, Info]:
     """Return what each primary says of itself, by its address, the fullest first; "" is that of a single server."""
     if database.cluster is None:
         return {"": _parsed(database.command("INFO", *_SECTIONS))}
-    replies = database.cluster.run_at_primaries(lambda _number: ("INFO", *_SECTIONS))
+    replies = database.cluster.run_at_primaries(lambda _number: [("INFO", *_SECTIONS)])
     for reply in replies.values():
         if isinstance(reply, NoPermissionError):
             raise reply
-    infos = {f"{host}:{port}": _parsed(said) for (host, port), said in replies.items() if isinstance(said, bytes)}
+    infos = {
+        f"{host}:{port}": _parsed(said[0]) for (host, port), said in replies.items() if not isinstance(said, Exception)
+    }
     return dict(sorted(infos.items(), key=lambda each: -int(each[1].get("used_memory", 0))))
 
 

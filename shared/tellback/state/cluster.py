@@ -22,7 +22,7 @@ from tellback import clock
 from tellback.backoff import Backoff
 from tellback.forks import HasLock
 from tellback.state.call_deadline import CallDeadline, CircuitBreaker
-from tellback.state.redis_py import RedisConnections, open_socket
+from tellback.state.redis_py import RedisConnections, checked_replies, open_socket
 from tellback.state.script_calls import Command
 from tellback.state.slots import slot_of_command
 from tellback.urls import RedisServers
@@ -186,8 +186,8 @@ class ClusterConnections(HasLock):
         """Check whether the primary of a slot answered its last call; one that did not is asked again by a thread."""
         return self._answers(self._primary(slot, self._end()))
 
-    def run_at_primaries(self, command: Command | Callable[[int], Command]) -> dict[NodeAddress, Any]:
-        """Run a command at each primary, perhaps made of its number; return replies or errors by address, in order.
+    def run_at_primaries(self, commands_of: Callable[[int], Sequence[Command]]) -> dict[NodeAddress, Any]:
+        """Run commands at each primary, made from its number; return their replies or an error by address, in order.
 
         One that did not answer its last call is not asked, as in `answers`.
         """
@@ -198,7 +198,7 @@ class ClusterConnections(HasLock):
                 replies[address] = exceptions.TimeoutError("a call before got no reply")
                 continue
             try:
-                replies[address] = self._pool(address).run(command(number) if callable(command) else command)
+                replies[address] = checked_replies(self._pool(address).run_all(commands_of(number)))
             except _UNANSWERED as error:
                 self._note_unanswered(address, error)
                 replies[address] = error

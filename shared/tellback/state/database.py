@@ -223,18 +223,18 @@ class Database:
         A script that was loaded stays until Redis restarts; one that came by EVAL may be evicted, from Redis 7.4 on.
         Each primary of a cluster that answers is asked for itself. Requirement A-94.
         """
-        replies = self._at_primaries(("SCRIPT", "EXISTS", *(script.sha for script in scripts)))
-        known = [reply for reply in replies if not isinstance(reply, Exception)]
-        for script, *is_there in zip(scripts, *known, strict=True):
-            if not all(is_there):
-                self._at_primaries(("SCRIPT", "LOAD", script.source))
+        wanted = ("SCRIPT", "EXISTS", *(script.sha for script in scripts))
+        known = [reply[0] for reply in self._at_primaries(lambda _: [wanted]) if not isinstance(reply, Exception)]
+        missing = [script for script, *is_there in zip(scripts, *known, strict=True) if not all(is_there)]
+        if missing:  # in one round trip, since hosts wait for them
+            self._at_primaries(lambda _: [("SCRIPT", "LOAD", script.source) for script in missing])
 
-    def _at_primaries(self, command: Command | Callable[[int], Command]) -> list[Any]:
-        """Return the replies of each primary, or errors in their place, to a command, perhaps made of its number."""
+    def _at_primaries(self, commands_of: Callable[[int], Sequence[Command]]) -> list[Any]:
+        """Return the replies of each primary to commands made from its number, or an error in their place."""
         with _unavailable(self.url, self._breaker):
             if self.cluster is None:
-                return [self._connections.run(command(0) if callable(command) else command)]
-            replies = [*self.cluster.run_at_primaries(command).values()]
+                return [redis_py.checked_replies(self._connections.run_all(commands_of(0)))]
+            replies = [*self.cluster.run_at_primaries(commands_of).values()]
             if all(isinstance(reply, Exception) for reply in replies):
                 raise replies[0]
         return replies
@@ -242,13 +242,13 @@ class Database:
     def scan_step(self, pattern: str, count: int) -> list[bytes]:
         """Return the keys that match, among the next `count` or so of each primary; after the last come the first."""
 
-        def step(number: int) -> Command:
-            return "SCAN", self._cursors.get(number, b"0"), "MATCH", pattern, "COUNT", count
+        def step(number: int) -> list[Command]:
+            return [("SCAN", self._cursors.get(number, b"0"), "MATCH", pattern, "COUNT", count)]
 
         found: list[bytes] = []
-        for number, reply in enumerate(self._at_primaries(step)):
-            if not isinstance(reply, Exception):
-                self._cursors[number], keys = reply
+        for number, replies in enumerate(self._at_primaries(step)):
+            if not isinstance(replies, Exception):
+                [[self._cursors[number], keys]] = replies
                 found += keys
         return found
 

@@ -63,6 +63,14 @@ _NUMBERS: Final = frozenset({int, float})  # a tuple, of which each compares eac
 _pack_text: Callable[[tuple[Arg, ...]], bytes] = _hiredis.pack_command
 
 
+def checked_replies(replies: list[Any]) -> list[Any]:
+    """Return the replies; raise the first error among them."""
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise reply
+    return replies
+
+
 class RedisConnections:
     """The pooled connections to one server, or to the primary that Sentinel names. Safe across threads.
 
@@ -116,9 +124,7 @@ class RedisConnections:
 
     def run(self, command: Command) -> Any:
         """Run one command and return its reply."""
-        reply = self.run_all([command])[0]
-        if isinstance(reply, Exception):
-            raise reply
+        [reply] = checked_replies(self.run_all([command]))
         return reply
 
     def run_all(self, commands: Sequence[Command], *, repeat: bool = True) -> list[Any]:
