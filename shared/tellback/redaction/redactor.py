@@ -10,10 +10,20 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from itertools import accumulate
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 from tellback.own_passwords import own_passwords
 from tellback.redaction import codes, columns, kubernetes, margins
+from tellback.redaction.copier import (
+    KEY_CHARS,
+    MAX_DEPTH,
+    TOO_DEEP,
+    Copier,
+    is_mapping,
+    is_plain_name,
+    is_sequence,
+    keyed_text,
+)
 from tellback.redaction.escapes import decoded_forms, without_escapes
 from tellback.redaction.printed_ids import is_printed_id
 from tellback.redaction.private_keys import RULE as PRIVATE_KEY
@@ -22,20 +32,15 @@ from tellback.redaction.rules import Rule, ScanSet, all_scans, holds_nothing, sc
 from tellback.redaction.substrings import searchable
 
 MIN_VALUE_CHARS: Final = 4  # shorter values are too common in ordinary text to be searched for
-MAX_DEPTH: Final = 64
-TOO_DEEP: Final = "[redacted: nested too deeply to check]"
 # A mapping's key is searched together with its text only if it would give away this probe. Few keys do, and a host
 # uses the same keys again and again, so the answer is cached.
 _PROBE: Final = "x1Y2z3a4B5c6d7e8f9"
-_KEY_CHARS: Final = 200  # of the end of a key that are searched with each text under it: caches keep no more in memory
 _NEWLINE: Final = "\n"
 # Characters of a stream that are searched again with its next text: half of them are above a value, where rules look.
 _RECENT: Final = 1_600
 _RECENT_LINES: Final = 8  # what names a value stands at most six above it, and a stream may come line by line
 _SHORTEST: Final = 5  # characters of the shortest text that any rule of ours matches
 _HEADS: Final = (columns.HEAD, codes.HEAD)  # say where to look, and hide nothing by themselves
-_PLAIN: Final = frozenset({int, float, bool, type(None)})
-_FLAT: Final = _PLAIN | {str}
 
 _added: tuple[Rule, ...] = ()
 
@@ -172,7 +177,7 @@ class Redactor:
 
         A text under a key is also searched as `key="text"`, to catch `{"password": "..."}`.
         """
-        copier = _Copier(self._marks_secret)
+        copier = Copier(self._marks_secret)
         copy = copier.copy(value)
         # In the common case one scan over all texts of a tool call, in place of one for each.
         return copy if self._are_clean(copier.seen, copier.names) else self._redact_value(value, "", 0)
@@ -181,9 +186,9 @@ class Redactor:
         """Return what `value` does of flat fields with short names, and of texts; the copying costs a quarter."""
         copy, seen, names = dict(fields), [text for text in texts if text is not None], list[str]()
         for name, value in copy.items():
-            (names if _is_plain_name(name) else seen).append(name)
+            (names if is_plain_name(name) else seen).append(name)
             if type(value) is str:
-                seen.append(_keyed_text(name, value) if name and self._marks_secret(name) else value)
+                seen.append(keyed_text(name, value) if name and self._marks_secret(name) else value)
         return [copy, *texts] if self._are_clean(seen, names) else self._redact_value([copy, *texts], "", 0)
 
     def _are_clean(self, texts: Sequence[str], names: Sequence[str]) -> bool:
@@ -232,18 +237,18 @@ class Redactor:
 
     def _redact_value(self, value: Any, key: str, depth: int) -> Any:
         if isinstance(value, str):
-            rule = self.rule_of(_keyed_text(key, value)) if key and self._marks_secret(key) else None
+            rule = self.rule_of(keyed_text(key, value)) if key and self._marks_secret(key) else None
             return marker(rule) if rule else self.text(value)
         if value is None or isinstance(value, int | float):
             return value
-        if _is_mapping(value):
+        if is_mapping(value):
             if depth >= MAX_DEPTH:
                 return TOO_DEEP
             return {
-                self._redact_value(k, "", depth + 1): self._redact_value(v, str(k)[-_KEY_CHARS:], depth + 1)
+                self._redact_value(k, "", depth + 1): self._redact_value(v, str(k)[-KEY_CHARS:], depth + 1)
                 for k, v in value.items()
             }
-        if _is_sequence(value):
+        if is_sequence(value):
             return TOO_DEEP if depth >= MAX_DEPTH else [self._redact_value(item, key, depth + 1) for item in value]
         return value
 
@@ -286,10 +291,6 @@ def _heads_alone(text: str, scans: Callable[[], ScanSet]) -> list[int] | None:
     return [number for number, _ in _numbered(text.split(_NEWLINE), heads)] if below else []
 
 
-def _keyed_text(key: str, text: str) -> str:
-    return f'{key}="{text}"'
-
-
 @lru_cache(maxsize=4096)
 def _marks_secret(key: str) -> bool:
     """Return whether this key can make the text under it a secret."""
@@ -297,56 +298,7 @@ def _marks_secret(key: str) -> bool:
 
 
 def _names_secret(key: str, scans: Callable[[], ScanSet]) -> bool:
-    return bool(_added) or _heads_alone(margins.read(_keyed_text(key, _PROBE)).text, scans) != []
-
-
-@lru_cache(maxsize=4096)
-def _is_plain_name(key: str) -> bool:
-    """Return whether a key is a name that no built-in rule matches by itself, as nearly all are."""
-    return key.isidentifier() and holds_nothing(key)
-
-
-class _Copier:
-    """Makes a deep copy of a value, and collects its texts in `seen`, each in the form in which it is searched.
-
-    Keys that need no search by the built-in rules are in `names`.
-    """
-
-    __slots__ = ("_marks_secret", "names", "seen")
-
-    def __init__(self, marks_secret: Callable[[str], bool]) -> None:
-        self._marks_secret = marks_secret
-        self.seen: list[str] = []
-        self.names: list[str] = []
-
-    def copy(self, value: Any, key: str = "", depth: int = 0) -> Any:
-        """Return the copy of the value of `key`."""
-        kind: type[object] = value.__class__
-        if kind is dict and depth < MAX_DEPTH:
-            return self._copy_fields(value, depth + 1)
-        if kind in _PLAIN:
-            return value
-        if isinstance(value, str):
-            self.seen.append(_keyed_text(key, value) if key and self._marks_secret(key) else value)
-            return value
-        if kind is not dict and _is_sequence(value):
-            return TOO_DEEP if depth >= MAX_DEPTH else [self.copy(item, key, depth + 1) for item in value]
-        if kind is dict or _is_mapping(value):
-            return TOO_DEEP if depth >= MAX_DEPTH else self._copy_fields(value, depth + 1)
-        return value
-
-    def _copy_fields(self, fields: Mapping[Any, Any], depth: int) -> dict[Any, Any]:
-        copy: dict[Any, Any] = {}
-        for key, value in fields.items():
-            if type(key) is str:  # a fast path for nearly every key; the other branch does the same at a higher cost
-                name = key[-_KEY_CHARS:]
-                (self.names if name is key and _is_plain_name(key) else self.seen).append(key)
-                if type(value) is str:
-                    self.seen.append(_keyed_text(name, value) if name and self._marks_secret(name) else value)
-                copy[key] = value if type(value) in _FLAT else self.copy(value, name, depth)
-            else:
-                copy[self.copy(key, "", depth)] = self.copy(value, str(key)[-_KEY_CHARS:], depth)
-        return copy
+    return bool(_added) or _heads_alone(margins.read(keyed_text(key, _PROBE)).text, scans) != []
 
 
 def _key_lines(lines: Sequence[str], blocks: PrivateKeyTracker) -> Generator[int]:
@@ -357,14 +309,6 @@ def _key_lines(lines: Sequence[str], blocks: PrivateKeyTracker) -> Generator[int
             yield number
             if not inside and not blocks.inside:
                 yield from range(key_start_before(lines, number), number)
-
-
-def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
-    return isinstance(value, Mapping)
-
-
-def _is_sequence(value: object) -> TypeGuard[Iterable[object]]:
-    return isinstance(value, list | tuple | set | frozenset)
 
 
 _plain = Redactor()
