@@ -56,11 +56,12 @@ def test_a_column_of_secrets_in_any_part_is_redacted_as_in_that_part_alone(table
     calls: list[tuple[dict[str, Any], object, object]] = [
         ({"content": text}, "password, and\nname", None),
         ({"path": "a.csv"}, text, None),
+        ({"webhook": table}, None, None),  # searched with its key, as a secret may be below it
         ({"path": "a.csv"}, {"stdout": text, "lines": [text]}, text),
     ]
     for given in calls:
         assert wire_call(*given) == alone(*given)
-        assert margin or "[redacted: named-column]" in str(wire_call(*given))
+        assert margin or "[redacted: " in str(wire_call(*given))
     assert wire_call({"content": code}, code, None) == ({"content": code}, code, None)
 
 

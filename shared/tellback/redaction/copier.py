@@ -21,6 +21,12 @@ def keyed_text(key: str, text: str) -> str:
     return f'{key}="{text}"'
 
 
+def searched_text(key: str, text: str) -> str:
+    """Return the text with its key, and of several lines without it too: behind a key no line is a table's head."""
+    keyed = keyed_text(key, text)
+    return f"{keyed}\n{text}" if "\n" in text else keyed
+
+
 @lru_cache(maxsize=4096)
 def is_plain_name(key: str) -> bool:
     """Return whether a key is a name that no built-in rule matches by itself, as nearly all are."""
@@ -48,7 +54,7 @@ class Copier:
         if kind in _PLAIN:
             return value
         if isinstance(value, str):
-            self.seen.append(keyed_text(key, value) if key and self._marks_secret(key) else value)
+            self.seen.append(searched_text(key, value) if key and self._marks_secret(key) else value)
             return value
         if kind is not dict and is_sequence(value):
             return TOO_DEEP if depth >= MAX_DEPTH else [self.copy(item, key, depth + 1) for item in value]
@@ -63,7 +69,7 @@ class Copier:
                 name = key[-KEY_CHARS:]
                 (self.names if name is key and is_plain_name(key) else self.seen).append(key)
                 if type(value) is str:
-                    self.seen.append(keyed_text(name, value) if name and self._marks_secret(name) else value)
+                    self.seen.append(searched_text(name, value) if name and self._marks_secret(name) else value)
                 copy[key] = value if type(value) in _FLAT else self.copy(value, name, depth)
             else:
                 copy[self.copy(key, "", depth)] = self.copy(value, str(key)[-KEY_CHARS:], depth)

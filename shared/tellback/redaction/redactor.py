@@ -23,6 +23,7 @@ from tellback.redaction.copier import (
     is_plain_name,
     is_sequence,
     keyed_text,
+    searched_text,
 )
 from tellback.redaction.escapes import decoded_forms, without_escapes
 from tellback.redaction.printed_ids import is_printed_id
@@ -188,7 +189,7 @@ class Redactor:
         for name, value in copy.items():
             (names if is_plain_name(name) else seen).append(name)
             if type(value) is str:
-                seen.append(keyed_text(name, value) if name and self._marks_secret(name) else value)
+                seen.append(searched_text(name, value) if name and self._marks_secret(name) else value)
         return [copy, *texts] if self._are_clean(seen, names) else self._redact_value([copy, *texts], "", 0)
 
     def _are_clean(self, texts: Sequence[str], names: Sequence[str]) -> bool:
