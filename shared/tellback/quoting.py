@@ -68,11 +68,12 @@ _ESCAPE: Final = lazy_pattern("[\x1b\x90\x98\x9b\x9d-\x9f]")
 _ESCAPED_END: Final = lazy_pattern(r"(?<!\\)\\++[nrt]")
 # The beginning of a text of JSON or Python that soon has a colon.
 _VALUE: Final = lazy_pattern(r"""[:,\[(]\s*["'](?=[^"'\n]{0,60}:)""")
-# HTML that a reader sees as the end of a line, and marks that it sees as nothing or as the style of a letter.
+# HTML that a reader sees as the end of a line, and marks that it sees as nothing or as the style of a letter; not those
+# of code that is a link of Markdown, as pages about us have it.
 _BLOCK_TAG: Final = lazy_pattern(
     r"<(?i:[bh]r|/?(?:p|div|li|[uod]l|h[1-6]|t[rdh]|d[td]|pre|section|article|blockquote|summary))\b[^<>]{0,80}>"
 )
-_MARKUP: Final = lazy_pattern(r"</?[A-Za-z][^<>]{0,80}>|[*`~]+")
+_MARKUP: Final = lazy_pattern(r"</?[A-Za-z][^<>]{0,80}>|(?!(?<=\[)`[^`\n]{1,80}`\]\()[*`~]+")
 _TAGS: Final = lazy_pattern(f"[{chr(TAGS[0])}-{chr(TAGS[1])}]+")
 # Markdown and list marks before a heading do not change what a reader sees.
 _DECORATION: Final = lazy_pattern(r"[\s*_#`>~|=+•·-]+")
