@@ -199,6 +199,11 @@ def test_almost_matches_cost_linear_time(almost: str) -> None:
     assert many < 10 * few + 0.0025
 
 
+def test_a_run_of_base64_is_not_searched_again_from_each_of_its_places() -> None:
+    """A line of 80 KB that says "PRIVATE KEY" in base64, again and again, took a second."""
+    assert cost("UFJJVkFURSBLRV" * 5_600) < 60 * cost("QUJDREVGR0hJSk" * 5_600)
+
+
 def test_the_working_directory_is_no_secret_of_the_environment() -> None:
     environ = {"PWD": "/srv/project/one", "OLDPWD": "/srv/project/two", "DB_PASSWORD": "correct-horse-9"}
     assert sensitive_values(environ) == {"DB_PASSWORD": "correct-horse-9"}

@@ -51,7 +51,7 @@ _PUTTY: Final = lazy_pattern(r"Private-Lines: (\d{1,4})")
 # The first line of base64 that is wrapped, as `base64` and mail do at 76: with more on the line, it is all on this one.
 _ENCODED: Final = lazy_pattern(
     r"(?:LS0tLS1CRUdJTi(?:BQUklW|BSU0Eg|BFQyBQ|BPUEVOU1NI|BFTkNSWVBU|BEU0Eg|BQR1AgUFJJ)|LS0tLSBCRUdJTiBTU0gy"
-    rf"|UHVUVFktVXNlci1LZXktRmls|TFMwdExTMUNSVWRKVGl|[0-9A-Za-z+/]{{0,90}}(?:{'|'.join(_WITHIN_FILES)}))"
+    rf"|UHVUVFktVXNlci1LZXktRmls|TFMwdExTMUNSVWRKVGl|(?<![0-9A-Za-z+/])[0-9A-Za-z+/]{{0,90}}(?:{'|'.join(_WITHIN_FILES)}))"
     r"[0-9A-Za-z+/]{0,90}\s{0,4}$"
 )
 
