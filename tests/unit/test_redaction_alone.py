@@ -232,6 +232,7 @@ def test_a_random_password_is_hidden_in_a_line_that_speaks_of_one(text: str, pas
         "password changed at 2025-01-03T10:11:12Z by ann on Debian12 with OpenSSL3",
         "pass k7Rt2mQx or Zk2mX9vB to the encoder",
         "GLboolean glAcquireKeyedMutexWin32EXT (GLuint memory, GLuint64 key, GLuint timeout);",
+        "SECStatus PK11_VerifyPW(PK11SlotInfo *slot, char *pw);",
     ],
 )
 def test_names_versions_and_times_beside_a_word_for_a_password_stay(text: str) -> None:

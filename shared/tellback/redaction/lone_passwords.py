@@ -38,7 +38,7 @@ _NO_PASSWORD: Final = lazy_pattern(
     # `CVE-2024`, `ISO8601`, a version: at the word's beginning or behind small letters. One in ten random passwords has
     # two capitals and a digit first, or "v5" in it.
     r"(?<![A-Za-z0-9])[A-Z]{2,}(?:[-_.]|(?<=[A-Z]{3}))[0-9]|(?:(?<![A-Za-z0-9])|(?<=[a-z]{3}))[Vv][0-9]"
-    r"|[0-9]{4}|[0-9]\.[0-9]|T[0-9]{2}|\A(?:[A-Z]?[a-z]+[0-9]+|[A-Z]+[0-9]+[a-z]?)\Z"
+    r"|[0-9]{4}|[0-9]\.[0-9]|T[0-9]{2}|\A(?:[A-Z]?[a-z]+[0-9]+|[A-Z]+[0-9]+[a-z]?|[A-Z]{2}[0-9]+(?:[A-Z][a-z]{2,})+)\Z"
     r"|\A(?:[-.*?+=#]|0x[0-9A-Fa-f]+\Z|(?:css|jss|sc|svelte)-)|__|\.[a-z]{1,3}\Z"
     r"|(?i:sha|md5|aes|rsa|utf|iso|http|tls|ssl|ipv|win32|java|pass|user|key|a-z|0-9)"
 )
