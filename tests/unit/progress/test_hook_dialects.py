@@ -180,13 +180,35 @@ def test_a_command_that_only_its_exit_code_calls_failed_is_a_failure(command: st
 
 AUDITED = (r"yaml\.load\(", r"md5\(", "verify=False", r"eval\(", "AKIA[0-9A-Z]{16}", r"os\.system", r"password\s*=")
 MISSED = (r"refund_policy\(", "refundPolicy =", r"def policy\(", "Refunds", "POLICY=", r"\.refund\(", "refund.*days")
+SPELLED = (r"Loader\(", r"load\(", "Loading =", r"\bload\w*\(", "LOADED =", r"Loads\(", "class Load")
+WORDS = tuple(rf"\b{word}\b" for word in ("refund", "chargeback", "reversal", "credit", "repay", "undo"))
+FILES = ("**/*config*.{yml,yaml}", "**/[Ss]ettings*", "src/*env*.{json,ini}", "*.{toml,cfg}", "**/opts.*", "**/prefs*")
+FOLDERS = ("user", *[r"== \d"] * 4, "refund", "chargeback", "reversal", "credit", "repay")
+OFF = tuple(f"{word}=False" for word in ("verify", "secure", "http_only", "csrf", "hostnames", "autoescape", "strict"))
+SOUGHT: list[tuple[tuple[str, ...], list[int]]] = [
+    (AUDITED, []),
+    (OFF, []),
+    (MISSED, [6]),
+    (SPELLED, [6]),
+    (WORDS, [6]),
+    (FILES, [6]),
+    (FOLDERS, [10]),
+]
 
 
-@pytest.mark.parametrize(("patterns", "expected"), [(AUDITED, []), (MISSED, [6])])
+def grepped(pattern: str, shown: str = "", path: str = "src") -> Event:
+    record: Event = {"mode": "content", "numFiles": 0, "filenames": [], "content": shown, "numLines": 1}
+    return called("Grep", {"pattern": pattern, "path": path, "output_mode": "content"}, record)
+
+
+@pytest.mark.parametrize(("patterns", "expected"), SOUGHT)
 def test_an_audit_that_finds_nothing_is_no_helpless_search(patterns: tuple[str, ...], expected: list[int]) -> None:
-    record: Event = {"mode": "content", "numFiles": 0, "filenames": [], "content": "", "numLines": 0}
-    searches = [called("Grep", {"pattern": each, "output_mode": "content"}, record) for each in patterns]
-    assert reported(searches) == expected
+    assert reported([grepped(each, "", f"src/{n}") for n, each in enumerate(patterns)]) == expected
+
+
+def test_an_audit_that_found_something_is_over() -> None:
+    found = grepped("sha1", "src/a.py:3:    digest = sha1(text)")
+    assert reported([*map(grepped, AUDITED), found, *map(grepped, WORDS)]) == [len(AUDITED) + 7]
 
 
 def test_a_file_that_was_not_changed_since_it_was_read_is_read_again() -> None:

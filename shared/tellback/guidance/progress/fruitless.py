@@ -39,17 +39,18 @@ def _empty_searches(trail: ProgressTrail, features: CallFeatures, at: int) -> St
     sought = mark_of(features.sought)
     again = count > 0 and sought != 0 and sought == trail.sought
     trail.empties, trail.sought = (count + (not again), first or at), sought
-    trail.apart += _asks_apart(trail, features.sought)
+    trail.apart += not again and _asks_apart(trail, features.sought)
     count, first = trail.empties
     if count - trail.apart < EMPTY_SEARCHES:
         return None
     return StuckFinding("empty_searches", features.tool, count, first, at)
 
 
-# What code has and words have not, and what stands for any character.
-_CODE: Final = re.compile(r"[=(\[{]|\\[.bsdw]")
+# What code has and words have not, and what stands for any character, in a pattern that is no name of files.
+_CODE: Final = re.compile(r"(?!\*|.*/\*).*(?:[=(\[{]|\\[.sdw])")
+_ESCAPES: Final = re.compile(r"\\\w")  # `\brefund` looks for `refund`
 # The beginnings of the words of a name in any spelling: `loadAll`, `LOADED` and `load_all` look for one thing.
-_STEMS: Final = re.compile(r"[A-Z]{3,4}(?![a-z])|[A-Z]?[a-z]{3}[a-z]?")
+_STEMS: Final = re.compile(r"[A-Z]{3,4}(?![a-z])|[A-Z][a-z]{2,3}|[a-z]{3,4}")
 
 
 def _asks_apart(trail: ProgressTrail, sought: str) -> bool:
@@ -57,8 +58,8 @@ def _asks_apart(trail: ProgressTrail, sought: str) -> bool:
 
     An audit asks for `eval(`, `verify=False` and `md5(` in turn, and is glad to find nothing.
     """
-    words = {mark_of(stem.casefold()) for stem in _STEMS.findall(sought)} - _NO_STEMS
-    apart = bool(trail.sought_words) and _CODE.search(sought) is not None and words.isdisjoint(trail.sought_words)
+    words = {mark_of(stem.casefold()) for stem in _STEMS.findall(_ESCAPES.sub(" ", sought))} - _NO_STEMS
+    apart = bool(trail.sought_words) and _CODE.match(sought) is not None and words.isdisjoint(trail.sought_words)
     trail.sought_words = [*trail.sought_words, *words.difference(trail.sought_words)][-STEMS_MAX:]
     return apart
 
