@@ -211,11 +211,18 @@ def test_an_audit_that_found_something_is_over() -> None:
     assert reported([*map(grepped, AUDITED), found, *map(grepped, WORDS)]) == [len(AUDITED) + 7]
 
 
-def test_a_file_that_was_not_changed_since_it_was_read_is_read_again() -> None:
+UNCHANGED = (
+    {"type": "file_unchanged", "file": {"filePath": "/r/app.py"}},
+    "File unchanged since last read. See above.",
+)
+
+
+@pytest.mark.parametrize("note", UNCHANGED)
+def test_a_file_that_was_not_changed_since_it_was_read_is_read_again(note: object) -> None:
     path = {"file_path": "/r/app.py"}
     content = {"filePath": "/r/app.py", "content": "def run():\n    return 1", "numLines": 2, "startLine": 1}
     first = called("Read", path, {"type": "text", "file": {**content, "totalLines": 2}})
-    again = called("Read", path, {"type": "file_unchanged", "file": path})
+    again = called("Read", path, note)
     assert reported([first, again, again]) == [3]
 
 
@@ -232,3 +239,12 @@ def test_known_lines_are_known_in_the_records_of_reads_and_searches() -> None:
         return called("Read", params, {"type": "text", "file": content})
 
     assert reported([seen(n) for n in range(14)]) == [11]
+
+
+def test_files_that_searches_found_are_known_by_their_names() -> None:
+    def seen(n: int) -> Event:
+        names = [f"src/orders/module_{(n + each) % 6}.py" for each in range(4)]
+        record: Event = {"mode": "files_with_matches", "numFiles": 4, "filenames": names}
+        return called("Grep", {"pattern": f"compute_{n}"}, record)
+
+    assert reported([seen(n) for n in range(14)]) == [10]
