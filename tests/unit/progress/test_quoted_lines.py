@@ -88,7 +88,30 @@ No test files found, exiting with code 1
 """
 PYTEST = """no tests ran in 0.30s
 ERROR: file or directory not found: tests/test_qeue.py"""
+SEQ = """seq: invalid floating point argument: 'a'
+Try 'seq --help' for more information."""
+CMAKE = """-- Detecting C compile features - done
+CMake Error at CMakeLists.txt:3 (find_package):
+  Could not find a package configuration file provided by "Queue".
+-- Configuring incomplete, errors occurred!"""
+FLAGS = """flag provided but not defined: -prot
+Usage of ./srv:
+  -port int
+    \tport to listen on (default 80)"""
+LUA = """lua: (command line):1: no such queue
+stack traceback:
+\t[C]: in function 'error'
+\t(command line):1: in main chunk"""
+TCL = """can't read "queue": no such variable
+    while executing
+"puts $queue"
+    (file "a.tcl" line 2)"""
 SECOND_HAND = {
+    "invalid floating point argument": SEQ,
+    'find_package): Could not find a package configuration file provided by "Queue"': CMAKE,
+    "flag provided but not defined: -prot": FLAGS,
+    "no such queue": LUA,
+    'can\'t read "queue": no such variable': TCL,
     "invalid reference format": FLAG,
     "Unrecognized option: -Xmxx2g": JVM,
     "Can't locate Acme/Queue.pm": PERL,
@@ -164,7 +187,25 @@ RUFF = """F821 Undefined name `quue`
  --> src/a.py:9:5
 
 Found 1 error."""
-FIRST = {"npx eslint src": (ESLINT, "'unused' is assigned"), "ruff check .": (RUFF, "F821 Undefined name")}
+SYNTAX = """warning: `D203` and `D211` are incompatible
+ --> pyproject.toml:3:1
+
+invalid-syntax: Expected an indented block
+ --> src/a.py:2:1
+
+Found 1 error."""
+CONCISE = """src/a.py:9:5: F821 Undefined name `quue`
+Found 1 error."""
+PYRIGHT = """/r/src/a.py
+  /r/src/a.py:1:10 - error: Type "str" is not assignable to "int"
+1 error, 0 warnings, 0 informations"""
+FIRST = {
+    "npx eslint src": (ESLINT, "'unused' is assigned"),
+    "ruff check .": (RUFF, "F821 Undefined name"),
+    "ruff check src": (SYNTAX, "invalid-syntax: Expected"),
+    "ruff check --output-format concise": (CONCISE, "F821 Undefined name"),
+    "pyright src": (PYRIGHT, 'Type "str" is not assignable'),
+}
 
 
 @pytest.mark.parametrize("command", FIRST)
@@ -174,10 +215,18 @@ def test_the_first_finding_of_a_linter_is_quoted_and_not_their_number(command: s
     assert finding in quoted(runs(command, said, said, said, said))[0]
 
 
-def test_a_commit_of_nothing_is_named_by_that() -> None:
+OPENED = {
+    "git commit -qm done": "On branch main\nnothing to commit, working tree clean",
+    "zip -r out.zip nosuch": "\tzip warning: name not matched: nosuch\n\nzip error: Nothing to do! (try: zip -r)",
+    "docker inspect web": "DEPRECATED: The legacy builder is deprecated.\n\nunable to inspect web: nothing to read",
+    "git push": "WARNING: the agent holds no keys\nThe remote end hung up, nothing to send",
+}
+
+
+@pytest.mark.parametrize("command", OPENED)
+def test_a_warning_or_a_place_above_what_failed_is_not_quoted(command: str) -> None:
     """G-307."""
-    said = "On branch main\nnothing to commit, working tree clean"
-    assert "nothing to commit" in quoted([claude_code("git commit -qm done", said, 1)] * 3)[0]
+    assert "othing to" in quoted([claude_code(command, OPENED[command], 2)] * 3)[0]
 
 
 def test_of_a_build_of_docker_the_reason_that_npm_gives_is_quoted() -> None:

@@ -65,9 +65,11 @@ _CRASHES: Final = re.compile(
     r"|(?:Runtime|init) terminating (?:during boot|in do_boot) [^\n]{1,300}"  # Erlang
     r"|terminate called (?:after throwing|without an active)[^\n]{0,200}|ERROR: LoadError: [^\n]{1,300}"
     r"|\*\* \([A-Z][\w.]{0,100}\) [^\n]{1,300}|={1,2}\d{1,9}={1,2} ?ERROR: \w{1,30}Sanitizer[^\n]{0,200}"
-    r"|[^\n]{1,300}: Assertion [`'][^\n]{1,300}' failed\.$|lua[\d.]{0,6}: \S{1,200}:\d+: [^\n]{1,300}"
+    r"|[^\n]{1,300}: Assertion [`'][^\n]{1,300}' failed\.$"
+    r"|lua[\d.]{0,6}: (?:\S{1,200}|\(command line\)):\d+: [^\n]{1,300}"
     r"|ImportError while loading conftest [^\n]{1,300}|Error: Could not find or load main class [^\n]{1,200}"
     r"|Fatal error: exception [^\n]{1,300}"  # Java; OCaml
+    r"|[^\n]{1,300}$(?=\n {4}while executing\n\")"  # Tcl
     r"|FATAL ERROR: [^\n]{1,200}(?:out of memory|Allocation failed)[^\n]{0,100}"  # V8
     r"|In \S{1,100}\.php line \d+:\n\s{1,200}(?P<said>\S[^\n]{1,300})"  # Symfony's console, as in Composer
     r"|Segmentation fault\b[^\n]{0,80}|Aborted \(core dumped\)|Killed$|Bus error\b[^\n]{0,80}"
@@ -81,7 +83,7 @@ _CRASHES: Final = re.compile(
 _CRASH_WORDS: Final = (
     *("panic", "rror:", "Error", "ERROR", " error ", "error at", "xception", "bort", "fault", "Killed", "Terminated"),
     *("exceeded", "terminat", "halted", "Unhandled", "failed", "** (", ".rb:", "<internal:", ".php line ", "lua"),
-    "Bus error",
+    *("Bus error", "while executing"),
 )
 _PLACE: Final = r"[^\s:()]{1,300}"  # a file; names with spaces are rare in diagnostics and common in prose
 

@@ -33,10 +33,10 @@ def count_findings(text: str, *, whole: bool) -> int | None:
     return (len(_ONE.findall(text)) or None) if whole else None
 
 
-# Behind the place or in front of it, as ESLint and ruff have it, or above it.
+# Behind the place, as ESLint, ruff and pyright have it, or above it.
 _FIRST: Final = re.compile(
     r"^ {2,8}\d{1,7}:\d{1,7} +error +\S.*$|^[^\s:()]{1,200}:\d{1,7}:\d{1,7}:? [A-Z]{1,4}\d{2,5} .*$"
-    r"|^[A-Z]{1,4}\d{2,5} .*$(?=\n *--> )",
+    r"|^ *[^\s:()]{1,200}:\d{1,7}:\d{1,7} - error: .*$|^(?!warning)\S.*$(?=\n *--> )",
     re.MULTILINE,
 )
 

@@ -49,7 +49,7 @@ _PASSED_ON: Final = re.compile(
     r"(?!No test)(?:[^\w\n]{0,4}YN0000: |Hint: |\* What went wrong|[^\n]{0,200}(?:ld returned|linker command failed"
     r"|build stopped|test run failed|following build commands?\b|did not complete successfully|[Bb]uild failed"
     r"|BUILD FAIL|[Ee]xecution failed for task|could not compile|aborting due to|[Ff]ailed with errors|Command failed"
-    r"|Run '[^'\n]{1,80}' for (?:more|usage)|BEGIN failed--compilation aborted|[^\w\n]{2,40}Startup Error"
+    r"|(?:Run|Try) '[^'\n]{1,80}' for (?:more|usage)|BEGIN failed--compilation aborted|[^\w\n]{2,40}Startup Error"
     r"|Error: (?:Could not create the Java Virtual Machine|A fatal exception has occurred)"
     r"|\d{1,4} \| |Dockerfile:\d"  # Docker shows where the step stands
     r"|(?:[\d.]{1,9} )?npm (?:ERR!|error) (?:code|errno|syscall|path|A complete log)"
@@ -61,6 +61,8 @@ _OF_NPM: Final = re.compile(r"(?:#\d{1,4} )?(?:[\d.]{1,9} )?(npm (?:ERR!|error) 
 # Laravel and others write what an exception says below its class.
 _CLASS: Final = re.compile(r"(?:\w+[.\\:]{1,2})*\w*(?:Exception|Error)")
 _SAYS: Final = re.compile(r"\w{3}")
+# Below what was wrong with the arguments.
+_USAGE: Final = re.compile(r"^usage(?: of \S{1,200})?:", re.MULTILINE | re.IGNORECASE)
 # The value that a test got. A wrong theory gives another wrong one after each edit, and the expected one stays.
 _GOT: Final = re.compile(r"(?:\bassert |AssertionError: |\b[Gg]ot:? )-?\d{1,20}(?:\.\d{1,20})?(?![\w.])")
 # SWE-agent's editor says with the same words each time that it refused, and why in a list below.
@@ -114,7 +116,7 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
 def _quoted(features: CallFeatures, text: str) -> str:
     """Return the error, or the line that says more where it only names, counts or passes on what failed."""
     error = features.error
-    if _CLASS.fullmatch(error) and len(error) >= DISTINCT_CHARS:
+    if (_CLASS.fullmatch(error) or error.endswith(":")) and len(error) >= DISTINCT_CHARS:
         error = _with_message(error, text)
     if _PASSED_ON.match(error):
         return _passed_on(error, text)
@@ -132,10 +134,10 @@ def _first_said(features: CallFeatures, text: str) -> str:
 
 
 def _with_message(name: str, text: str) -> str:
-    """Return the name of an exception with the line below it."""
+    """Return the name of an exception, or a heading, with the line below it."""
     below = (line.strip() for line in text.partition(name)[2].splitlines())
     said = next(filter(_SAYS.search, below), "")
-    return f"{name}: {said}" if said else name
+    return f"{name.removesuffix(':')}: {said}" if said else name
 
 
 def _passed_on(error: str, text: str) -> str:
@@ -149,7 +151,8 @@ def _passed_on(error: str, text: str) -> str:
 
 def _closing_line(text: str) -> str:
     """Return the last line of a run that failed, where runtimes say why; "" if it says too little."""
-    lines = (line.strip() for line in reversed(text.splitlines()))
+    said = _USAGE.split(text, 1)[0]
+    lines = (line.strip() for line in reversed((said if said.strip() else text).splitlines()))
     line = next((each for each in lines if _SAYS.search(each) and not _PASSED_ON.match(each)), "")[:ERROR_CHARS]
     return line if len(line) >= DISTINCT_CHARS and line.count(" ") >= _CLOSING_WORDS else ""
 

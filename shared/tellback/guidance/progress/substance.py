@@ -175,13 +175,14 @@ def fails_in(text: str) -> str:
     return ((frames[-1][0] or frames[-1][1]).rpartition("/")[2] or "<stdin>") if frames else ""
 
 
-_OPENERS: Final = ("#", "On branch ", "DEPRECATED: ", "zip warning: ")  # lines that stand above what failed
+# Lines that stand above what failed, among them the warnings of any program.
+_OPENER: Final = re.compile(r"#|On branch |(?:\S{1,60} )?(?:warning|warn|deprecated):? ", re.IGNORECASE)
 
 
 def first_line(text: str) -> str:
     """Return the first line that says something; a heading alone, such as "ERROR:", does not."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = (line for line in lines if len(line) >= _HEADING_CHARS and not line.startswith(_OPENERS))
+    said = (line for line in lines if len(line) >= _HEADING_CHARS and not _OPENER.match(line))
     return next(said, lines[0] if lines else "")[:ERROR_CHARS]
 
 
