@@ -106,7 +106,16 @@ TCL = """can't read "queue": no such variable
     while executing
 "puts $queue"
     (file "a.tcl" line 2)"""
+STRICT = """Global symbol "$queue" requires explicit package name at a.pl line 1.
+Execution of a.pl aborted due to compilation errors."""
+FIXTURE = """file /r/tests/test_a.py, line 1
+E       fixture 'queue' not found
+>       available fixtures: cache, capfd
+ERROR tests/test_a.py::test_a
+1 error in 0.13s"""
 SECOND_HAND = {
+    'Global symbol "$queue"': STRICT,
+    "fixture 'queue' not found": FIXTURE,
     "invalid floating point argument": SEQ,
     'find_package): Could not find a package configuration file provided by "Queue"': CMAKE,
     "flag provided but not defined: -prot": FLAGS,

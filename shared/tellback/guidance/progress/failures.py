@@ -49,7 +49,8 @@ _PASSED_ON: Final = re.compile(
     r"(?!No test)(?:[^\w\n]{0,4}YN0000: |Hint: |\* What went wrong|[^\n]{0,200}(?:ld returned|linker command failed"
     r"|build stopped|test run failed|following build commands?\b|did not complete successfully|[Bb]uild failed"
     r"|BUILD FAIL|[Ee]xecution failed for task|could not compile|aborting due to|[Ff]ailed with errors|Command failed"
-    r"|(?:Run|Try) '[^'\n]{1,80}' for (?:more|usage)|BEGIN failed--compilation aborted|[^\w\n]{2,40}Startup Error"
+    r"|aborted due to compilation errors|(?:Run|Try) '[^'\n]{1,80}' for (?:more|usage)"
+    r"|BEGIN failed--compilation aborted|[^\w\n]{2,40}Startup Error"
     r"|Error: (?:Could not create the Java Virtual Machine|A fatal exception has occurred)"
     r"|\d{1,4} \| |Dockerfile:\d"  # Docker shows where the step stands
     r"|(?:[\d.]{1,9} )?npm (?:ERR!|error) (?:code|errno|syscall|path|A complete log)"

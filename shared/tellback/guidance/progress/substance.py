@@ -148,8 +148,8 @@ _EXCEPTION: Final = re.compile(
 )
 
 
-# The reason behind a test's name in pytest's summary.
-_REASON: Final = re.compile(r"^(?:FAILED|ERROR) \S{1,400} - (.{1,300})$", re.MULTILINE)
+# The reason behind a test's name in pytest's summary, and what it says of a fixture alone.
+_REASON: Final = re.compile(r"^(?:(?:FAILED|ERROR) \S{1,400} - (?=.)|E {3,12}(?=fixture '))(.{1,300})$", re.MULTILINE)
 
 
 def last_exception(text: str) -> str:
@@ -158,7 +158,7 @@ def last_exception(text: str) -> str:
     for match in _EXCEPTION.finditer(text):
         if not found or len(match[1] or "") <= _MARGIN:  # Mocha's stand further in, as do those in code that is shown
             found = match[2]
-    if not found and "FAILED " in text:
+    if not found and ("FAILED " in text or "fixture '" in text):
         reasons = _REASON.findall(text)
         found = reasons[-1] if reasons else ""
     return found[:ERROR_CHARS]
