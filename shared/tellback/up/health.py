@@ -12,7 +12,7 @@ from tellback.errors import ConfigurationError, Unavailable
 from tellback.settings import Settings
 from tellback.state.database import NOT_A_URL, Database, connect_to
 from tellback.state.presence import Presence, Worker
-from tellback.state.unavailable import START_REDIS, as_raised
+from tellback.state.unavailable import as_raised
 from tellback.up.redis_server import MIN_VERSION, parse_version
 from tellback.urls import without_secrets
 
@@ -41,8 +41,7 @@ def check_redis(url: str) -> str:
     except exceptions.RedisError as error:
         raised = as_raised(error, url)
         said = f"can't reach Redis at {shown}: {error}" if raised is error else str(raised)
-        # `tellback up` says so, so it is no advice.
-        raise ConfigurationError(said.replace(START_REDIS, "Start that server first")) from error
+        raise ConfigurationError(said) from error
     release = next((line[14:].decode() for line in info.splitlines() if line.startswith(b"redis_version:")), "")
     if parse_version(release) < MIN_VERSION:
         oldest = ".".join(map(str, MIN_VERSION))

@@ -23,6 +23,7 @@ import msgspec
 from tellback.errors import ConfigurationError
 from tellback.names import SWEEPS_QUEUE, Family, host_queue
 from tellback.settings import PREFIX, Settings
+from tellback.state.unavailable import START_REDIS
 from tellback.up.child import ChildProgram
 from tellback.up.health import check_redis
 from tellback.up.redis_server import configuration, find_program
@@ -214,10 +215,10 @@ def plan_system(options: UpOptions) -> SystemPlan:
     if url is None:
         redis, url, release = _embedded_redis(data_dir, redis_port or 0)
     else:
-        release = check_redis(url)
+        release = _check_given_redis(url)
     settings = msgspec.structs.replace(options.settings, redis_url=url, data_dir=str(data_dir.path))
     if settings.broker != url:  # raises for a cluster, which cannot be the broker
-        check_redis(settings.broker)
+        _check_given_redis(settings.broker)
     environ = _child_environ(data_dir)
     flower, flower_url = (None, None) if flower_port is None else _flower_program(data_dir, environ, flower_port)
     return SystemPlan(
@@ -270,6 +271,14 @@ def _reserve_port(port: int | None, remedy: str) -> socket.socket:
             reason = error.strerror if isinstance(error, OSError) else "no such port"
             raise ConfigurationError(f"can't use port {port} ({reason}): {remedy}") from error
     return probe
+
+
+def _check_given_redis(url: str) -> str:
+    """Return the version of the Redis at `url`, as `check_redis` does; no error advises to start it by what failed."""
+    try:
+        return check_redis(url)
+    except ConfigurationError as error:
+        raise ConfigurationError(str(error).replace(START_REDIS, "Start that server first")) from error
 
 
 def _embedded_redis(data_dir: DataDir, port: int) -> tuple[ChildProgram, str, str]:
