@@ -307,7 +307,7 @@ def seconds_left(deadline: datetime | timedelta | float | None) -> float | None:
     """Return the seconds until a deadline, None if there is none.
 
     Raises:
-        InvalidInput: it is no number, or a date without a time zone.
+        InvalidInput: it is not a number, or is a date without a time zone.
     """
     if deadline is None:
         return None
