@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
 
 from tellback import Tellback
@@ -21,13 +22,14 @@ from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import Layout
 from tellback.state.records import Records
 from tellback_workers.lease_heartbeat import NOT_RENEWED
-from tests.support.commands import LEASE, alive, brisk, until
+from tests.support.commands import alive, brisk, until
 from tests.support.jobs import CommandQueue
 from tests.support.link import Link
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers
 
+LEASE: Final = 1.5  # seconds
 HANGS: Final = 60.0  # seconds: on a busy machine what takes two seconds may take twenty
 PATIENT: Final = {"TELLBACK_JOB_LEASE": "60", "TELLBACK_COMMAND_REDIS_WAIT": "60"}  # no absence is too long
 
@@ -35,7 +37,7 @@ PATIENT: Final = {"TELLBACK_JOB_LEASE": "60", "TELLBACK_COMMAND_REDIS_WAIT": "60
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
     """Short leases, so that a lost worker is noticed soon."""
-    return brisk(settings)
+    return msgspec.structs.replace(brisk(settings), job_lease=LEASE, command_redis_wait=1.0)
 
 
 @pytest.mark.faults

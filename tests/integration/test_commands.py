@@ -25,7 +25,7 @@ from tests.support.workers import StartWorkers, Workers, stopped
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """Short leases, so that a lost worker is noticed soon."""
+    """Sweeps that run often, and killed commands that end soon."""
     return brisk(settings)
 
 
@@ -154,7 +154,7 @@ def test_output_is_redacted_and_truncated(run: Callable[..., CommandRecord], tmp
     assert (record.redacted.stdout, record.redacted.stderr) == (True, True)
 
 
-def test_nothing_of_a_timed_out_command_isalive(run: Callable[..., CommandRecord]) -> None:
+def test_nothing_of_a_timed_out_command_is_alive(run: Callable[..., CommandRecord]) -> None:
     """Children that ignore TERM, that called setsid, or that were forked twice are dead when the record is there."""
     tag = f"31.{os.getpid()}"
     script = (

@@ -21,7 +21,7 @@ from tests.support.workers import environment
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """Short leases, so that a lost worker is noticed soon."""
+    """Sweeps that run often, and killed commands that end soon."""
     return brisk(settings)
 
 

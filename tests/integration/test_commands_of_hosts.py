@@ -22,7 +22,7 @@ from tests.support.workers import StartWorkers, environment
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """Short leases, so that a lost worker is noticed soon."""
+    """Sweeps that run often, and killed commands that end soon."""
     return brisk(settings)
 
 
