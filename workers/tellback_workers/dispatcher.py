@@ -37,6 +37,7 @@ from tellback.state.intake import Notifications, StreamRef
 from tellback_workers.celery_signals import shutting_down
 from tellback_workers.consumer import SLICE
 from tellback_workers.loops import consumer_of
+from tellback_workers.repeating_thread import RepeatingThread
 from tellback_workers.runtime import Runtime, current_runtime
 from tellback_workers.scheduler import StandIn
 from tellback_workers.wakeups import NotPublished, publish_wakeups
@@ -169,46 +170,22 @@ class Rescue:
             self.wake([stream])
 
 
-BLOCK_MS: Final = 1_000
+BLOCK_MS: Final = 1_000  # below `STOP_SECONDS`, so that a thread that blocks can still return
 
 SHORT_MS: Final = 1  # while a stream is to be rescued; 0 would block forever
 
-BACKOFF: Final = 0.5  # seconds
 
-STOP_SECONDS: Final = 3.0  # above BLOCK_MS, so a thread that blocks can still return
-
-
-class Dispatcher:
+class Dispatcher(RepeatingThread):
     """Waits for notifications, in one thread."""
 
     def __init__(self, app: Celery, runtime: Runtime, families: Collection[Family]) -> None:
         """Set up a dispatcher; `runtime` must not be shared with a pool, and `families` are those to rescue here."""
+        super().__init__("dispatcher", _logger, "dispatcher.retry")
         self._runtime = runtime
         self.rescue = Rescue(app, runtime, families)
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self.run, name="tellback-dispatcher", daemon=True)
 
-    def start(self) -> None:
-        """Start the thread; while Redis is unavailable it retries."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the thread and wait for it."""
-        self._stopping.set()
-        self._thread.join(STOP_SECONDS)
-
-    def run(self) -> None:
+    def repeat(self) -> None:
         """Dispatch until the worker stops."""
-        while not self._stopping.is_set():
-            try:
-                self._listen()
-            except TellbackError as trouble:
-                _logger.warning("dispatcher.retry", reason=str(trouble))
-            except Exception:  # the thread must survive every error of the broker and of Redis
-                _logger.exception("dispatcher.retry")
-            self._stopping.wait(BACKOFF)
-
-    def _listen(self) -> None:
         notifications = Notifications(self._runtime.database)
         only = self._runtime.settings.served_teams
         # `wait` takes notifications away from other workers, so a worker that serves only some teams must not use it.
@@ -230,7 +207,7 @@ class DispatcherStep(bootsteps.StartStopStep):
 
     def __init__(self, parent: Any, **kwargs: Any) -> None:
         super().__init__(parent, **kwargs)
-        self._running: list[Dispatcher | StandIn] = []
+        self._running: list[RepeatingThread] = []
 
     def start(self, parent: Any) -> None:
         """Start with the worker, after its pool."""

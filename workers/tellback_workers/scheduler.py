@@ -11,7 +11,6 @@ tick ── claim due visits ── what waits in them, in one round trip ──
 from __future__ import annotations
 
 import heapq
-import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +23,7 @@ from celery import Celery, current_app, shared_task
 from redis.exceptions import ResponseError
 
 from tellback import clock
-from tellback.errors import TellbackError, Unavailable
+from tellback.errors import Unavailable
 from tellback.names import SWEEPS_QUEUE, Task
 from tellback.state.answering import among_answering, check_answering
 from tellback.state.decay import Decay
@@ -34,6 +33,7 @@ from tellback.state.keys import FLEET, Layout, Shard
 from tellback.state.presence import Presence
 from tellback.state.quarantine import quarantine_fleet_keys, quarantine_keys
 from tellback.state.steady import gap_ms, observe
+from tellback_workers.repeating_thread import RepeatingThread
 from tellback_workers.runtime import Runtime, current_runtime
 from tellback_workers.sweep_jobs import sweep_jobs
 from tellback_workers.sweep_turns import sweep_outbox, sweep_turns
@@ -59,10 +59,6 @@ LIST_SECONDS: Final = 60.0  # between two readings of the list of teams, 60 KB f
 
 KEYS: Final = "keys"
 CLOCK: Final = "clock"  # the duty that is done for all teams together
-
-STOP_SECONDS: Final = 3.0
-
-BACKOFF: Final = 0.5
 
 _UNKNOWN: Final = ShardWork(frozenset({"waits"}), [])  # of a shard whose node does not answer: it is visited on
 
@@ -340,7 +336,7 @@ def _scheduler_of(runtime: Runtime) -> TeamScheduler:
     )
 
 
-class StandIn:
+class StandIn(RepeatingThread):
     """A thread of a worker's main process that visits what nobody else does."""
 
     def __init__(self, app: Celery, runtime: Runtime, wake: Callable[[Sequence[StreamRef]], None]) -> None:
@@ -348,37 +344,13 @@ class StandIn:
 
         `wake` gets the streams that a run found, after the run: it may wait for a broker, and users for fallbacks.
         """
+        super().__init__("scheduler", _logger, "scheduler.postponed", runtime.settings.beat_period / 2)
         self._found: list[StreamRef] = []
         self._wake = wake
         self._scheduler = TeamScheduler(app, runtime, self._found.extend)
-        self._delay = runtime.settings.beat_period / 2
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self.run, name="tellback-scheduler", daemon=True)
 
-    def start(self) -> None:
-        """Start the thread; while Redis is unavailable it retries."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the thread, and wait for it a little longer than a run takes."""
-        self._stopping.set()
-        self._thread.join(STOP_SECONDS)
-
-    def run(self) -> None:
-        """Visit until the worker stops."""
-        while not self._stopping.is_set():
-            delay = self._delay
-            try:
-                self._run_once()
-            except TellbackError as trouble:
-                _logger.warning("scheduler.postponed", reason=str(trouble))
-                delay = BACKOFF
-            except Exception:  # the thread must survive every error of Redis
-                _logger.exception("scheduler.postponed")
-                delay = BACKOFF
-            self._stopping.wait(delay)
-
-    def _run_once(self) -> None:
+    def repeat(self) -> None:
+        """Make the visits that are due, then wake what they found."""
         try:
             self._scheduler.run(SILENT_PERIODS, self._stopping.is_set)
         finally:
