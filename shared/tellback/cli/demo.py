@@ -16,7 +16,7 @@ from tellback.cli import INTERRUPTED
 from tellback.cli.common import BEGIN, report_errors
 
 if TYPE_CHECKING:
-    from tellback.demo.stage import DemoScreen
+    from tellback.demo.screen import DemoScreen
     from tellback.demo.system import DemoSystem
 
 INSPECT_SECONDS: Final = 600.0  # a demo left open in a forgotten terminal ends by itself
@@ -37,7 +37,7 @@ def demo(
     """Run the end-to-end demo in an isolated instance. Exits 1 if an expected effect doesn't happen."""
     import signal
 
-    from tellback.demo.stage import DemoScreen
+    from tellback.demo.screen import DemoScreen
     from tellback.demo.system import DemoSystem
     from tellback.errors import TellbackError
 
@@ -46,83 +46,83 @@ def demo(
     with report_errors():
         system = DemoSystem(keep=keep)
     kept = False
-    with DemoScreen() as stage:
+    with DemoScreen() as screen:
         try:
-            _play_acts(stage, system, timeout)
+            _play_acts(screen, system, timeout)
             kept = keep
-            _show_links(stage, system, kept=kept)
+            _show_links(screen, system, kept=kept)
         except TellbackError as error:
-            stage.stop_waiting()
-            stage.check(happened=False, effect=f"the demo runs without errors: {error}")
+            screen.stop_waiting()
+            screen.check(happened=False, effect=f"the demo runs without errors: {error}")
         except KeyboardInterrupt:
-            stage.stop_waiting()
-            stage.print_line("interrupted; stopping the instance")
+            screen.stop_waiting()
+            screen.print_line("interrupted; stopping the instance")
             raise typer.Exit(INTERRUPTED) from None
         finally:
-            stage.stop_waiting()
+            screen.stop_waiting()
             troubles = system.supervisor_errors()
             if not kept:
-                _stop(stage, system)
-    raise typer.Exit(_final_verdict(stage, troubles))
+                _stop(screen, system)
+    raise typer.Exit(_final_verdict(screen, troubles))
 
 
-def _play_acts(stage: DemoScreen, system: DemoSystem, timeout: float) -> None:
+def _play_acts(screen: DemoScreen, system: DemoSystem, timeout: float) -> None:
     from tellback.client.connection import connect
     from tellback.demo.acts import RepairAct, play_abandoned_turn, print_summary
-    from tellback.demo.stage import DemoScene
+    from tellback.demo.run import DemoRun
     from tellback.settings import load
 
-    stage.begin_act("Tellback demo in an isolated instance")
-    stage.print_line(
+    screen.begin_act("Tellback demo in an isolated instance")
+    screen.print_line(
         "The agent's decisions are scripted, because the demo has no language model. All feedback is real.", "dim"
     )
-    stage.show_waiting("starting Redis, workers, beat and Flower")
+    screen.show_waiting("starting Redis, workers, beat and Flower")
     addresses = system.start()
-    stage.stop_waiting()
-    stage.check(addresses.pids, f"up: {', '.join(addresses.pids)}")
+    screen.stop_waiting()
+    screen.check(addresses.pids, f"up: {', '.join(addresses.pids)}")
     with connect(settings=load(system.environ)) as tb:
-        scene = DemoScene(stage, system, tb, timeout=timeout)
-        RepairAct(scene).play()
-        play_abandoned_turn(scene)
-        print_summary(scene)
+        run = DemoRun(screen, system, tb, timeout=timeout)
+        RepairAct(run).play()
+        play_abandoned_turn(run)
+        print_summary(run)
 
 
-def _show_links(stage: DemoScreen, system: DemoSystem, *, kept: bool) -> None:
+def _show_links(screen: DemoScreen, system: DemoSystem, *, kept: bool) -> None:
     """Print where to look; on a terminal, keep the instance (and so Flower) running until Enter is pressed."""
     assert system.addresses is not None
-    if not kept and not _is_interactive(stage):
-        stage.print_line(f"Flower    {system.addresses.flower_url} (stopping; use --keep to leave it running)")
+    if not kept and not _is_interactive(screen):
+        screen.print_line(f"Flower    {system.addresses.flower_url} (stopping; use --keep to leave it running)")
         return
-    stage.print_line(f"Flower    {system.addresses.flower_url}")
+    screen.print_line(f"Flower    {system.addresses.flower_url}")
     if kept:
-        stage.print_line(f"The instance keeps running. Explore it: TELLBACK_DATA_DIR={system.data} tellback turns")
-        stage.print_line(f"Stop it: kill {system.supervisor}. Its data is in {system.folder}")
+        screen.print_line(f"The instance keeps running. Explore it: TELLBACK_DATA_DIR={system.data} tellback turns")
+        screen.print_line(f"Stop it: kill {system.supervisor}. Its data is in {system.folder}")
         return
-    stage.print_line("Press Enter to stop the instance.")
+    screen.print_line("Press Enter to stop the instance.")
     with suppress(KeyboardInterrupt):
         select.select([sys.stdin], [], [], INSPECT_SECONDS)
 
 
-def _is_interactive(stage: DemoScreen) -> bool:
+def _is_interactive(screen: DemoScreen) -> bool:
     """Return True if a person is there to open Flower and press a key."""
-    return stage.is_terminal and sys.stdin.isatty()
+    return screen.is_terminal and sys.stdin.isatty()
 
 
-def _stop(stage: DemoScreen, system: DemoSystem) -> None:
-    stage.show_waiting("stopping the instance")
+def _stop(screen: DemoScreen, system: DemoSystem) -> None:
+    screen.show_waiting("stopping the instance")
     left = system.stop()
-    stage.stop_waiting()
+    screen.stop_waiting()
     if left:
-        stage.check(happened=False, effect=f"every process has ended; still running: {', '.join(left)}")
+        screen.check(happened=False, effect=f"every process has ended; still running: {', '.join(left)}")
 
 
-def _final_verdict(stage: DemoScreen, troubles: str) -> int:
-    if not stage.missing:
-        stage.print_line(f"All {stage.checked} expected effects happened in {stage.seconds:.0f} s.", "bold green")
+def _final_verdict(screen: DemoScreen, troubles: str) -> int:
+    if not screen.missing:
+        screen.print_line(f"All {screen.checked} expected effects happened in {screen.seconds:.0f} s.", "bold green")
         return 0
-    stage.print_line(f"{len(stage.missing)} of {stage.checked} expected effects did not happen:", "bold red")
-    for effect in stage.missing:
-        stage.print_line(f"✗ {effect}", "red")
+    screen.print_line(f"{len(screen.missing)} of {screen.checked} expected effects did not happen:", "bold red")
+    for effect in screen.missing:
+        screen.print_line(f"✗ {effect}", "red")
     if troubles:
-        stage.print_line(troubles, "dim")
+        screen.print_line(troubles, "dim")
     return 1
