@@ -17,8 +17,9 @@ from tellback import Tellback
 from tellback.commands.runner import OVERDUE
 from tellback.settings import Settings
 from tellback.state.database import Database
+from tellback.state.job_claims import JobClaimant
 from tellback.state.job_keys import ANY_POOL
-from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.keys import Layout
 from tellback.state.records import Records
 from tellback_workers.lease_heartbeat import NOT_RENEWED

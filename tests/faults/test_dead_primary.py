@@ -25,9 +25,10 @@ from tellback.state.database import Database, connect_to
 from tellback.state.fleet import TeamVisits
 from tellback.state.intake import Intake, Notified
 from tellback.state.intake_lease import IntakeEntry
+from tellback.state.job_claims import JobClaimant
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_submissions import enqueue_call
-from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.keys import FLEET, Layout, Shard
 from tellback.state.slots import slot_of
 from tellback.state.team import open_layout

@@ -17,8 +17,7 @@ from tellback.aio import connect as connect_async
 from tellback.cli.app import app
 from tellback.client.turns import Turn
 from tellback.settings import Settings
-from tellback.state import database as state_database
-from tellback.state import redis_py, unavailable
+from tellback.state import decisions, redis_py, unavailable
 from tellback.state.unavailable import unavailable_text
 from tests.support.redis_server import RedisServer
 from tests.support.turns import opened
@@ -50,7 +49,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
 
     monkeypatch.setattr(unavailable, "unavailable_text", count)
     monkeypatch.setattr(redis_py, "SOCKET_TIMEOUT", 1.0)
-    monkeypatch.setattr(state_database, "RETRY_SECONDS", 0.6)  # as much shorter
+    monkeypatch.setattr(decisions, "RETRY_SECONDS", 0.6)  # as much shorter
     return found
 
 

@@ -18,8 +18,9 @@ from tellback.cli.app import app
 from tellback.doctor.examination import run_checks
 from tellback.names import Family
 from tellback.state.database import Database
+from tellback.state.job_claims import JobClaimant
 from tellback.state.job_keys import ANY_POOL
-from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.keys import FLEET, Layout
 from tellback.state.redis_py import SOCKET_TIMEOUT
 from tellback.state.slots import slot_of

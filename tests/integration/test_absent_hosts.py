@@ -9,9 +9,10 @@ from tellback import Tellback
 from tellback.contracts.commands import CommandSubmitted
 from tellback.names import host_queue
 from tellback.state.database import Database
+from tellback.state.job_claims import JobClaimant, JobLease
 from tellback.state.job_keys import pool_of
 from tellback.state.job_losses import SWEEP_BATCH, AbsentHosts
-from tellback.state.jobs import JobClaimant, JobLease, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.keys import Layout
 from tellback.state.presence import Presence, Worker
 from tellback.state.records import Records

@@ -26,9 +26,10 @@ from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.fleet import TeamVisits
+from tellback.state.job_claims import JobClaimant
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_listing import JobListing
-from tellback.state.jobs import CANDIDATES, JobClaimant, Jobs
+from tellback.state.jobs import CANDIDATES, Jobs
 from tellback.state.keys import FAMILIES, FLEET, NOTIFICATIONS, Layout, guidestats_of, stream_of
 from tellback.state.limits import LimitStore
 from tellback.state.quarantine import OF_A_SHARD

@@ -22,9 +22,10 @@ from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.decay import Decay
 from tellback.state.intake import Intake
+from tellback.state.job_claims import JobClaimant, JobLease
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_listing import JobListing
-from tellback.state.jobs import JobClaimant, JobLease, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.keys import FLEET, Layout
 from tellback.state.presence import Presence
 from tellback.state.records import Records

@@ -11,9 +11,10 @@ from redis.exceptions import ResponseError
 from tellback import Tellback
 from tellback.names import Family
 from tellback.state.database import Database
+from tellback.state.job_claims import JobClaimant
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_losses import AbsentHosts
-from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.keys import Layout, Shard
 from tellback.state.records import Records
 from tellback_workers.loops import consumer_of

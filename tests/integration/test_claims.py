@@ -11,10 +11,11 @@ import pytest
 from tellback import clock
 from tellback.errors import Unavailable
 from tellback.names import Family
-from tellback.state import jobs as jobs_module
+from tellback.state import job_claims
 from tellback.state.database import Database
+from tellback.state.job_claims import Claim, JobClaimant, JobLease
 from tellback.state.job_keys import ANY_POOL
-from tellback.state.jobs import Claim, JobClaimant, JobLease, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.records import Records
 from tellback.state.script_calls import Arg, Command, ScriptCall
@@ -30,7 +31,7 @@ def layout(_emptied: None) -> Layout:
 @pytest.fixture(autouse=True)
 def lately(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow this machine is, what was seen at the last command is acted on."""
-    monkeypatch.setattr(jobs_module, "FRESH_SECONDS", 60.0)
+    monkeypatch.setattr(job_claims, "FRESH_SECONDS", 60.0)
 
 
 def claimant(seconds: float = 60.0) -> JobClaimant:

@@ -8,8 +8,9 @@ import pytest
 
 from tellback import RoutingOutcome, Tellback
 from tellback.state.database import Database
+from tellback.state.job_claims import JobClaimant
 from tellback.state.job_keys import ANY_POOL
-from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.keys import Layout
 from tellback.state.steady import observe, skews
 from tests.support.clocks import ServerClock

@@ -12,7 +12,8 @@ import pytest
 
 from tellback.errors import Unavailable
 from tellback.state.all_scripts import all_scripts
-from tellback.state.database import Database, decide
+from tellback.state.database import Database
+from tellback.state.decisions import decide
 from tellback.state.keys import Layout, Shard
 from tellback.state.redis_py import SOCKET_TIMEOUT, RedisConnections
 from tellback.state.script_calls import Command, DecisionCall, ScriptCall

@@ -16,7 +16,8 @@ from tellback.client.fleet import active_sessions, team_status
 from tellback.commands.record import CommandAttempt, record_without_run
 from tellback.names import Family
 from tellback.state.database import Database
-from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.job_claims import JobClaimant
+from tellback.state.jobs import Jobs
 from tellback.state.keys import FAMILIES, stream_of
 from tellback.state.team import existing_layouts
 from tellback.state.teams import Teams

@@ -9,8 +9,9 @@ from tellback import OutgoingResponse, Tellback
 from tellback.cli.app import app
 from tellback.cli.metrics_collector import render_metrics
 from tellback.state.database import Database
+from tellback.state.job_claims import JobClaimant
 from tellback.state.job_keys import ANY_POOL
-from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.keys import FLEET, Layout
 from tests.support.busy_shards import ALL, HOST, BusyShard, SchedulerVisits
 from tests.support.jobs import CommandQueue

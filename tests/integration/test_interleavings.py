@@ -14,8 +14,9 @@ from tellback.state.database import Database
 from tellback.state.embeddings import Encoders, EncoderState
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations, timer_member
+from tellback.state.job_claims import JobClaimant
 from tellback.state.job_keys import ANY_POOL
-from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.keys import Layout, lifetime_ms
 from tests.support.interleaving import Interrupted
 from tests.support.jobs import CommandQueue

@@ -12,9 +12,10 @@ import pytest
 
 from tellback.contracts.commands import CommandRecord
 from tellback.state.database import Database
+from tellback.state.job_claims import JobClaimant
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_losses import MAX_ATTEMPTS
-from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.keys import Layout
 from tellback.state.lua_text import script_text
 from tellback.state.records import CAP, Records

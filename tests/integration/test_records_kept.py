@@ -9,8 +9,9 @@ from tellback.commands.gate import build_chains
 from tellback.commands.record import record_without_run
 from tellback.contracts.commands import CommandRecord
 from tellback.state.database import Database
+from tellback.state.job_claims import JobClaimant
 from tellback.state.job_keys import ANY_POOL
-from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.keys import Layout
 from tellback.state.records import CAP, Records
 from tests.support.jobs import CommandQueue

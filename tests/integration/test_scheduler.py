@@ -22,8 +22,9 @@ from tellback.state.database import Database
 from tellback.state.fleet import TeamVisits
 from tellback.state.gauges import TurnStats
 from tellback.state.intake import Notifications, StreamRef
+from tellback.state.job_claims import JobClaimant
 from tellback.state.job_keys import ANY_POOL
-from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.keys import FLEET, Layout, Shard, stream_of
 from tellback.state.presence import Presence
 from tellback.state.records import Records

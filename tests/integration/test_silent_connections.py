@@ -17,8 +17,9 @@ from tellback.client.outbox import open_outbox_store
 from tellback.contracts.commands import CommandRecord
 from tellback.settings import Settings
 from tellback.state.database import Database
+from tellback.state.job_claims import JobClaimant, JobLease
 from tellback.state.job_keys import ANY_POOL
-from tellback.state.jobs import JobClaimant, JobLease, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.keys import Layout
 from tellback.state.records import Records
 from tellback.state.script_calls import ScriptCall

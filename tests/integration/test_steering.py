@@ -13,7 +13,8 @@ import pytest
 from tellback import CommandRecord, InvalidInput, NotFound, Settings, Tellback
 from tellback.commands.record import CommandAttempt, record_without_run
 from tellback.state.audit import newest_actions, system_user
-from tellback.state.jobs import JobClaimant, JobLease, Jobs
+from tellback.state.job_claims import JobClaimant, JobLease
+from tellback.state.jobs import Jobs
 from tellback.state.keys import Layout
 from tests.support.cli import printed, rows
 from tests.support.commands import TOOL

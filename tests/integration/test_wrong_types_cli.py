@@ -17,8 +17,9 @@ from tellback.cli.app import app
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
+from tellback.state.job_claims import JobClaimant
 from tellback.state.job_keys import ANY_POOL
-from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.keys import Layout
 from tellback.state.script_calls import Command
 from tellback_workers import wakeups

@@ -15,9 +15,10 @@ from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import timer_member
 from tellback.state.intake import Intake, StreamRef
 from tellback.state.intake_lease import IntakeEntry
+from tellback.state.job_claims import JobClaimant
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_submissions import enqueue_call
-from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.keys import Shard, stream_of
 from tellback.state.records import Records
 from tellback_workers.app import app

@@ -14,9 +14,10 @@ from tellback.state.audit import Author
 from tellback.state.database import Database
 from tellback.state.intake import Intake
 from tellback.state.intake_lease import IntakeEntry
+from tellback.state.job_claims import JobClaimant, JobLease
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_submissions import enqueue, enqueue_call
-from tellback.state.jobs import JobClaimant, JobLease, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.keys import Layout
 
 AUTHOR = Author("alice@test", "not needed any more")

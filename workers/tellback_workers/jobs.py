@@ -32,8 +32,9 @@ from tellback.errors import Unavailable
 from tellback.names import Family, Task
 from tellback.redaction import Redactor
 from tellback.state.followed_output import FollowedOutput
+from tellback.state.job_claims import JobClaimant, JobLease
 from tellback.state.job_losses import first_id
-from tellback.state.jobs import JobClaimant, JobLease, Jobs
+from tellback.state.jobs import Jobs
 from tellback.state.keys import Shard
 from tellback_workers.celery_signals import shutting_down
 from tellback_workers.entry_spans import command_span

@@ -30,7 +30,8 @@ from tellback.commands.control import CommandControl
 from tellback.contracts.commands import OnLost
 from tellback.errors import Unavailable
 from tellback.settings import Settings
-from tellback.state.jobs import JobLease, Jobs
+from tellback.state.job_claims import JobLease
+from tellback.state.jobs import Jobs
 from tellback.state.redis_py import SOCKET_TIMEOUT
 from tellback_workers.celery_signals import shutting_down
 

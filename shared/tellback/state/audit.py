@@ -18,7 +18,8 @@ import msgspec
 from tellback.contracts.limits import MAX_COMMAND_NOTE_CHARS, MAX_NAME_CHARS
 from tellback.errors import InvalidInput
 from tellback.redaction import redact_text
-from tellback.state.database import Database, decide
+from tellback.state.database import Database
+from tellback.state.decisions import decide
 from tellback.state.keys import Layout
 from tellback.state.readable import readable
 from tellback.state.scripts import common as scripts

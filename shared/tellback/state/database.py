@@ -1,32 +1,28 @@
 """The client of the state's Redis: raw replies, named Lua scripts, and one error, `Unavailable`, for every outage.
 
-A script is called by its EVALSHA and loaded again when the server has forgotten it. A decision is a script that stores
-its reply under an operation id: a client can retry it without repeating the effect. `redis_py` has what reaches into
+A script is called by its EVALSHA and loaded again when the server has forgotten it. `redis_py` has what reaches into
 redis-py's private parts.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
-import msgspec
 from redis import exceptions
 
 from tellback import clock
-from tellback.backoff import Backoff, retry
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.state import redis_py
 from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.cluster import ClusterConnections
 from tellback.state.confirmation import Confirmation
-from tellback.state.keys import Shard, lifetime_ms
-from tellback.state.script_calls import Arg, Command, DecisionCall, FirstCall, Script, ScriptCall
+from tellback.state.keys import Shard
+from tellback.state.script_calls import Arg, Command, FirstCall, Script, ScriptCall
 from tellback.state.scripts import common as scripts
 from tellback.state.slots import keys_of_command, slot_of
-from tellback.state.unavailable import LOST, SCRIPTS_MISSING, RedisFull, as_raised, server_of, unanswered_text
+from tellback.state.unavailable import SCRIPTS_MISSING, RedisFull, as_raised, server_of, unanswered_text
 from tellback.tls_options import check_tls
 from tellback.urls import servers_of
 
@@ -371,28 +367,3 @@ def shorten_lifetime(key: str, length_ms: int) -> Command:
     """
     # race: it only shortens a marker that outlives what its holder asked for; Redis accepts it at maxmemory
     return ("PEXPIRE", key, length_ms, "LT")
-
-
-MAX_TRIES: Final = 3
-BACKOFF: Final = Backoff(0.1)
-RETRY_SECONDS: Final = 3.0  # after this long no further try begins
-
-
-def decide(database: Database, shard: Shard, decision: DecisionCall) -> Any:
-    """Run a decision and return its decoded reply; retry up to twice with the same operation id.
-
-    Raises:
-        Unavailable: Redis stayed away or hangs; the last try may or may not have had its effect.
-    """
-    call = decision.named(shard.key("op", secrets.token_hex(12)))
-    end = clock.monotonic() + RETRY_SECONDS
-    return msgspec.json.decode(retry(lambda: _run_confirmed(database, call), BACKOFF, end=end, tries=MAX_TRIES))
-
-
-def _run_confirmed(database: Database, call: ScriptCall) -> Any:
-    reply = database.run(call)
-    # unconditional: the stored reply gets the lifetime that it has. It is missing only if a failover has lost it, and
-    # then the decision is repeated.
-    if database.confirms and database.confirm([("PEXPIRE", call.keys[0], lifetime_ms("op"))]) != [1]:
-        raise Unavailable(LOST)
-    return reply

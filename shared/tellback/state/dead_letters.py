@@ -16,7 +16,8 @@ from tellback.contracts.limits import MAX_MESSAGE_BYTES
 from tellback.errors import InvalidInput, NotFound, StateConflict
 from tellback.names import FAMILIES, Family
 from tellback.state.audit import Author
-from tellback.state.database import Database, decide
+from tellback.state.database import Database
+from tellback.state.decisions import decide
 from tellback.state.intake_lease import Lease, RawEntry, committed
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.readable import readable

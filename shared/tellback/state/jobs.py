@@ -10,14 +10,10 @@ worker, sweep or cancellation is first.
 
 from __future__ import annotations
 
-import math
-import random
-import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -30,7 +26,9 @@ from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.state.answering import among_answering
 from tellback.state.audit import MAX_PHRASE_CHARS, Author
-from tellback.state.database import Database, decide, shorten_lifetime, small_write
+from tellback.state.database import Database, shorten_lifetime, small_write
+from tellback.state.decisions import decide
+from tellback.state.job_claims import Claim, JobClaimant, JobLease, milliseconds
 from tellback.state.job_keys import command_keys, outcome_of, pool_of, stored_record
 from tellback.state.job_losses import (
     STORED_FIELDS,
@@ -43,7 +41,7 @@ from tellback.state.job_losses import (
     text_or_none,
 )
 from tellback.state.keys import Layout, Shard, stream_of
-from tellback.state.readable import UNREADABLE, read_each, reply_of, whole, without_errors
+from tellback.state.readable import UNREADABLE, read_each, reply_of, without_errors
 from tellback.state.script_calls import Command, ScriptCall
 from tellback.state.scripts import commands as scripts
 from tellback.state.scripts import common
@@ -51,118 +49,9 @@ from tellback.state.steady import GAP_MS, Observed, observe, steady_now
 from tellback.truncation import truncate_chars
 
 POSTPONE_MS: Final = 60_000  # a lost command whose record could not be stored is retried after this time
-FRESH_SECONDS: Final = 0.1  # for how long a view of the queues is good enough to lease by
-APPLY_EVERY: Final = 0.02  # seconds between two attempts to apply the intake, which another worker may be applying
 CANDIDATES: Final = 4  # commands of a queue that a claim names, because other workers claim at the same time
 BACKOFF: Final = Backoff(0.2)  # while Redis is away
 _EARLIER_STOP: Final = b"1"  # what hosts of earlier releases write there
-_TURNS: Final = 1 << 40
-
-
-@dataclass(frozen=True, slots=True)
-class JobLease:
-    """The right to run one command.
-
-    `at_ms` is when it was given, by the server's clock. `asked` is shortly before that, by `clock.since_boot`.
-    """
-
-    shard: Shard
-    submitted: CommandSubmitted
-    attempt: int
-    token: str
-    at_ms: int
-    asked: float
-
-    @property
-    def command_id(self) -> str:
-        """The id of the command."""
-        return self.submitted.command_id
-
-
-class QueueHead(NamedTuple):
-    """The first commands of one shard's queue."""
-
-    priority: int
-    shard: Shard
-    members: list[bytes]
-
-
-@dataclass(slots=True)
-class JobClaimant:
-    """A worker that leases commands of a pool for `seconds` each, and its last view of the pool's queues.
-
-    `retry_seconds` is the lease of commands with `on_lost="retry"`. `apply_intake` queues the submissions that wait in
-    the intake of the shards it gets.
-    """
-
-    pool: str
-    _: KW_ONLY
-    seconds: float
-    retry_seconds: float | None = None
-    worker: str
-    host: str
-    apply_intake: Callable[[Sequence[Shard]], None] | None = None
-    unapplied: list[Shard] = field(default_factory=list[Shard])
-    heads: list[QueueHead] = field(default_factory=list[QueueHead])
-    heads_at: float = -math.inf
-    applied_at: float = -math.inf
-
-    def update_heads(self, shards: Sequence[Shard], replies: Sequence[Any], at: float) -> None:
-        """Store a new view of the queues from the replies of each shard."""
-        lengths, firsts = replies[: len(shards)], replies[len(shards) :]
-        self.unapplied = [shard for shard, length in zip(shards, lengths, strict=True) if length]
-        self.heads = [
-            QueueHead(whole(first[1]) // _TURNS, shard, first[::2])
-            for shard, first in zip(shards, firsts, strict=True)
-            if first
-        ]
-        self.heads_at = at
-
-    def has_fresh_heads(self) -> bool:
-        """Check whether the view is recent. An urgent command that came since then waits for at most one other."""
-        return clock.monotonic() < self.heads_at + FRESH_SECONDS
-
-    def should_apply_intake(self) -> bool:
-        """Decide whether to apply submissions before leasing: if nothing is queued, and every `APPLY_EVERY` seconds.
-
-        Not before each command: while another worker applies them, the attempt waits for nothing.
-        """
-        due = not self.heads or clock.monotonic() >= self.applied_at + APPLY_EVERY
-        return self.apply_intake is not None and bool(self.unapplied) and due
-
-
-class Claim:
-    """One attempt to lease one of the first commands in a claimant's view.
-
-    Of the shards with equally urgent commands it picks one at random: no shard can keep the others waiting.
-    """
-
-    def __init__(self, claimant: JobClaimant) -> None:
-        head = min(claimant.heads, key=lambda head: (head.priority, random.random()))  # noqa: S311 - not a secret
-        self.shard, self._token = head.shard, secrets.token_hex(8)
-        ids = [member.partition(b":")[2].decode(errors="replace") for member in head.members]
-        self.call = scripts.lease_job(
-            jobs=head.shard.key("jobs", claimant.pool),
-            candidates=[head.shard.key("job", id_) for id_ in ids],
-            pool=claimant.pool,
-            token=self._token,
-            lease_ms=_milliseconds(claimant.seconds),
-            worker=claimant.worker,
-            host=claimant.host,
-            retry_lease_ms=_milliseconds(claimant.retry_seconds or claimant.seconds),
-            members=head.members,
-        )
-
-    def lease(self, reply: Any, asked: float) -> JobLease | None:
-        """Decode the script's reply; an unreadable command ends as a loss, in time."""
-        if reply is None:
-            return None
-        try:
-            submitted = msgspec.json.decode(reply[0], type=CommandSubmitted)
-        except UNREADABLE as error:  # perhaps a newer release queued it
-            report_unreadable(error, shard=repr(self.shard))
-            return None
-        return JobLease(self.shard, submitted, int(reply[1]), self._token, int(reply[2]), asked)
 
 
 class Jobs:
@@ -344,7 +233,7 @@ class Jobs:
         """
         found: list[tuple[Shard, str, int]] = []
         for shard, now in zip(self._layout.all, steady_now(self._db, self._layout.all), strict=True):
-            pools, until, life = shard.key("pools"), now - _milliseconds(quiet_seconds), _milliseconds(wakeup_seconds)
+            pools, until, life = shard.key("pools"), now - milliseconds(quiet_seconds), milliseconds(wakeup_seconds)
             for raw in self._db.command("ZRANGE", pools, "-inf", until, "BYSCORE", "LIMIT", 0, SWEEP_BATCH):
                 pool = raw.decode(errors="replace")  # one that is not a pool has no queue, and is removed
                 key, queue = shard.key("jobwakeup", pool), shard.key("jobs", pool)
@@ -394,7 +283,3 @@ def _finish_call(lease: JobLease, record: CommandRecord) -> ScriptCall:
         token=lease.token,
         outcome=outcome_of(record),
     )
-
-
-def _milliseconds(seconds: float) -> int:
-    return max(1, round(seconds * 1000))

@@ -14,7 +14,8 @@ import msgspec
 
 from tellback.errors import InvalidInput
 from tellback.state.audit import Act, Author
-from tellback.state.database import Database, decide
+from tellback.state.database import Database
+from tellback.state.decisions import decide
 from tellback.state.keys import Layout
 from tellback.state.readable import readable
 from tellback.state.scripts import common as scripts

@@ -21,7 +21,8 @@ from tellback.contracts.turns import DeliveryKind, OutgoingResponse, RoutingOutc
 from tellback.errors import Unavailable
 from tellback.log import get_logger
 from tellback.state.answering import among_answering
-from tellback.state.database import Database, decide, small_write
+from tellback.state.database import Database, small_write
+from tellback.state.decisions import decide
 from tellback.state.keys import FAMILIES, Layout, Shard, lifetime_ms
 from tellback.state.readable import (
     UNREADABLE,

@@ -20,7 +20,8 @@ from tellback.commands.record import iso_timestamp
 from tellback.contracts.commands import CommandRecord, Waiver
 from tellback.errors import InvalidInput, NotFound, Unavailable
 from tellback.state.audit import Author
-from tellback.state.database import Database, decide
+from tellback.state.database import Database
+from tellback.state.decisions import decide
 from tellback.state.keys import FAMILIES, Layout
 from tellback.state.readable import read_each, readable, reading
 from tellback.state.scripts import commands as scripts

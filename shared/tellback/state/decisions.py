@@ -1,0 +1,40 @@
+"""Decisions: scripts that store their reply under an operation id, so that a retry does not repeat the effect."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, Final
+
+import msgspec
+
+from tellback import clock
+from tellback.backoff import Backoff, retry
+from tellback.errors import Unavailable
+from tellback.state.database import Database
+from tellback.state.keys import Shard, lifetime_ms
+from tellback.state.script_calls import DecisionCall, ScriptCall
+from tellback.state.unavailable import LOST
+
+MAX_TRIES: Final = 3
+BACKOFF: Final = Backoff(0.1)
+RETRY_SECONDS: Final = 3.0  # after this long no further try begins
+
+
+def decide(database: Database, shard: Shard, decision: DecisionCall) -> Any:
+    """Run a decision and return its decoded reply; retry up to twice with the same operation id.
+
+    Raises:
+        Unavailable: Redis stayed away or hangs; the last try may or may not have had its effect.
+    """
+    call = decision.named(shard.key("op", secrets.token_hex(12)))
+    end = clock.monotonic() + RETRY_SECONDS
+    return msgspec.json.decode(retry(lambda: _run_confirmed(database, call), BACKOFF, end=end, tries=MAX_TRIES))
+
+
+def _run_confirmed(database: Database, call: ScriptCall) -> Any:
+    reply = database.run(call)
+    # unconditional: the stored reply gets the lifetime that it has. It is missing only if a failover has lost it, and
+    # then the decision is repeated.
+    if database.confirms and database.confirm([("PEXPIRE", call.keys[0], lifetime_ms("op"))]) != [1]:
+        raise Unavailable(LOST)
+    return reply
