@@ -52,7 +52,7 @@ def store(database: Database, layout: Layout) -> Evaluations:
 @pytest.fixture
 def lease(database: Database, layout: Layout) -> Lease:
     intake = Intake(database, layout)
-    lease = intake.take_lease(layout.of("s"), Family.EVENTS, 5)
+    lease = intake.take_lease(layout.of("s"), Family.EVENTS, 60)
     assert lease is not None
     return lease
 
