@@ -10,7 +10,7 @@ import inspect
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -37,19 +37,7 @@ AnyMessage = (
     | RecallRequested
 )
 
-MESSAGES: tuple[type[Message], ...] = (
-    CommandSubmitted,
-    EvaluationBegun,
-    ToolInvoked,
-    BudgetSpent,
-    ContextChanged,
-    FileSeen,
-    TurnFinished,
-    SignalBatch,
-    FactRemembered,
-    FactForgotten,
-    RecallRequested,
-)
+MESSAGES: tuple[type[Message], ...] = get_args(AnyMessage)
 
 _encoder = msgspec.json.Encoder(enc_hook=plain_builtin)
 
