@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import os
 import secrets
 from typing import Annotated, ClassVar
 
 import msgspec
 
 from tellback.contracts.limits import MAX_ID_CHARS, MAX_TRACEPARENT_CHARS, SCHEMA_VERSION
+from tellback.forks import run_in_child
 from tellback.names import Family
 
 
@@ -58,7 +58,7 @@ class _EventIds:
 
     def __init__(self) -> None:
         self._reset()
-        os.register_at_fork(after_in_child=self._reset)
+        run_in_child(self._reset)
 
     def _reset(self) -> None:
         self._prefix = secrets.token_hex(8)
