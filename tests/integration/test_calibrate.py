@@ -266,7 +266,7 @@ def test_progress_is_for_terminals(pairs: Path) -> None:
 
 
 def test_a_host_without_the_model_learns_what_to_install(pairs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tellback.signals.pairs", None)
+    monkeypatch.setitem(sys.modules, "tellback.signals.calibration", None)
     done = run(pairs)
     assert done.exit_code == 2
     assert "pip install 'tellback[workers]'" in done.stderr

@@ -15,7 +15,8 @@ from tellback.cli import calibrate
 from tellback.cli.app import app
 from tellback.embedding.encoder import encoder_for
 from tellback.settings import Settings
-from tellback.signals.pairs import Calibration, read_pairs
+from tellback.signals.calibration import Calibration
+from tellback.signals.pairs import read_pairs
 from tests.support.outside_data import recorded
 
 PAIRS = Path(__file__).parents[1] / "data" / "pairs.csv"

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from tellback.cli.app import app
 from tellback.settings import Settings
 from tellback.signals import detection
-from tellback.signals.pairs import MIN_PAIRS
+from tellback.signals.calibration import MIN_PAIRS
 from tests.support.pages import ROOT, console
 from tests.support.processes import run_program
 from tests.support.workers import StartWorkers, environment

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellback.errors import InvalidInput
+from tellback.signals.calibration import Calibration, ThresholdScore
 from tellback.signals.matching import reaches_threshold
-from tellback.signals.pairs import Calibration, ThresholdScore
 
 LABELLED = st.lists(st.tuples(st.floats(-1, 1, width=32), st.booleans()), min_size=2, max_size=60).filter(
     lambda pairs: len({same for _, same in pairs}) == 2

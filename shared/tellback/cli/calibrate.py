@@ -5,7 +5,6 @@ The model runs in this process, so that calibrating needs no worker and, without
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -19,6 +18,7 @@ from tellback.cli.common import (
     UrlOption,
     client,
     input_name,
+    open_input,
     plot_path,
     print_json,
     progress_bar,
@@ -124,24 +124,16 @@ def check_threshold(threshold: float | None) -> None:
 
 
 def _read_pairs(pairs: str, columns: str | None, delimiter: str | None, same_from: float | None) -> LabelledPairs:
+    from tellback.signals.pairs import read_pairs
+
     try:
-        from tellback.signals.pairs import read_pairs
-    except ImportError as error:
-        raise _not_installed(error) from error
-    try:
-        with sys.stdin.buffer if pairs == "-" else Path(pairs).open("rb") as file:
+        with open_input(pairs) as file:
             data = file.read(_MAX_FILE_BYTES + 1)
-    except OSError as error:
+    except OSError as error:  # of the read, as of a disk that fails
         raise InvalidInput(f"can't read {pairs}: {error.strerror}") from error
     if len(data) > _MAX_FILE_BYTES:
         raise InvalidInput(f"{pairs} is larger than {_MAX_FILE_BYTES >> 20} MiB: use a sample of a few thousand pairs")
     return read_pairs(data, input_name(pairs), columns=columns, delimiter=delimiter, same_from=same_from)
-
-
-def _not_installed(error: ImportError) -> ConfigurationError:
-    return ConfigurationError(
-        f"the embedding model is not installed ({error.name} is missing): pip install 'tellback[workers]'"
-    )
 
 
 def _calibrate_bank(
@@ -190,9 +182,11 @@ def _calibrate_model(
     try:
         from tellback.cli.calibrate_report import CalibrationReport
         from tellback.embedding.encoder import encoder_for
-        from tellback.signals.pairs import Calibration
+        from tellback.signals.calibration import Calibration
     except ImportError as error:
-        raise _not_installed(error) from error
+        raise ConfigurationError(
+            f"the embedding model is not installed ({error.name} is missing): pip install 'tellback[workers]'"
+        ) from error
     encoder = encoder_for(load(), model)
     encoder.load()
     cosines = _pair_cosines(encoder, labelled.pairs)

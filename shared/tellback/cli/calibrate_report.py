@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tellback.cli.common import plain_text
-from tellback.signals.pairs import MIN_PAIRS, Calibration, ThresholdScore
+from tellback.signals.calibration import MIN_PAIRS, Calibration, ThresholdScore
 from tellback.wording import count_phrase
 
 if TYPE_CHECKING:
