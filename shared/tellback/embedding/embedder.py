@@ -289,8 +289,7 @@ class Embedder:
         vectors.update(stored)
         missing = [text for text in wanted if text not in vectors]
         rows = self._batched.encode(missing, alone=alone, urgent=urgent, keep=keep)
-        failures = {text: row for text, row in rows.items() if isinstance(row, Exception)}
-        new = {text: row for text, row in rows.items() if not isinstance(row, Exception)}
+        new, failures = _without_failures(rows)
         self._cache(new)
         self._store(new, cache)
         vectors.update(new)
@@ -304,9 +303,7 @@ class Embedder:
         Raises:
             Unavailable: the model does not load or fails at every text.
         """
-        rows = self._batched.encode(list(texts), alone=alone, keep=keep)
-        failures = {text: row for text, row in rows.items() if isinstance(row, Exception)}
-        return {text: row for text, row in rows.items() if not isinstance(row, Exception)}, failures
+        return _without_failures(self._batched.encode(texts, alone=alone, keep=keep))
 
     def _load_stored(self, texts: list[str], cache: EmbeddingCache) -> dict[str, Vectors]:
         found: dict[str, Vectors] = {}
@@ -330,6 +327,12 @@ class Embedder:
         with self._guard:
             # Copies, since a view would keep the whole batch in memory.
             self._known.update({text: vector.copy() for text, vector in vectors.items()})
+
+
+def _without_failures(rows: Mapping[str, Row]) -> tuple[dict[str, Vectors], dict[str, Exception]]:
+    """Return the vectors of texts, and the errors of the others."""
+    failures = {text: row for text, row in rows.items() if isinstance(row, Exception)}
+    return {text: row for text, row in rows.items() if not isinstance(row, Exception)}, failures
 
 
 def _cache_name(encoder: Encoder) -> str:
