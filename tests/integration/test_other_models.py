@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from tellback import Tellback
 from tellback.cli.app import app
 from tellback.doctor.examination import run_checks
-from tellback.embedding.clusters import Reembedding
+from tellback.embedding.reembedding import Reembedding
 from tellback.errors import ConfigurationError
 from tellback.names import Family
 from tellback.settings import Settings

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from tellback import Tellback
 from tellback.cli.app import app
 from tellback.embedding import encoder
-from tellback.embedding.clusters import Reembedding
+from tellback.embedding.reembedding import Reembedding
 from tellback.errors import ConfigurationError, NotFound
 from tellback.settings import Settings
 from tellback.signals.matching import Vectors

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tellback import Tellback
-from tellback.embedding.clusters import Reembedding
 from tellback.embedding.recall import FactSearch
+from tellback.embedding.reembedding import Reembedding
 from tellback.errors import ConfigurationError
 from tellback.settings import Settings
 from tellback.signals.matching import Vectors

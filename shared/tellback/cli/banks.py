@@ -214,8 +214,8 @@ def reembed(
     with existing_team(redis_url, team) as tb:
         check_threshold(threshold)
         try:
-            from tellback.embedding.clusters import Reembedding
             from tellback.embedding.encoder import encoder_for
+            from tellback.embedding.reembedding import Reembedding
         except ImportError as error:
             raise InvalidInput("the embedding model is not installed: pip install 'tellback[workers]'") from error
         context, bank_name = tb.context, tb.bank(name).name

@@ -1,22 +1,14 @@
-"""Banks' query clusters: this process's cache of them, and the online change of a bank's model.
+"""Banks' query clusters: this process's cache of them.
 
 A bank counts every change as a version, so a synchronisation loads only the clusters that changed since the last one. A
 random stamp beside the version shows whether these clusters are still those of the bank: a Redis that lost the end of
 its log gives out the same versions again.
-
-To change its model, a bank's clusters and stored facts are embedded with the new one, then it switches in one step. The
-bank stays in use with its old model meanwhile. New vectors are stored beside the old ones together with the progress,
-so a killed run continues. The switch succeeds only at the version that was embedded; if signals moved the bank on, the
-rest is embedded first.
-
-embed what is pending ──▶ store it and the progress ──▶ nothing pending? switch at that version, else continue
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar, cast
 
 from cachetools import Cache, LRUCache
@@ -24,13 +16,12 @@ from cachetools import Cache, LRUCache
 from tellback import clock
 from tellback.embedding.embedder import Embedder
 from tellback.embedding.encoder import Encoder
-from tellback.errors import NotFound, Unavailable
+from tellback.errors import Unavailable
 from tellback.log import get_logger
 from tellback.settings import Settings
-from tellback.signals.matching import ClusterMatrix, as_bytes, as_vectors
+from tellback.signals.assignment import ClusterAssignment
+from tellback.signals.matching import ClusterMatrix, as_vectors
 from tellback.signals.models import ModelMismatch, default_threshold
-from tellback.signals.placing import ClusterAssignment
-from tellback.state.bank_models import ModelSwitch, PendingClusters, PendingFacts, TargetModel
 from tellback.state.banks import BankInfo, BankStore, BankUpdates
 from tellback.state.database import Database
 from tellback.state.embeddings import Encoders, EncoderState
@@ -145,12 +136,12 @@ class BankClusters:
             if loaded.is_complete:
                 return loaded
 
-    def add_begun(self, placement: ClusterAssignment, bank_id: str, stamp: str) -> None:
+    def add_begun(self, assignment: ClusterAssignment, bank_id: str, stamp: str) -> None:
         """Add the clusters that this process has just begun in Redis, each of which raised the version by one."""
         self.matrix.bank_id = bank_id
-        for place in placement.targets:
-            if place.vector is not None:
-                self.matrix.put(place.slot, place.vector)
+        for target in assignment.targets:
+            if target.vector is not None:
+                self.matrix.put(target.slot, target.vector)
                 self.matrix.version += 1
                 self.matrix.stamp = stamp
 
@@ -247,100 +238,3 @@ class ClusterCache:
                 mismatch=refuses,
             )
         )
-
-
-Progress = Callable[[int, int], None]
-"""Called with the number of clusters and stored facts embedded so far, and with their total."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reembedded:
-    """The result: the bank's model before, and its model now.
-
-    `clusters` and `facts` count the bank's clusters and stored facts, embedded by this process or an earlier one.
-    """
-
-    bank: str
-    former_model: str
-    model: str
-    dimension: int
-    threshold: float
-    clusters: int
-    facts: int
-    changed: bool
-
-
-class Reembedding:
-    """The change of one bank to the encoder's model. You may kill it at any time; the next run continues."""
-
-    def __init__(self, database: Database, shard: Shard, bank: str, encoder: Encoder) -> None:
-        self._db = database
-        self._shard = shard
-        self._bank = bank
-        self._encoder = encoder
-
-    def run(self, *, threshold: float | None = None, progress: Progress | None = None) -> Reembedded:
-        """Embed every cluster and stored fact with the new model, then switch the bank to it.
-
-        Args:
-            threshold: the bank's new threshold; by default the model's.
-            progress: called after each part.
-
-        Raises:
-            NotFound: there is no such bank.
-            Unavailable: Redis does not answer, or the model does not load. Finished work is kept for seven days.
-        """
-        encoder = self._encoder
-        encoder.load()
-        known = default_threshold(encoder.model) if threshold is None else threshold
-        target = TargetModel(encoder.model, encoder.weights, encoder.dimension, known)
-        switch = ModelSwitch(self._db, self._shard, self._bank, target)
-        while True:
-            part, held = switch.pending_clusters(), switch.pending_facts()
-            if part.bank is None and held.info is None:
-                raise NotFound(f"no bank {self._bank!r}; its first signal or stored fact creates it")
-            if part.is_done and held.is_done:
-                return self._result(part, held, target, changed=False)
-            if part.is_pending:
-                self._embed(switch, part)
-            elif held.is_pending:
-                switch.put_facts(held, self._vectors([text for *_, text in held.texts]))
-            # The script refuses if the bank has changed since `part` was read; the loop then embeds the rest.
-            elif switch.switch(part, held):
-                return self._result(part, held, target, changed=True)
-            if progress:
-                progress(switch.count_embedded(held.info), _remaining(part, held))
-
-    def _embed(self, switch: ModelSwitch, part: PendingClusters) -> None:
-        vectors = dict(zip(part.texts, self._vectors(list(part.texts.values())), strict=True))
-        switch.put_clusters(part, vectors)  # if another process was faster, the next `pending_clusters` shows it
-
-    def _vectors(self, texts: list[str]) -> list[bytes]:
-        return [as_bytes(row) for row in self._encoder.encode(texts)] if texts else []
-
-    def _result(self, part: PendingClusters, held: PendingFacts, target: TargetModel, *, changed: bool) -> Reembedded:
-        """Return the result; if only the stored facts had another model, theirs is the former one.
-
-        The threshold stays in that case, since no cluster changed its model; one without clusters begins with its
-        model's.
-        """
-        before = held.info if part.is_done and held.info else part.bank
-        if part.bank is None:
-            threshold = default_threshold(target.model)
-        else:
-            threshold = part.bank.threshold if part.is_done else target.threshold
-        return Reembedded(
-            bank=self._bank,
-            former_model=before.model if before else target.model,
-            model=target.model,
-            dimension=target.dimension,
-            threshold=threshold,
-            clusters=part.clusters,
-            facts=held.facts,
-            changed=changed,
-        )
-
-
-def _remaining(part: PendingClusters, held: PendingFacts) -> int:
-    """Return the number of clusters and facts that need the new model."""
-    return (0 if part.is_done else part.clusters) + (0 if held.is_done else held.facts)

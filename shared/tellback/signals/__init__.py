@@ -1,1 +1,1 @@
-"""The pure rules of signals: scores, ranking, matching and placing. Nothing here imports Redis or loads a model."""
+"""The pure rules of signals: scores, ranking, matching and assignment. Nothing here imports Redis or loads a model."""

@@ -18,9 +18,9 @@ from tellback.contracts.signal_types import KINDS
 from tellback.contracts.signals import SignalBatch, SignalItem
 from tellback.embedding.clusters import BankClusters, ClusterCache
 from tellback.errors import Unavailable
+from tellback.signals.assignment import ClusterAssignment, assign_clusters
 from tellback.signals.matching import Vectors, as_bytes
 from tellback.signals.models import ModelMismatch, default_threshold
-from tellback.signals.placing import ClusterAssignment, assign_clusters
 from tellback.signals.ranking import score_delta
 from tellback.state.banks import PlannedCluster, PlannedSignal, SignalPlan
 from tellback.state.intake_lease import Fenced, IntakeEntry, Lease

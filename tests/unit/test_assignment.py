@@ -1,4 +1,4 @@
-"""Placing a batch is the same as placing its queries one by one."""
+"""A batch is assigned as its queries would be, one by one."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tellback.errors import StateConflict
+from tellback.signals.assignment import ClusterAssignment, assign_clusters
 from tellback.signals.matching import ClusterMatrix, Vectors
-from tellback.signals.placing import ClusterAssignment, assign_clusters
 from tests.support.examples import examples
 from tests.unit.test_matching import at_cosine, matrix_of, random_units
 
 CAP = 1_000
 
 
-def apply(matrix: ClusterMatrix, placement: ClusterAssignment) -> None:
-    for spot in placement.targets:
-        if spot.vector is not None:
-            matrix.put(spot.slot, spot.vector)
+def apply(matrix: ClusterMatrix, assignment: ClusterAssignment) -> None:
+    for target in assignment.targets:
+        if target.vector is not None:
+            matrix.put(target.slot, target.vector)
 
 
-def slots(placement: ClusterAssignment) -> list[int]:
-    return [placement.targets[index].slot for index in placement.target_indexes]
+def slots(assignment: ClusterAssignment) -> list[int]:
+    return [assignment.targets[index].slot for index in assignment.target_indexes]
 
 
 def test_the_first_query_of_a_bank_begins_a_cluster_and_its_like_share_it() -> None:
     vectors = {"a": at_cosine(1.0), "b": at_cosine(0.9), "c": at_cosine(0.2)}
-    placement = assign_clusters(["a", "b", "a", "c"], vectors, ClusterMatrix(2), threshold=0.85, cap=CAP)
-    assert slots(placement) == [0, 0, 0, 1]
-    assert [spot.query for spot in placement.targets] == ["a", "c"]
+    assignment = assign_clusters(["a", "b", "a", "c"], vectors, ClusterMatrix(2), threshold=0.85, cap=CAP)
+    assert slots(assignment) == [0, 0, 0, 1]
+    assert [target.query for target in assignment.targets] == ["a", "c"]
 
 
 def test_a_better_cluster_begun_in_the_batch_takes_over() -> None:
@@ -38,10 +38,10 @@ def test_a_better_cluster_begun_in_the_batch_takes_over() -> None:
     angle = np.radians([0, 29, 36])
     old, near, other = (np.array([np.cos(a), np.sin(a)], np.float32) for a in angle)
     matrix = matrix_of(old[None])
-    placement = assign_clusters(
+    assignment = assign_clusters(
         ["near", "other", "near"], {"near": near, "other": other}, matrix, threshold=0.85, cap=CAP
     )
-    assert slots(placement) == [0, 1, 1]
+    assert slots(assignment) == [0, 1, 1]
 
 
 @settings(max_examples=examples(80))
@@ -52,30 +52,30 @@ def test_a_batch_places_as_single_signals_would(seed: int, before: int, order: l
     queries = [str(i) for i in order]
     begin = random_units(seed + 1, before, 3) if before else np.empty((0, 3), np.float32)
     together, single = matrix_of(begin), matrix_of(begin)
-    placement = assign_clusters(queries, vectors, together, threshold=0.85, cap=CAP)
-    apply(together, placement)
+    assignment = assign_clusters(queries, vectors, together, threshold=0.85, cap=CAP)
+    apply(together, assignment)
     one_by_one: list[int] = []
     for query in queries:
         alone = assign_clusters([query], vectors, single, threshold=0.85, cap=CAP)
         apply(single, alone)
         one_by_one += slots(alone)
-    assert slots(placement) == one_by_one
+    assert slots(assignment) == one_by_one
     assert together.count == single.count
 
 
 def test_at_the_cap_the_oldest_slot_is_used_again() -> None:
     matrix = matrix_of(np.eye(3, dtype=np.float32))
     new = {"x": -np.eye(3, dtype=np.float32)[0], "y": -np.eye(3, dtype=np.float32)[1]}
-    placement = assign_clusters(["x", "y"], new, matrix, threshold=0.85, cap=3, oldest=[2, 0, 1])
-    assert slots(placement) == [2, 0]
+    assignment = assign_clusters(["x", "y"], new, matrix, threshold=0.85, cap=3, oldest=[2, 0, 1])
+    assert slots(assignment) == [2, 0]
 
 
 def test_a_cluster_that_the_batch_signals_is_not_evicted() -> None:
     eye = np.eye(3, dtype=np.float32)
-    placement = assign_clusters(
+    assignment = assign_clusters(
         ["new", "old"], {"new": -eye[0], "old": eye[2]}, matrix_of(eye), threshold=0.85, cap=3, oldest=[2, 0, 1]
     )
-    assert slots(placement) == [0, 2]
+    assert slots(assignment) == [0, 2]
 
 
 def test_a_cap_below_one_batch_is_an_error() -> None:

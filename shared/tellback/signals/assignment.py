@@ -80,18 +80,18 @@ class _Assignment:
         kept = {match.slot for match in self._best.values() if match}
         self._free = iter(range(matrix.count, cap))
         self._victims = (slot for slot in oldest if slot not in kept)
-        self._places: dict[int, ClusterTarget] = {}
+        self._targets: dict[int, ClusterTarget] = {}
         self._index: dict[int, int] = {}
 
     def run(self, queries: Sequence[str]) -> ClusterAssignment:
         slots = [self._slot_for(query) for query in queries]
-        return ClusterAssignment(tuple(self._places.values()), tuple(self._index[slot] for slot in slots))
+        return ClusterAssignment(tuple(self._targets.values()), tuple(self._index[slot] for slot in slots))
 
     def _slot_for(self, query: str) -> int:
         match = self._best[query]
         if match is None:
             return self._begin_cluster(query)
-        if match.slot not in self._places:
+        if match.slot not in self._targets:
             self._add_target(ClusterTarget(match.slot, query))
         return match.slot
 
@@ -117,6 +117,6 @@ class _Assignment:
             if reaches_threshold(match.cosine, self._threshold) and (known is None or match.better_than(known)):
                 self._best[self._distinct[row]] = match
 
-    def _add_target(self, place: ClusterTarget) -> None:
-        self._index[place.slot] = len(self._places)
-        self._places[place.slot] = place
+    def _add_target(self, target: ClusterTarget) -> None:
+        self._index[target.slot] = len(self._targets)
+        self._targets[target.slot] = target
