@@ -162,7 +162,7 @@ class _PreparedResponse:
 
     def __init__(self, response: str, query: str, facts: Sequence[_PreparedFact]) -> None:
         self.text = response[:MAX_RESPONSE]
-        self.chunks = ResponseWindows([comparable_words(sentence) for sentence in _SENTENCE_ENDS.split(self.text)])
+        self.windows = ResponseWindows([comparable_words(sentence) for sentence in _SENTENCE_ENDS.split(self.text)])
         self.values = values_in(self.text) - values_in(query)
         self._values_in = Counter(value for fact in facts for value in fact.values)
         # A word of most facts distinguishes none. Up to three facts are too few for "most" to mean anything.
@@ -173,7 +173,7 @@ class _PreparedResponse:
             word for word in facts_with.keys() - comparable_words(query) - shared if carries_meaning(word)
         }
         # A fact's absence proves little if the response was truncated or says little.
-        self.silence = 0.0 if len(response) > MAX_RESPONSE else min(1.0, len(self.chunks.words) / _FULL)
+        self.silence = 0.0 if len(response) > MAX_RESPONSE else min(1.0, len(self.windows.words) / _FULL)
 
     def distinguishing_words(self, fact: _PreparedFact) -> set[str]:
         """Return the words of a fact that neither the query nor most of the other facts have."""
@@ -231,7 +231,7 @@ def _weigh_fact(
         weight.add_ignored("rejected", 1.0)
         return weight.to_evidence(fact)
     distinguishing = response.distinguishing_words(fact)
-    overlap = best_overlap(fact.words, response.chunks, distinguishing)
+    overlap = best_overlap(fact.words, response.windows, distinguishing)
     if overlap.contradicted:
         weight.because += ("contradicted",)
         return weight.to_evidence(fact)
@@ -248,7 +248,7 @@ def _weigh_topic(
 ) -> None:
     if not distinguishing:
         return
-    share = len(response.chunks.vocabulary.intersection(distinguishing)) / len(distinguishing)
+    share = len(response.windows.vocabulary.intersection(distinguishing)) / len(distinguishing)
     strong = weight.used > 0
     weight.add_used("topic", TOPIC * share)
     if not strong:

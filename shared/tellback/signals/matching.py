@@ -227,10 +227,10 @@ _Pairs = tuple[NDArray[np.intp], ...]
 """The query indexes and the row indexes of pairs."""
 
 
-def _prefiltered(thresholds: Vectors, bounds: Vectors, least: NDArray[np.float32]) -> _Pairs | None:
-    """Return the pairs whose bound reaches `least`; None if so many pass that the bounds save nothing."""
-    pairs = np.nonzero(thresholds @ bounds.T >= (least - np.float32(SLACK))[:, None])
-    return None if len(pairs[0]) > len(thresholds) * len(bounds) // _MAX_PREFILTER_SHARE else pairs
+def _prefiltered(queries: Vectors, bounds: Vectors, least: NDArray[np.float32]) -> _Pairs | None:
+    """Return the pairs of projected queries and clusters whose bound reaches `least`; None if it spares too few."""
+    pairs = np.nonzero(queries @ bounds.T >= (least - np.float32(SLACK))[:, None])
+    return None if len(pairs[0]) > len(queries) * len(bounds) // _MAX_PREFILTER_SHARE else pairs
 
 
 def _pairs_by_product(queries: Vectors, rows: Vectors, least: NDArray[np.float32], *, best_only: bool) -> _Pairs:
