@@ -97,7 +97,7 @@ def test_a_tick_waits_once_for_the_node_that_hangs(
         finally:
             cluster.primaries[1].resume()
         assert turn.state == "fallback"
-    assert took[1] < 1 < took[0]
+    assert took[0] > max(1, 2 * took[1])
     runtime.database.close()
 
 
@@ -109,15 +109,15 @@ def test_a_host_waits_once_for_the_node_that_takes_notifications(cluster: RedisC
         notice = ActivityNotice(database, layout)
         cluster.primaries[1].suspend()
         try:
-            took = [timed(lambda: notify(database, [stream_of(layout.shard(0), Family.EVENTS)])) for _ in range(2)]
+            took = [timed(lambda: notify(database, [stream_of(layout.shard(0), Family.EVENTS)])) for _ in range(4)]
             began = clock.monotonic()
             with pytest.raises(Unavailable, match="left a call unanswered"):
                 notice.send()
             notice.send(for_deadline=False)
-            assert clock.monotonic() - began < 0.5
+            assert clock.monotonic() - began < 2, "the deadline of a call"
         finally:
             cluster.primaries[1].resume()
-    assert took[1] < 0.5 < took[0]
+    assert min(took[1:]) < 0.5 < took[0]
 
 
 def test_answers_and_commands_go_on_while_it_is_dead(cluster: RedisCluster, settings: Settings) -> None:

@@ -80,7 +80,7 @@ def test_a_worker_loads_scripts_into_the_other_nodes_and_reports_itself_while_on
             database.load_scripts(all_scripts())
             connections._silent = dict.fromkeys(connections._silent, 0.0)
             database.now_ms()
-            assert clock.monotonic() - began < 1
+            assert clock.monotonic() - began < 2, "the deadline of a call"
         finally:
             cluster.primaries[0].resume()
         wanted = [script.sha for script in all_scripts()]

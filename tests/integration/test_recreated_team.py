@@ -111,7 +111,7 @@ def test_nobody_waits_for_the_renewal_of_a_team(tb: Tellback, monkeypatch: pytes
     prompt.tool_invoked("read", params={}, status="success", result="y")
     began = clock.monotonic()
     tb.flush()
-    assert clock.monotonic() - began < 2
+    assert clock.monotonic() - began < 9, "it did not wait for the renewal"
     answered.set()
 
 
