@@ -14,7 +14,7 @@ from typing import Final
 
 from tellback.guidance.observations.commands import answers_by_exit, is_reading
 from tellback.guidance.observations.diagnostics import ERROR_WORDS
-from tellback.guidance.observations.shapes import shape_line
+from tellback.guidance.observations.shapes import counts_none, shape_line
 from tellback.guidance.progress.effects import words_in
 from tellback.guidance.shell import SimpleCommand
 
@@ -96,6 +96,8 @@ _SAID: Final = re.compile(
     r"|\s{0,8}\+ CategoryInfo {1,20}: [^\n]{1,200}"
     r"|Der Befehl \"[^\"\n]{1,100}\" ist entweder falsch geschrieben[^\n]{0,80}"
     r"|(?:\[?sudo\]?:? )?[^\n]{0,40}a password is required$|psql:[^\s:]{1,300}:\d+: (?:ERROR|FATAL): [^\n]{1,300}"
+    r"|\w{1,40} has no command named \"[^\"\n]{1,80}\"[^\n]{0,80}"  # Terraform and its kin
+    r"|(?<=--help' for help\.\n\n)Error: ?\n?[^\n]{1,300}"  # Click
     r"|nginx: \[(?:emerg|alert)\] [^\n]{1,300}|Could not connect to Redis at [^\n]{1,200}"
     r"|Host key verification failed\.?|Waiter \w{1,60} failed: [^\n]{1,200})",
     re.MULTILINE,
@@ -104,13 +106,14 @@ _SAID: Final = re.compile(
 # A sentence without a label, such as "Could not locate Gemfile".
 _UNABLE: Final = re.compile(
     r"(?:[^\s,]{1,80}[ ,]{1,2}){0,10}?(?:(?:could not|couldn't|cannot|can't|unable to|there is no"
-    r"|is (?:invalid|not (?:an?|installed|recogni[sz]ed|supported|valid))|do(?:es)? not (?:exist|contain)|no such"
-    r"|must be installed|has not been|not found)\b|abort(?:ed|ing)?(?:[:!]| with\b| due\b)|failed(?:[.!]?$|:| to\b)"
+    r"|is (?:invalid|not (?:an?|allowed|installed|permitted|recogni[sz]ed|supported|valid))"
+    r"|do(?:es)? not (?:exist|contain)|no such|must be installed|has not been|not found)\b"
+    r"|abort(?:ed|ing)?(?:[:!]| with\b| due\b)|failed(?:[.!]?$|:| to\b)"
     r"|unknown (?:command|option|flag|argument)\b|unrecogni[sz]ed\b)",
     re.IGNORECASE,
 )
 _NOTED: Final = re.compile(r"(?:\S{1,20} )?\W?(?:warn|note|info|hint)", re.IGNORECASE)
-_SENTENCE_LINES: Final = 12
+_SENTENCE_LINES: Final = 20
 _LABEL_LINES: Final = 3
 _NAMED_CHARS: Final = 300
 _QUOTED: Final = re.compile(
@@ -139,6 +142,8 @@ _WARNING: Final = re.compile(
 
 def complaint_line(output: str, commands: Sequence[SimpleCommand]) -> str | None:
     """Return the line in which one of the commands says that it failed, if its exit code does not show it."""
+    if counts_none(output.rstrip().rpartition("\n")[2]):
+        return None
     said = (
         _own_complaint(output, _names(commands))
         or _said_by_tool(output, commands)
@@ -152,7 +157,7 @@ def complaint_line(output: str, commands: Sequence[SimpleCommand]) -> str | None
 
 def _shaped(output: str, working: Sequence[SimpleCommand]) -> str | None:
     if any((_LISTING | _OF_OTHERS) & set(each.words[:3]) for each in working):
-        return None
+        return _named_itself(output, working)
     own = any(map(_is_own, working))
     line = (
         _not_started(output, working)
@@ -180,15 +185,16 @@ def _is_installed(command: SimpleCommand) -> bool:
 
 
 def _named_itself(output: str, working: Sequence[SimpleCommand]) -> str | None:
-    """Return the last line if a program begins it, and no other, with its own name, as it does to complain."""
-    line = output.strip().rpartition("\n")[2]
-    if len(output) > _END or len(line) > _NAMED_CHARS or _WENT_WELL.search(line):
-        return None
-    if output.count(line.partition(":")[0] + ":") > 1:
-        return None
-    name, colon, said = line.partition(": ")
+    """Return the last or first line if a program begins it, and no other, with its own name, as it does to complain."""
+    text = output.strip()
     programs = {each.program for each in working} - _REPORTING
-    return line if colon and said and any(name.startswith(each) for each in programs) and " " not in name else None
+    first, last = text.partition("\n")[0], text.rpartition("\n")[2]
+    for line in (last, first) if _UNABLE.match(first[:_NAMED_CHARS]) else (last,):  # it may tell what begins
+        name, colon, said = line.partition(": ")
+        named = colon and said and " " not in name and any(name.startswith(each) for each in programs)
+        if named and len(output) <= _END and len(line) <= _NAMED_CHARS and not _WENT_WELL.search(line):
+            return line if text.count(f"{name}:") == 1 else None
+    return None
 
 
 def complains_only(output: str, commands: Sequence[SimpleCommand]) -> bool:
@@ -214,10 +220,13 @@ def _is_complaint(line: str, names: frozenset[str]) -> bool:
 
 # How a system call failed, as any program says it behind its own name.
 _SYSTEM_CALL: Final = re.compile(
-    r"[\w.+-]{1,40}: [^\n]{0,400}(?:No such file or directory|No such process|Not a directory|Is a directory"
-    r"|File exists|Directory not empty|Permission denied|Operation not permitted|Connection (?:refused|timed out)"
-    r"|No space left on device|Cannot allocate memory|Read-only file system|Too many open files"
-    r"|Argument list too long)\.?$"
+    r"(?:[\w.+-]{1,40}|(?:Failed|Unable|Could not|Cannot)\b[^\n:]{1,80}): [^\n]{0,400}(?:No such file or directory"
+    r"|No such (?:process|device(?: or address)?)|Not a directory|Is a directory|File exists|File name too long"
+    r"|Directory not empty|Permission denied|Operation not permitted|Connection (?:refused|timed out|reset by peer)"
+    r"|No space left on device|Cannot allocate memory|Read-only file system|Too many (?:open files|levels of symbolic"
+    r" links)|Argument list too long|Address already in use|Host is down|No route to host|Network is unreachable"
+    r"|Name or service not known|Device or resource busy|Text file busy|Exec format error|Input/output error"
+    r"|Bad file descriptor|Invalid (?:argument|cross-device link)|Resource temporarily unavailable)\.?$"
 )
 
 
@@ -226,7 +235,11 @@ def _own_complaint(output: str, names: frozenset[str]) -> str | None:
     lines = [line.strip()[:600] for line in output[-_END:].splitlines() if line.strip()][-_LAST_LINES:]
     while len(lines) > 1 and _ADVICE.match(lines[-1]):
         lines.pop()
-    return lines[-1] if lines and (_is_complaint(lines[-1], names) or _SYSTEM_CALL.match(lines[-1])) else None
+    if not lines or not (_is_complaint(lines[-1], names) or _SYSTEM_CALL.match(lines[-1])):
+        return None
+    # "gpg: decrypt_message failed: ..." passes on what stands above it.
+    above = lines[-2] if len(lines) > 1 and " failed: " in lines[-1] else ""
+    return above if above and above.partition(": ")[0] == lines[-1].partition(": ")[0] else lines[-1]
 
 
 def _said_by_tool(output: str, commands: Sequence[SimpleCommand]) -> str | None:
@@ -244,7 +257,8 @@ def _whole_sentence(output: str, working: Sequence[SimpleCommand]) -> str | None
     if len(output) > _END or any(
         not _is_installed(each)
         or each.program in _PASSING_ON
-        or (_SHOWING | _LISTING) & set(each.words[:3])
+        or (_OF_OTHERS | _LISTING | {"test"}) & set(each.words[:3])
+        or (each.program in _RUNNING and _RUNS & set(each.words[:3]))
         or _NAME.match(each.program) is None
         for each in working
     ):
@@ -254,7 +268,9 @@ def _whole_sentence(output: str, working: Sequence[SimpleCommand]) -> str | None
         return None
     ends = (lines[0], lines[-1], *lines[-_LABEL_LINES:-1])
     said = (line for n, line in enumerate(ends) if (n < 2 and _UNABLE.match(line[:300])) or _LABELLED.match(line[:600]))
-    return next((line for line in said if not _NOTED.match(line) and not _NO_FAILURE.search(line)), None)
+    return next(
+        (line for line in said if not (_NOTED.match(line) or _NO_FAILURE.search(line) or counts_none(line))), None
+    )
 
 
 def _finding_of_linter(output: str, commands: Sequence[SimpleCommand]) -> str | None:

@@ -23,9 +23,10 @@ ERROR_WORDS: Final = (
 _TRACE: Final = "Traceback (most recent call last):"
 # The first line after the frames. Any class name counts, because not all end in "Error".
 _RAISED: Final = re.compile(r"([A-Za-z_][\w.]{0,120})(?::[ \t]*(.{0,600}))?$")
-# A traceback of a syntax error that the interpreter itself prints has no first line.
+# A traceback of a syntax error that the interpreter itself prints has no first line; `compileall` puts stars before it.
 _SYNTAX: Final = re.compile(
-    r'^ {2}File "[^"\n]{1,300}", line \d+\n(?:[^\n]{0,300}\n){0,3}(?:Syntax|Indentation|Tab)Error: .*$', _LINES
+    r'^(?:\*\*\*)? {2,3}File "[^"\n]{1,300}", line \d+\n(?:[^\n]{0,300}\n){0,3}(?:Syntax|Indentation|Tab)Error: .*$',
+    _LINES,
 )
 # The end of a traceback whose beginning was cut off, as by `| tail -5`: a frame, its code, and what was raised.
 # Warnings are printed below frames too: 9 of 29 such ends on the tuning half.
@@ -51,7 +52,7 @@ _CRASHES: Final = re.compile(
     r"|(?:Uncaught )?(?:[A-Z]\w{0,60})?(?:Error"
     r"|Exception)(?: \[\w+\])?: [^\n]{1,300}$(?=\n(?:[^\n]{0,200}\n){0,3}? +at [^\n]{1,300}:\d+)"
     r"|(?:[A-Z]{1,20} )?ERROR: [^\n]{1,300}$(?=\n +at: \S)"  # Godot
-    r"|(?:file://)?(?:/|[A-Z]:|node:)[^\s:]{1,300}:\d+\n[^\n]{0,300}\n[ \t]{0,300}\^+\n(?:\n"
+    r"|(?:(?:file://)?(?:/|[A-Z]:|node:)[^\s:]{1,300}|\[eval\]):\d+\n[^\n]{0,300}\n[ \t]{0,300}\^+\n(?:\n"
     r"|[ \t])*(?P<thrown>[^\n]{1,300})?"  # Node
     r"|Error: Cannot find module '[^'\n]{1,300}'$(?=\nRequire stack)| {2}\| (?:Base)?ExceptionGroup: [^\n]{1,300}"
     r"|(?:\S{1,200}\.rb|-e|<internal:\S{1,200}>):\d+:in [^\n]{1,200}: [^\n]{1,300} \([A-Z][\w:]{0,100}\)$"
@@ -88,7 +89,7 @@ _CRASH_WORDS: Final = (
 _PLACE: Final = r"[^\s:()]{1,300}"  # a file; names with spaces are rare in diagnostics and common in prose
 
 _COMPILERS: Final = re.compile(
-    rf"^(?:{_PLACE}:\d+(?::\d+)?: error: \[GHC-\d{{1,9}}\]\n[^\n]{{1,300}}"  # the message stands below the code
+    rf"^(?:{_PLACE}:\d+(?::\d+)?: error:(?: \[[\w-]{{1,60}}\]){{0,3}}\n[^\n]{{1,300}}"  # GHC: the message is below
     rf"|{_PLACE}:\d+(?::\d+)?: (?:fatal )?error: [^\n]{{1,300}}"  # gcc, clang, javac, mypy
     rf"|{_PLACE}:\d+(?:[:.]\d+)?: ?(?:(?:internal compiler|parser|runtime|validity) )?(?:{ERROR_WORDS}) ?[:\uff1a]"
     r"[^\n]{1,300}"
@@ -102,12 +103,13 @@ _COMPILERS: Final = re.compile(
     rf"|{_PLACE}\(\d+(?:, ?\d+){{0,3}}\):? (?:fatal )?[Ee]rror(?: [A-Z]{{1,6}}\d{{1,6}})?: [^\n]{{1,300}}"
     rf"|e: (?:file:)?{_PLACE}:\d+:\d+[: ][^\n]{{1,300}}|e: file://[^\n]{{1,300}}"  # kotlinc
     rf"|{_PLACE}\.proto:\d+:\d+: (?!warning)[^\n]{{1,300}}|\[error\] {_PLACE}\.(?:scala|java|kt):\d+[^\n]{{1,300}}"
-    r"|ERROR in (?:\./)?\S[^\n]{0,300}(?:\n[^\n]{1,300})?|CMake Error[^\n]{0,200}"
+    r"|ERROR in (?:\./)?\S[^\n]{0,300}(?:\n[^\n]{1,300})?|CMake Error[^\n]{0,200}(?:(?<=:)\n {2}[^\n]{1,300})?"
     r"|Failed to compile\.?(?:\n{1,2}[^\n]{1,300}(?:\n[^\n]{1,300})?)?$"  # Next.js and webpack: what and where is below
     r"|! (?:LaTeX Error|Undefined)[^\n]{1,200}(?:\nl\.\d{1,7} [^\n]{1,200})?"  # what is undefined ends that line
     r"|\u2718 \[ERROR\] [^\n]{1,300}|\[ERROR\] COMPILATION ERROR[^\n]{0,80}|Errors parsing \S{1,300}"
     rf"|{_PLACE}(?:\(\d+,\d+\):|:\d+:\d+ -) error TS\d+: [^\n]{{1,300}}"
-    rf"|error(?:\[[\w-]{{1,60}}\])?: [^\n]{{1,300}}(?=\n +--> )|error: could not compile [^\n]{{1,200}}"
+    rf"|[Ee]rror(?:\[[\w-]{{1,60}}\]| \(\d{{1,6}}\))?: [^\n]{{1,300}}(?=\n +--> )"
+    r"|error: could not compile [^\n]{1,200}"
     # Go's compiler, vet and golangci-lint name a column; lines of `grep -n` and of tests do not.
     rf"|(?:vet: )?{_PLACE}\.go:\d+:\d+: [^\n]{{1,300}}"
     r"|error: aborting due to [^\n]{1,100}(?:\n{1,2}For more information about this error, [^\n]{1,60})?"  # rustc
@@ -129,11 +131,12 @@ _TOTALS: Final = re.compile(
     r"|(?:(?:g?make|ninja)(?:\[\d+\])?|[\w./-]{1,80}:\d+): \*\*\* [^\n]{1,200}$(?<! \(ignored\))"
     r"|ninja: build stopped[^\n]{0,100}|(?:\*\* )?(?:TEST|BUILD|Build) (?:FAILURE|FAILED)\b[^\n]{0,80}|Result: FAIL$"
     r"|\d{1,9} files? inspected, [1-9]\d{0,8} offenses?[^\n]{0,100}"
-    r"|No test(?:s| files) found, exiting with code [^\n]{1,20}|no tests ran in [^\n]{1,40}"
+    r"|No test(?:s| files) found, exiting with code [^\n]{1,20}|no tests ran in [^\n]{1,40}$(?!\nERROR: )"
     r"|={2}\d{1,9}={2} ERROR SUMMARY: [1-9]\d{0,8} errors[^\n]{0,80}|Diff in /[^\n]{1,300}:$"  # Valgrind; rustfmt
     r"|-- Configuring incomplete, errors occurred!?|[^\n]{3,80}\.{3}Failed$(?=\n- hook id)"
     r"|\S{1,100} {1,60}: ok=\d[^\n]{0,80}(?:unreachable|failed)=[1-9][^\n]{0,80}"
     r"|Executed \d{1,9} out of \d{1,9} tests?: (?:[^\n]{0,80}(?:, | and ))?[1-9]\d{0,8} fails?\b[^\n]{0,60}"  # Bazel
+    r"|(?:INFO: )?Build completed, [1-9]\d{0,8} tests? FAILED\b[^\n]{0,60}"  # Bazel
     r"|webpack \S{1,40} compiled with [1-9]\d{0,5} errors?[^\n]{0,60}"
     r"|\[ERROR\] (?:Failed to execute goal|The goal you specified) [^\n]{1,600}|error during build:?$"
     # Gradle, ESLint, RSpec and SQLFluff first say that something went wrong, then what.
@@ -141,8 +144,17 @@ _TOTALS: Final = re.compile(
     r"|Oops! Something went wrong! :\(\n\nESLint: [^\n]{1,20}\n|Failed examples:\n"
     r"|== \[[^\n]{1,200}\] FAIL)\n(?P<said>[^\n]{1,300})|FAILURE: Build failed[^\n]{0,80}"
     r"|error [^\n]{1,300}$(?=\ninfo Visit )"  # Yarn
+    # Jest and RSpec, of a file that does not load
+    r"|(?<=\u25cf Test suite failed to run\n\n) {2,6}\S[^\n]{1,300}|An error occurred while loading [^\n]{1,300}"
     r"| {0,4}\S{1,60}: FAIL code \d+[^\n]{0,100}|nox > Session \S{1,60} failed\b[^\n]{0,80}"
     r"|\w{0,20} ?[Tt]ask failed[^\n]{0,80}$|pre-commit[^\n]{0,40} failed$|exit status [1-9]\d{0,3}$)",
+    _LINES,
+)
+
+# Tests may all pass, and too little of the code run.
+_COVERAGE: Final = re.compile(
+    r"^[^\n]{0,80}\b[Cc]overage\b[^\n]{0,100}\b(?:does not meet|not (?:reached|met)"
+    r"|(?:less than|below) (?:the )?(?:\w{1,20} ){0,3}(?:fail-under|minimum|threshold))[^\n]{0,80}",
     _LINES,
 )
 
@@ -196,7 +208,7 @@ _UNREADABLE: Final = re.compile(
     r"|Error (?:response from daemon|from server \(\w{1,40}\)): [^\n]{1,300}"
     r"|To get started with GitHub CLI, [^\n]{1,100}|Alternatively, populate the GH_TOKEN [^\n]{1,100}"
     r"|[\w./-]{1,60}: (?:unrecognized|invalid|illegal|unknown)[^\n]{1,200}|(?:gh|HTTP): [^\n]{1,200} \(HTTP \d{3}\)"
-    r"|jq: error[^\n]{1,200}|(?:curl|wget|ssh)(?:: \(\d+\))?: [^\n]{1,200}"
+    r"|[\w.-]{1,40}: error[^\n]{1,300}|(?:curl|wget|ssh)(?:: \(\d+\))?: [^\n]{1,200}"
     # jq and ripgrep
     r"|(?:\w{1,20} )?parse error:(?: [^\n]{1,300})?|[^\s:]{1,300}: No such file or directory \(os error 2\)"
     r"|(?:[a-z ]{1,40} failed: )?GraphQL: [^\n]{1,200}|(?:no|failed to|could not|unable to) [^\n]{1,200})$"
@@ -256,18 +268,31 @@ def crash_line(text: str) -> str | None:
         return raised
     if has_traceback(text):
         return _TRACE.rstrip(":")
-    return _found(_CRASHES, text) if any(map(text.__contains__, _CRASH_WORDS)) else None
+    found = _found(_CRASHES, text) if any(map(text.__contains__, _CRASH_WORDS)) else None
+    return _reason_above(text, found) if found is not None and _PASSES_ON.match(found) else found
+
+
+# Perl and Elixir end with a line that only passes on what they said above.
+_PASSES_ON: Final = re.compile(r"BEGIN failed--|[^\n]{1,300}\(errors have been logged\)$")
+_LABELLED: Final = re.compile(r"^[ \t]{0,8}error: [^\n]{1,300}", _LINES)
+
+
+def _reason_above(text: str, line: str) -> str:
+    above = text[: text.find(line)].rstrip()
+    labelled = _LABELLED.search(above)
+    return (labelled.group() if labelled else above.rpartition("\n")[2][:800]).strip() or line
 
 
 def build_line(text: str) -> str | None:
     """Return the first error of a compiler or linter, otherwise the total that a linter or build tool prints."""
     found = _found(_COMPILERS, text)
-    return " ".join(found.split("\n")) if found else total_line(text)
+    return " ".join(map(str.strip, found.split("\n"))) if found else total_line(text)
 
 
 def total_line(text: str) -> str | None:
     """Return the total that a linter or build tool prints at its end."""
-    return _found(_TOTALS, text) if any(map(text.__contains__, _TOTAL_WORDS)) else None
+    found = _found(_TOTALS, text) if any(map(text.__contains__, _TOTAL_WORDS)) else None
+    return found or (_found(_COVERAGE, text) if "overage" in text else None)
 
 
 def command_line(text: str) -> str | None:
@@ -275,12 +300,13 @@ def command_line(text: str) -> str | None:
     return _found(_COMMANDS, text)
 
 
+_USAGE: Final = re.compile(r"^[Uu]sage: .*(?:\n[ \t]+\S.*)+(?=\n)", _LINES)
 _LETTERS: Final = re.compile(r"\w")  # marks alone point at a place in the line above
 
 
 def unreadable_line(text: str) -> str | None:
     """Return the first line if every line of a reading command's output says that it could not read."""
-    lines = [line for line in text.splitlines() if _LETTERS.search(line)]
+    lines = [line for line in _USAGE.sub("", text).splitlines() if _LETTERS.search(line)]
     if not lines or len(lines) > 8 or not all(_UNREADABLE.match(line.strip()[:700]) for line in lines):
         return None
     return lines[0].strip()

@@ -12,7 +12,7 @@ from typing import Final
 
 _END: Final = 4_000  # characters
 _WARNINGS: Final = (
-    r"warn(?:ing)?|note|info|hint|help|remark|style|Warnung|Hinweis|avertissement|remarque|attention|advertencia|nota"
+    r"warn(?:ing)?|deprecated|note|info|hint|help|remark|style|Warnung|Hinweis|avertissement|remarque|attention|advertencia|nota"
     r"|avviso|attenzione|aviso|\u8b66\u544a|\u63d0\u793a|\u6ce8\u610f|\uacbd\uace0"
 )
 _WARNS: Final = re.compile(rf"\b(?:{_WARNINGS})\b", re.IGNORECASE)
@@ -113,6 +113,12 @@ def _counted_line(text: str) -> str | None:
         if _counts_failures(line, least=2):
             return line.strip()
     return None
+
+
+def counts_none(line: str) -> bool:
+    """Check for a line that counts what failed, and that none did: `ok=3 failed=0`."""
+    counted = any(_BAD.match(name or after) for name, _, _, after in _COUNT.findall(line[:_LINE_CHARS]))
+    return counted and _counts_failures(line, least=1) is False
 
 
 def _counts_failures(line: str, *, least: int) -> bool | None:

@@ -67,6 +67,7 @@ FORMS: Final = tuple(
         r"^<passed>` scenario`s? passed, <failed> failed",  # behave
         r"^<total>` scenario`s? \((?:<failed> failed)?(?:, )?(?:<n> \w+, )?(?:<passed> passed)?\)",  # Cucumber
         r"^<total> tests?, <passed>` passed, `<failed> failed$",  # Robot Framework
+        r"^<passed>` passed and `<failed> failed\.$",  # doctest of Python, with `-v`
         r"`Executed `<total> of <n> (?:\(<failed> FAILED\)|SUCCESS)",  # Karma
         r"^ {1,8}`✖` {1,9}<failed> of <total> failed",  # Cypress
         r"^<passed> passed; <n>` skipped; `<failed> failed",  # Zig
