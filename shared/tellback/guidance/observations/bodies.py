@@ -44,7 +44,7 @@ def finding_from_body(fields: Mapping[str, Any], evidence: Evidence) -> Finding 
     enveloped = _finding_from_response(fields, evidence)
     if enveloped is not None:
         return enveloped
-    if not _reports_failure(fields, failed=bool(evidence.failed)):
+    if not _reports_failure(fields, failed=bool(evidence.failed)) or _is_asked_for(fields, evidence):
         return _finding_from_message(fields, evidence) or _finding_from_fields(fields)
     inner = _inner_error(fields)
     message = error_message(inner) or error_message(fields) or evidence.message
@@ -57,6 +57,12 @@ def finding_from_body(fields: Mapping[str, Any], evidence: Evidence) -> Finding 
     code = code or code_for_error_text(message, evidence.tool)
     spent = code == "rate_limited" and "insufficient_quota" in (inner.get("type"), inner.get("code"))
     return Finding(code, message, wait, retryable=False if spent else None)
+
+
+def _is_asked_for(fields: Mapping[str, Any], evidence: Evidence) -> bool:
+    """Check for the record of what the call asked for by its id, such as a build that failed: it was found."""
+    asked = fields.get("id")
+    return bool(asked) and not evidence.failed and asked in evidence.params.values()
 
 
 # What a tool that sends requests returns of a response. A record with other fields is somebody's data.

@@ -40,7 +40,8 @@ _MISSING: Final = r"(?:was |is )?(?:not (?:found|available|registered|known)|doe
 # From the text's beginning: a subject, then "not found" or a similar phrase, which ends the sentence or says what was
 # sought. "No Results is an album by ..." and "The lost city was not found until 1911" continue differently.
 _IS_NOTHING: Final = re.compile(
-    rf"^\W*(?:(?:(?:i'?m |we'?re |i am |we are )?sorry|oops|unfortunately|result|results|exception|error|note"
+    rf"^\W*(?:web search results for query: \"[^\"\n]{{1,200}}\"\W+)?"
+    rf"(?:(?:(?:i'?m |we'?re |i am |we are )?sorry|oops|unfortunately|result|results|exception|error|note"
     rf"|info)\W+)*(?:(?:i|we|there|it|the (?:search|query|tool)"
     rf"|your (?:search|query))\s.{{0,80}}?)?(?:no (?:\w+ ){{0,4}}?{ANY_FAILURE}\b(?:\W*$| found| were| was| available"
     rf"| match| returned| for\b| in\b)|none found|nothing (?:was |has )?(?:found|matche[ds])|(?:the )?(?:page|article"
@@ -99,6 +100,9 @@ _SAYS_FAILED: Final = re.compile(
     r"|message: (?:no such|stale element|element (?:not|click)|invalid|timeout|unknown error)\b"
     r"|[a-z_][\w.]{0,80}(?:error|exception)\([^\n]{0,300}\)\W*$|permission to use .{1,80} (?:has been |was )?denied"
     r"|your request (?:was|has been) (?:blocked|denied|rejected)|fatal: |"
+    # What an act led to, in one line.
+    r"(?:\w{2,30} )?(?:\w{2,30}(?:ion|ment|ing)|build|upload|download|import|export|login|backup|restore|sync|update"
+    r"|upgrade|install|merge|push|pull|release|transfer) failed: [^\n]+\s*$|"
     # What shells say, and an exception's bare class name.
     r"[\w./-]{1,80}: .{1,200}\b(?:no such file or directory|permission denied|command not found)\s*$"
     r"|(?:[a-z_][\w.]{0,80})?(?:error|exception)\W*$|an? (?:\w+ )?error (?:has )?occurred(?! \(DryRun)"
