@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tellback.guidance.footers import without_footer
 from tellback.guidance.observations import diagnostics
 from tellback.guidance.observations.commands import SEARCHING, answers_by_exit, is_documented_answer, is_reading
 from tellback.guidance.observations.complaints import complains_only, complaint_line
@@ -34,7 +35,7 @@ _OUTPUTS: Final = ("stdout", "stderr", "stdout_tail", "stderr_tail", "output", "
 _EXIT_FIRST: Final = re.compile(
     r"\s{0,40}(?:<exception>(?P<stopped>.{0,25000}?)</exception>\s{0,9})?<returncode>(-?\d{1,10})</returncode>"
     r"|\s{0,40}(?:Error: )?\[?[Ee]xit [Cc]ode:? (-?\d{1,10})\b\]?[ \t]*$"
-    r"|(?:[^\n]{0,200}\n){0,4}?Process exited with code (-?\d{1,10})$"
+    r"|(?:[^\n]{0,200}\n){0,4}?Process exited with code (-?\d{1,10})$(?:\n(?:Original token count: \d+|Output:)$){0,2}"
     r"|\s{0,40}Command (?:executed|completed|finished|failed) with exit code:? (-?\d{1,10})\b\.?[ \t]*$"  # Cline
     r"|(?:Here are the results[^\n]{0,80}\n)?<return-code>\s{0,3}(-?\d{1,10})\s{0,3}</return-code>"  # Augment
     r"|<(?:retrieval_)?status>.{0,400}?<exit_code>(-?\d{1,10})</exit_code>"
@@ -90,10 +91,12 @@ def classify_program(evidence: Evidence) -> Finding | None:
         return _classify_success(run, evidence, known=code == 0)
     if code == _BROKEN_PIPE and any(each.before == "|" for each in run.commands):
         return Finding("ok")
-    name = _named_failure(run.output)
+    output = _OUTPUT_MARKS.sub("", run.output)
+    name = _named_failure(output) or complaint_line(output, run.commands)
     if code == _TIMED_OUT:
-        name = f"The command timed out (exit code {code}). {_OUTPUT_MARKS.sub('', run.output)}".strip()
-    return _classify_answer(run, code) or Finding("error", name or evidence.message)
+        name = f"The command timed out (exit code {code}). {output}".strip()
+    printed = output.strip() if as_mapping(evidence.data) else ""  # and not the record around it
+    return _classify_answer(run, code) or Finding("error", name or printed or evidence.message)
 
 
 def program_run(evidence: Evidence) -> ProgramRun | None:
@@ -113,6 +116,7 @@ def program_run(evidence: Evidence) -> ProgramRun | None:
     of_file = any(evidence.params.get(name) for name in FILE_FIELDS)  # whose first lines may be such a report
     if command is None and (code is None or stopped is None or of_file):
         return None
+    output = without_footer(output)
     if command is not None and text.startswith(f"{command}\n"):  # OpenHands' terminal shows the command first
         output = output.removeprefix(command)
     return ProgramRun(commands, output, code, stopped=stopped or "")
@@ -251,6 +255,8 @@ def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Fi
     counted = count_tests(output) is not None
     if said is None and not counted and _hides_exit(run, known=known):
         said = complaint_line(output, run.commands) or diagnostics.start_line(output)
+    if said is None and evidence.failed and "\n" in output.strip():  # one line may be of the tool that ran it
+        said = evidence.message
     if said is not None:
         return Finding("error", said)
     return Finding("ok") if known or counted or _is_no_report(output, run.commands) else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from tellback.guidance.footers import without_footer
 from tellback.guidance.observations.programs import exit_code_in
 from tellback.guidance.observations.values import decoded_json, is_dict, is_list
 from tellback.sanitize import without_sequences
@@ -60,24 +61,10 @@ _METER: Final = re.compile(
     re.MULTILINE,
 )
 _EMPTY: Final = re.compile(r"\(empty\)(?=\n|$)")
-_BELOW: Final = re.compile(
-    r"(?:\A|\n)(?:(?:Error|Stderr|Signal|Background PIDs): \((?:none|empty)\)|Exit Code: (?:-?\d+|\(none\))"
-    r"|Signal: 0|Background PIDs: \d[\d, ]{0,200}"  # Gemini CLI
-    r"|Exit code -?[1-9]\d{0,3}"  # Crush, only of a failure; `echo Exit code $?` says 0 too
-    r"|<exited with exit code -?\d+>|<cwd>[^\n]{0,400}</cwd>"  # Copilot CLI, Crush
-    r"|Process Group PGID: \S+|\[?(?:The )?[Cc]ommand (?:finished|exited|completed|failed|took)\b[^\n]{0,60}"
-    r"|\[[Ee]xit (?:code|status):? -?\d+\]|\[Current working directory: [^\n]*|\(Open file: [^\n]*"
-    r"|\(Current directory: [^\n]*|bash-\$|Shell cwd was reset to [^\n]*|Shell state \(cwd, [^\n]*|```"
-    r"|\S{1,60}@\S{1,60}:[^\n]{1,200}[#$])[ \t]*$"
-    r"|\[Jupyter (?:current working directory|Python interpreter): [^\n]*$"
-    r"|\[Code executed successfully with no output\]$"
-    r"|\[Python [Ii]nterpreter: [^\n]*$"  # OpenHands, behind an output that ends without a line end
-)
 _EXIT_FIELD: Final = re.compile(r'"(?:exit_?code|returncode)": ?(-?\d{1,4})\b', re.IGNORECASE)
 _FIELD_CHARS: Final = 200  # at the end of a record
 _REMINDER: Final = "<system-reminder>"
 _ENDS: Final = 4_000
-_BELOW_MAX: Final = 12
 
 
 def printed_by(text: str) -> str:
@@ -91,7 +78,7 @@ def printed_by(text: str) -> str:
         text = text[:place] if place >= 0 else text
     if _METER_HEADING in text:
         text = _METER.sub("", text)
-    return _without_above(_without_below(text))
+    return _without_above(without_footer(text))
 
 
 def _without_above(text: str) -> str:
@@ -101,16 +88,6 @@ def _without_above(text: str) -> str:
     text = text[above.end() :]
     if _EMPTY.match(text):
         text = _EMPTY.sub("", text, count=1).lstrip("\n").removeprefix("Stderr: ")
-    return text
-
-
-def _without_below(text: str) -> str:
-    text = text.rstrip()
-    for _ in range(_BELOW_MAX):
-        below = _BELOW.search(text, max(0, len(text) - 500, text.rfind("\n")))  # it is one line, the last
-        if below is None:
-            break
-        text = text[: below.start()].rstrip()
     return text
 
 

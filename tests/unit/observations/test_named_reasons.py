@@ -1,0 +1,205 @@
+"""What a failed program is named by, and what its host reports, in forms that any program may have."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tellback.guidance.observations.classify import classify
+from tellback.guidance.observations.evidence import Finding, verdict_of
+from tellback.guidance.observations.evidence_builder import build_evidence
+from tests.support.dialects import SHELLS, Shell, antigravity, codex_json, swe_agent
+
+WITH_CODES = [shell for shell in SHELLS if shell not in (antigravity, swe_agent)]
+
+
+def judged(tool: str, params: dict[str, object], result: object) -> Finding:
+    return classify(build_evidence(tool, params, result, None), {})
+
+
+def ran(command: str, text: str) -> Finding:
+    return judged("Bash", {"command": command}, text)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("date -d frob", "date: invalid date 'frob'"),
+        ("curl --frobx x", "curl: option --frobx: is unknown\ncurl: try 'curl --help' for more information"),
+        ("python3 -c 'f(1)' 2>&1 | tail -3", "    return f(n+1)\n           ^^^^^^\nRecursionError: too deep"),
+    ],
+)
+def test_what_a_harness_writes_below_an_output_hides_no_failure(command: str, said: str) -> None:
+    """Requirement G-371."""
+    footer = "\n(Open file: n/a)\n(Current directory: /repo)\nbash-$"
+    assert verdict_of(ran(command, said + footer).code) == "failure"
+    tool, params, result = swe_agent(command, said)
+    assert verdict_of(judged(tool, params, result).code) == "failure"
+
+
+def test_the_line_of_openhands_with_the_code_is_no_part_of_an_output() -> None:
+    """Requirement G-371."""
+    said = "    return f(n+1)\n           ^^^^^^\nRecursionError: too deep"
+    below = "\n[The command completed with exit code 0.]\n[Current working directory: /w]"
+    below += "\n[Command finished with exit code 0]"
+    found = judged("execute_bash", {"command": "python3 a.py 2>&1 | tail -3"}, said + below)
+    assert (found.code, found.message) == ("error", "RecursionError: too deep")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pg_ctl: cannot be run as root\nPlease log in as the user that will own the server process.",
+        "An error has occurred: FatalError: git failed.\nCheck the log at /tmp/x.log",
+        "the build took a turn\nfor the worse",
+    ],
+)
+def test_a_failure_that_a_protocol_reports_beside_a_command_is_one(text: str) -> None:
+    """Requirement G-372."""
+    reported = {"content": [{"type": "text", "text": text}], "isError": True}
+    assert judged("mcp__shell__run", {"command": "./start.sh"}, reported).code == "error"
+    reported["isError"] = False
+    assert judged("mcp__shell__run", {"command": "./start.sh"}, reported).code == "ok"
+
+
+@pytest.mark.parametrize("shell", WITH_CODES)
+def test_where_an_exit_code_tells_of_a_failure_its_line_is_named(shell: Shell) -> None:
+    """Requirement G-373."""
+    said = "Reading configuration\nLinking modules\nwidgetc: cannot open profile 'fast'"
+    tool, params, result = shell("widgetc build", said, 1)
+    assert judged(tool, params, result).message == "widgetc: cannot open profile 'fast'"
+
+
+def test_a_failure_without_a_line_is_named_by_its_output_and_not_by_the_record_around_it() -> None:
+    """Requirement G-373."""
+    tool, params, result = codex_json("./go", "all of it\nwas odd", 3)
+    assert judged(tool, params, result).message == "all of it\nwas odd"
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "name"),
+    [
+        (
+            "perl -MNope -e 1",
+            "Can't locate Nope.pm in @INC (@INC contains: /etc/perl).\nBEGIN failed--compilation aborted.",
+            "Can't locate Nope.pm in @INC",
+        ),
+        (
+            "mix test",
+            (
+                '    error: undefined variable "x"\n  6 |     x\n    |     ^\n== Compilation error in file a.exs ==\n'
+                "** (CompileError) a.exs: cannot compile module A (errors have been logged)"
+            ),
+            'error: undefined variable "x"',
+        ),
+        (
+            "gpg --decrypt a.gpg",
+            "gpg: no valid data found: No such file or directory\ngpg: decrypt failed: No such file or directory",
+            "gpg: no valid data found",
+        ),
+        (
+            "cabal build",
+            "src/A.hs:2:10: error:\n    • Variable not in scope: f\n",
+            "src/A.hs:2:10: error: • Variable not",
+        ),
+        (
+            "forge build",
+            "Error (9755): Wrong argument count.\n    --> src/A.sol:6:3:\n     |\n6053 | f(\nError: Compilation failed",
+            "Error (9755): Wrong argument count.",
+        ),
+        (
+            "flask run",
+            "Usage: flask run [OPTIONS]\nTry 'flask run --help' for help.\n\nError: Could not locate an application.",
+            "Error: Could not locate an application.",
+        ),
+        (
+            "yq . gone.yml",
+            "usage: yq [-h] [--width WIDTH]\n          [files ...]\nyq: error: argument files: can't open 'gone.yml'",
+            "yq: error: argument files",
+        ),
+        (
+            "systemctl status x",
+            "Not booted with systemd.\nFailed to connect to bus: Host is down",
+            "Failed to connect to bus",
+        ),
+        (
+            "pg_ctl status",
+            "pg_ctl: cannot be run as root\nPlease log in as another user.",
+            "pg_ctl: cannot be run as root",
+        ),
+        (
+            "cmake -B build",
+            "-- Detecting\nCMake Error at CMakeLists.txt:3 (find_package):\n  By not providing FindX.cmake",
+            "CMake Error at CMakeLists.txt:3 (find_package): By not providing",
+        ),
+        ("pytest -q gone.py", "\nno tests ran in 0.1s\nERROR: file or directory not found: gone.py", "ERROR: file or"),
+        (
+            "npx jest --coverage",
+            'Jest: Coverage for lines (50%) does not meet "global" threshold (100%)\nTests:       1 passed, 1 total',
+            "Jest: Coverage for lines (50%) does not meet",
+        ),
+        (
+            "npx jest",
+            (
+                "FAIL ./a.test.js\n  ● Test suite failed to run\n\n    Cannot find module './nope' from 'a.test.js'\n\n"
+                "Test Suites: 1 failed, 1 total\nTests:       0 total"
+            ),
+            "0 failed, 1 errors, 0 passed: Cannot find module './nope'",
+        ),
+        (
+            "terraform frob",
+            'Terraform has no command named "frob".\n\nTo see all commands, run:\n  x',
+            "Terraform has no",
+        ),
+        (
+            "python -m compileall p",
+            "***   File \"p/a.py\", line 1\n    x = (1,\n        ^\nSyntaxError: '(' was never closed\n",
+            "SyntaxError: '(' was never closed",
+        ),
+    ],
+)
+def test_a_line_that_passes_a_reason_on_is_not_named_in_its_place(command: str, text: str, name: str) -> None:
+    """Requirement G-374."""
+    found = ran(command, text)
+    assert (found.code, found.message[: len(name)]) == ("error", name)
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (
+            "ansible-playbook site.yml",
+            (
+                "[ERROR]: Task failed: Module failed\nfatal: [a]: FAILED! => {}\n...ignoring\n\n"
+                "PLAY RECAP ****\na : ok=1 changed=1 unreachable=0 failed=0 ignored=1"
+            ),
+        ),
+        ("python -m doctest -v m.py | tail -2", "3 passed and 0 failed.\nTest passed."),
+        (
+            "python -m doctest -v m.py",
+            "Expecting:\n    Traceback (most recent call last):\n    E: 1\nok\n1 passed and 0 failed.",
+        ),
+        ("perl a.pl", "error handler is deprecated at a.pl line 1.\ndone"),
+        ("ninja -C build", "ninja: Entering directory `build'\n[9/9] Linking target error_test"),
+    ],
+)
+def test_an_end_that_counts_no_failure_outweighs_the_words_above(command: str, text: str) -> None:
+    """Requirement G-375."""
+    assert verdict_of(ran(command, text).code) == "success"
+
+
+def test_one_line_that_says_what_failed_is_a_failure_of_any_tool() -> None:
+    """Requirement G-376."""
+    assert judged("deploy", {"env": "p"}, "Deployment failed: image not found in registry").code == "error"
+    assert (
+        judged("deploy", {"env": "p"}, "Deployed 12. The last deployment failed: it was odd\nAll is well").code == "ok"
+    )
+
+
+def test_the_record_that_was_asked_for_by_its_id_was_found() -> None:
+    """Requirement G-376."""
+    build = {"id": 7, "status": "failed", "error": "exit code 1"}
+    assert judged("get_build", {"id": 7}, build).code == "ok"
+    assert judged("start_build", {"branch": "main"}, build).code == "error"
+    assert judged("get_build", {"id": 7}, json.dumps({"error": "no such build"})).code == "error"
