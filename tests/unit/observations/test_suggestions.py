@@ -316,3 +316,43 @@ def test_whatever_happened_no_line_names_a_missing_tool_or_repeats_a_failure(
                 assert step.kind == "retry" or attempt_fingerprint(step.tool, step.args) not in failed
         exist = used if not declared else {each.name for each in tools}
         assert set(named(seen)) <= exist
+
+
+def test_a_failed_fetch_is_no_reason_to_answer_with_the_files_that_were_read() -> None:
+    """Requirement G-377."""
+    observer = ToolObserver(tools=["Read", "Grep", "WebFetch"], question="Why is the total wrong?")
+    observer.observe("Read", params={"file_path": "/w/cart.py"}, result="def total(): ...")
+    said = observer.observe("WebFetch", params={"url": "https://x.example"}, error="timeout of 30000ms exceeded")
+    assert "answer the user" not in said.to_observation()
+    assert "Ask for less at once, or allow more time" in said.to_observation()
+    said = observer.observe("Read", params={"file_path": "/w/gone.py"}, error="File does not exist.")
+    assert "answer the user" not in said.to_observation()
+
+
+def test_tools_for_files_and_agents_are_no_alternative_to_a_search_of_the_web() -> None:
+    """Requirement G-378."""
+    observer = ToolObserver(tools=["Glob", "Grep", "Task", "WebSearch"], question="How are discounts rounded?")
+    said = observer.observe("WebSearch", params={"query": "rounding of discounts"}, result={"results": []})
+    assert said.envelope is not None
+    assert "alternative" not in {step.kind for step in said.envelope.suggestions}
+    said = observer.observe("Glob", params={"pattern": "**/*discount*"}, result="No files found")
+    assert said.envelope is not None
+    assert "alternative" not in {step.kind for step in said.envelope.suggestions}
+
+
+def test_advice_about_arguments_is_ignored_line_by_line() -> None:
+    """Requirement G-379."""
+    observer = ToolObserver(tools=["Bash", "fetch"], question="Why is the total wrong?")
+    for n in range(3):
+        observer.observe("Bash", params={"command": f"make t{n}"}, result="Exit code 2\nmake: *** [t] Error 2")
+    said = observer.observe("fetch", params={"url": "https://x.example"}, error="timeout of 30000ms exceeded")
+    assert "Ask for less at once, or allow more time" in said.to_observation()
+
+
+def test_a_search_of_the_web_without_links_has_found_nothing() -> None:
+    """Requirement G-378."""
+    observer = ToolObserver(tools=["WebSearch"], question="How are discounts rounded?")
+    result = 'Web search results for query: "rounding of discounts"\n\nNo links found.'
+    said = observer.observe("WebSearch", params={"query": "rounding of discounts"}, result=result)
+    assert said.envelope is not None
+    assert said.envelope.code == "no_results"

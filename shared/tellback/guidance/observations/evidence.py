@@ -141,9 +141,13 @@ class Suggestion(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def key(self) -> str:
-        """The identity of a suggestion: its kind and call, or its words for a suggester's line without a call."""
+        """The identity of a suggestion: its kind and call, or its words without a call.
+
+        What "Check your arguments: ..." names is no part of it.
+        """
         offer = self.offer
-        words = attempt_fingerprint(self.text, {}) if self.kind == "custom" and self.tool is None else ""
+        said = {"custom": self.text, "fix_arguments": self.text.partition(":")[0]}.get(self.kind)
+        words = attempt_fingerprint(said, {}) if said is not None and self.tool is None else ""
         return f"{self.kind} {offer.arguments or self.tool or words}"
 
 

@@ -17,7 +17,7 @@ from tellback.guidance.observations.memory import ObservationMemory
 from tellback.guidance.observations.programs import command_of
 from tellback.guidance.observations.tools import Tool, answer_argument, final_tool, is_final_tool_name
 from tellback.guidance.observations.words import ContentWord, content_words, load_lexicon
-from tellback.guidance.progress.effects import only_organizes
+from tellback.guidance.progress.effects import only_organizes, works_on_code
 from tellback.guidance.repeats import attempt_fingerprint
 from tellback.truncation import single_line
 
@@ -115,6 +115,13 @@ class CallSituation:
         return len(content_words(self.question)) <= QUESTION_WORDS and not unresolved_tools(self.memory)
 
     @property
+    def may_have_answer(self) -> bool:
+        """False during work on files or with commands, whose results answer no question by themselves."""
+        if works_on_files(self.tool, self.params):
+            return False
+        return not self.memory.held or not all(works_on_code(each.tool) for each in self.memory.held)
+
+    @property
     def untried_tools(self) -> list[str]:
         """Declared tools that were not called in this evaluation, and that only look things up."""
         return [
@@ -164,11 +171,14 @@ class CallSituation:
         evaluation and the call instead of chance, because the same input must give the same bytes (G-60).
         """
         found: list[tuple[bool, bytes, Tool, dict[str, Any]]] = []
+        # Tools for files take words only from a search of files, and a pattern of names means nothing to another.
+        of_files = works_on_files(self.tool, self.params)
+        wild = any(isinstance(value, str) and "*" in value for value in self.params.values())
         for tool in self.tools.values():
             if tool.name in (self.tool, *self.cooling) or is_final_tool_name(tool.name) or tool.effect == "writes":
                 continue
-            args = self.untried_arguments(tool, queries)
-            if args is not None:
+            args = None if only_organizes(tool.name) else self.untried_arguments(tool, queries)
+            if args is not None and (not works_on_code(tool.name) or (of_files and not wild)):
                 key = hashlib.blake2b(
                     f"{self.seed}\0{self.fingerprint}\0{tool.name}".encode("utf-8", "replace")
                 ).digest()

@@ -326,7 +326,9 @@ def _was_rejected(s: CallSituation, args: Mapping[str, Any]) -> bool:
     return tool is not None and bool(schema_problems(tool.parameters, args))
 
 
-def _use_results_step(s: CallSituation) -> Suggestion:
+def _use_results_step(s: CallSituation) -> Suggestion | None:
+    if not s.may_have_answer:
+        return None
     if not s.memory.held:
         return s.answer_step("use_results", "use_results", "")
     return s.answer_step("use_results_held", "use_results", "", held=held_results_text(s.memory.held))
