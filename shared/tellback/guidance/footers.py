@@ -1,4 +1,4 @@
-"""What agents' programs write below the output of a command: exit codes, folders, interpreters and prompts."""
+"""The lines that agents' programs write below the output of a command: exit codes, folders, interpreters, prompts."""
 
 from __future__ import annotations
 

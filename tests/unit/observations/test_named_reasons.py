@@ -1,4 +1,4 @@
-"""What a failed program is named by, and what its host reports, in forms that any program may have."""
+"""The names of failures of programs, and reports of hosts, in forms that any program may have."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_failure_that_a_protocol_reports_beside_a_command_is_one(text: str) ->
 
 
 @pytest.mark.parametrize("shell", WITH_CODES)
-def test_where_an_exit_code_tells_of_a_failure_its_line_is_named(shell: Shell) -> None:
+def test_a_failure_with_an_exit_code_is_named_by_its_line(shell: Shell) -> None:
     """Requirement G-373."""
     said = "Reading configuration\nLinking modules\nwidgetc: cannot open profile 'fast'"
     tool, params, result = shell("widgetc build", said, 1)
