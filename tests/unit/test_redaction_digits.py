@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tellback.redaction import redact_text
+from tellback.redaction.alternations import written_out
 from tellback.redaction.rules import NEAR_DIGITS, all_scans
 from tellback.redaction.token_runs import BEFORE_DIGIT
 from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, in_tables
@@ -24,7 +25,7 @@ def test_what_is_searched_near_digits_needs_one(rule: AnchoredRule) -> None:
 
     Only a sentence with five addresses between the name and its value may have it later.
     """
-    pattern = (rule.guard + rule.rest).replace(DOUBT, "").replace(AT_END, "").replace("){0,5}+", ")?+")
+    pattern = written_out(rule.guard + rule.rest).replace(DOUBT, "").replace(AT_END, "").replace("){0,5}+", ")?+")
     assert 0 <= _latest_digit(_PARSER.parse(pattern)) <= BEFORE_DIGIT - len(rule.anchor)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Final
 
+from tellback.redaction.alternations import preceded_by, trie
 from tellback.redaction.values import (
     AFTER_KEY,
     AFTER_NAME,
@@ -39,8 +40,6 @@ from tellback.redaction.values import (
     TYPE,
     AnchoredRule,
     long_value,
-    preceded_by,
-    trie,
 )
 
 # What a secret key is called, each in five spellings: `signing_key`, `signing-key`, `signingKey`, `signing key`,

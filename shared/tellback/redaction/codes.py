@@ -11,7 +11,8 @@ from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
 from tellback.light_struct import LightStruct
-from tellback.redaction.values import NAMES, AnchoredRule, preceded_by
+from tellback.redaction.alternations import preceded_by
+from tellback.redaction.values import NAMES, AnchoredRule
 
 RULE: Final = "recovery-code"
 BYTES: Final = "secret-bytes"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tellback.redaction.values import DOUBT, GIVEN, MIXED_WORD, AnchoredRule, preceded_by
+from tellback.redaction.alternations import preceded_by
+from tellback.redaction.values import DOUBT, GIVEN, MIXED_WORD, AnchoredRule
 
 _P: Final = r"[ =][\"']?(?!\$|<|[\d.:]{1,40}(?:/[a-z]{3})?(?!\w))(?=[^\s0-9]{0,60}+[0-9])[^\s\"'$<-][^\s\"'/]{5}"
 _STORES, _PARTS = ("", "src", "dest"), ("store", "key")  # of options of keytool: `-srcstorepass`

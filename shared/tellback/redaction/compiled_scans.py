@@ -12,6 +12,7 @@ from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
 from tellback.redaction import tokens
+from tellback.redaction.alternations import written_out
 from tellback.redaction.values import AT_END, DOUBT, in_tables
 
 _FIRST_LETTERS: Final = lazy_pattern("(?:[a-z](?![?*+{]))*")  # of a pattern, up to one that is repeated
@@ -27,7 +28,8 @@ class CompiledScan:
         self.at_end: set[int] = set()
         self._groups = 0
         parts: list[str] = []
-        for guard, same in groupby(rules, key=lambda row: row[2]):
+        written = [(name, written_out(pattern), written_out(guard)) for name, pattern, guard in rules]
+        for guard, same in groupby(written, key=lambda row: row[2]):
             if guard:
                 patterns = [self._named_group(name, pattern) for name, pattern, _ in same]
                 parts.append(f"{guard}(?:{'|'.join(patterns)})")

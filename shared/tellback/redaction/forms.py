@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tellback.redaction.alternations import preceded_by, trie
 from tellback.redaction.assignments import UNLESS
 from tellback.redaction.values import (
     AFTER_KEY,
@@ -22,8 +23,6 @@ from tellback.redaction.values import (
     TABLE,
     AnchoredRule,
     long_value,
-    preceded_by,
-    trie,
 )
 
 _MIXED: Final = MIXED_WORD

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tellback.redaction.alternations import preceded_by, trie
 from tellback.redaction.assignments import KEYS
 from tellback.redaction.forms import HASH, NO_INDEX
 from tellback.redaction.margins import IS
@@ -23,8 +24,6 @@ from tellback.redaction.values import (
     PATH,
     AnchoredRule,
     long_value,
-    preceded_by,
-    trie,
 )
 
 # Signs, and words that say that a value follows: `", default="`, ` → `, `: SecretStr("`, `" to "`, `]: !!str `. Paths,

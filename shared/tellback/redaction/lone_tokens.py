@@ -13,8 +13,9 @@ from functools import cache
 from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
+from tellback.redaction.alternations import preceded_by, written_out
 from tellback.redaction.substrings import Searchable
-from tellback.redaction.values import NUMBERED_WORDS, RARE_LETTERS, has_random_letters, preceded_by, seems_random
+from tellback.redaction.values import NUMBERED_WORDS, RARE_LETTERS, has_random_letters, seems_random
 
 _TOKEN: Final = 20  # characters of the shortest
 _LONGEST: Final = 200
@@ -130,7 +131,7 @@ def places(text: str, folded: str, within: Searchable) -> Generator[int]:
 def _key() -> re.Pattern[str]:
     """Return the pattern of the word after one that makes it the name of a secret."""
     names = (f"{of}{sign}key" for of in _KEYS for sign in ("", " ", "_", "-", "."))
-    return re.compile(f"key{preceded_by(names)}(?!id|word|board|pace|name)")
+    return re.compile(written_out(f"key{preceded_by(names)}(?!id|word|board|pace|name)"))
 
 
 def _candidates(text: str, begin: int, until: int, *, of_one_case: bool = True) -> Generator[tuple[int, int]]:

@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
+from tellback.redaction.alternations import trie, written_out
 from tellback.redaction.substrings import fold_ascii, searchable
-from tellback.redaction.values import trie
 
 _DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]"
 _LEVEL: Final = r"(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|TRACE)"
@@ -203,7 +203,8 @@ _SHORT: Final = 6  # letters; such a word is part of others ("enclave")
 # may stand for themselves in English (`password: hunting`); here they are as often those of a form.
 _SAYS: Final = (
     r"(?:(?:[ \t][^\s:=\uff1a]{1,24}+){0,6}?"
-    rf"(?:(?P<says>[ \t]{trie(_IS)}[ \t:]{{1,3}})|(?P<sign>[ \t\xa0]{{0,2}}(?:\uff1a|:[ \t])(?=[ \t]{{0,4}}+\S)))"
+    rf"(?:(?P<says>[ \t]{written_out(trie(_IS))}[ \t:]{{1,3}})"
+    rf"|(?P<sign>[ \t\xa0]{{0,2}}(?:\uff1a|:[ \t])(?=[ \t]{{0,4}}+\S)))"
     r"|(?P<joined>[ \t]{0,2}(?:は|是|为|為|을|를|은|는)[ \t:\uff1a]{0,3}))?"
 )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tellback.redaction.alternations import preceded_by
 from tellback.redaction.values import (
     AT_END,
     DOUBT,
@@ -19,7 +20,6 @@ from tellback.redaction.values import (
     PATH,
     PHRASE,
     AnchoredRule,
-    preceded_by,
 )
 
 _LINE: Final = r"[ \t]{0,4}+\r?\n[ \t]{0,20}+"

@@ -7,12 +7,11 @@ repeat is bounded, and a repeat that could backtrack is possessive: each positio
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
 from tellback.light_struct import LightStruct
+from tellback.redaction.alternations import preceded_by, trie
 
 
 class AnchoredRule(LightStruct):
@@ -144,55 +143,6 @@ def long_value(least: int) -> str:
 
 # A value that only its capitals give away: a colon or a dot must not follow, since words continue so.
 DOUBTFUL: Final = DOUBT + r"[\w+/-](?:[\w+/-]{100}|[\w+/-]{11,100}+={0,2}(?![\w.(:=\[]|[ ]\|[ ]))"
-
-
-_MANY_CHECKS: Final = 3
-
-
-def preceded_by(words: Iterable[str], *, unless: bool = False) -> str:
-    """Return a check that one of the words ends here, or with `unless` that none does."""
-    # A lookbehind has one width, so the words go into one for each length. Before many, one for the last characters
-    # of all words decides nearly every place.
-    ordered = sorted(set(words), key=lambda word: (len(word), word))
-    checks = [f"(?<{'!' if unless else '='}{trie(same)})" for _, same in groupby(ordered, key=len)]
-    if len(checks) < _MANY_CHECKS:
-        return "".join(checks) if unless else f"(?:{'|'.join(checks)})"
-    common = next(
-        size for size in range(len(ordered[0]) + 1) if len({word[len(word) - size - 1 :] for word in ordered}) > 1
-    )
-    ends = trie({word[-min(len(ordered[0]), common + 3) :] for word in ordered})
-    return f"(?>(?<!{ends})|{''.join(checks)})" if unless else f"(?<={ends})(?>{'|'.join(checks)})"
-
-
-def trie(words: Iterable[str]) -> str:
-    """Return an alternation of the words that reads each character once; without any it matches everywhere."""
-    ordered = sorted(set(words))
-    return _trie_of(ordered) if ordered else "(?:)"
-
-
-def _trie_of(words: Sequence[str]) -> str:
-    """Return the alternation of words in order; a single one, or the common beginning of all, is not taken apart."""
-    first, last = words[0], words[-1]
-    if len(words) == 1:
-        return _quoted(first)
-    if first[0] != last[0]:
-        branches: dict[str, list[str]] = {}
-        for word in words:
-            branches.setdefault(word[0], []).append(word)
-        return f"(?:{'|'.join(map(_trie_of, branches.values()))})"
-    size = 1
-    while size < len(first) and first[size] == last[size]:  # which all words between them share
-        size += 1
-    rests = [word[size:] for word in words]
-    begun = _quoted(first[:size])
-    return begun + _trie_of(rests) if rests[0] else f"{begun}(?:{_trie_of(rests[1:])})?"
-
-
-_ESCAPES: Final = str.maketrans({sign: f"\\{sign}" for sign in ".^$*+?{}[]\\|()"})
-
-
-def _quoted(word: str) -> str:
-    return word if word.isalnum() else word.translate(_ESCAPES)
 
 
 _NO_VALUES: Final = (
