@@ -288,7 +288,7 @@ RULES: Final = (
         f"(?![a-z]){preceded_by(('_pw', '-pw', 'bindpw', 'userpw', 'adminpw', 'rootpw', 'dbpw'))}{_PASSWORD}",
     ),
     AnchoredRule("password", "community", f"(?<=snmp.community){_PASSWORD}", AHEAD_PASSWORD),
-    AnchoredRule("secret-assignment", "erlang", rf".?cookie{CLOSE}{SEPARATOR}{OPEN}(?!\.)[a-z0-9]{{16}}"),
+    AnchoredRule("secret-assignment", "erlang", rf".?cookie{CLOSE}{SEPARATOR}{OPEN}[a-z0-9]{{16}}"),
     *(  # the value after a line that ends in a backslash
         AnchoredRule("password", "=\\\n", rf"(?<={name}=\\\n)[ \t]{{0,40}}+[\"']?{NO_VALUE}[^\s\"'<>{{}}]{{4}}{AT_END}")
         for name in ("password", "passwd", "passphrase", "_pass", "secret", "token", "_key")
