@@ -11,7 +11,6 @@ from typing import Final
 from tellback.redaction.values import DOUBT, AnchoredRule
 
 _WORD: Final = r"[0-9A-Za-z_-]"
-
 _ALNUM: Final = "[0-9A-Za-z]"
 # Digests of files in pip's RECORD, of 43 characters: up to ten stand before a sign that 32 letters and digits follow.
 _NO_DIGEST: Final = "".join(rf"(?<![sS][hH][aA]256=[\w-]{{{before}}}[_-])" for before in range(2, 11))
@@ -19,11 +18,9 @@ _OF_THREE_CLASSES: Final = (
     r"(?=[0-9a-z]{0,31}+[A-Z])(?=[0-9A-Z]{0,31}+[a-z])(?=[A-Za-z]{0,31}+\d)"
     rf"{_NO_DIGEST}{DOUBT}{_ALNUM}{{32}}"
 )
-
 _BASE58: Final = "[1-9A-HJ-NP-Za-km-z]"
 
 _HEX: Final = "[0-9a-fA-F]"
-
 # `rnd_`, `live_` and the like also begin names of functions. Those rarely contain a digit; tokens nearly always do.
 _DIGIT: Final = r"(?=[A-Za-z_-]{0,60}+\d)"
 
@@ -33,7 +30,7 @@ _UUID: Final = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}"
 _NEON: Final = f"{_DIGIT}{_ALNUM}{{12}}"
 _DJANGO: Final = r"[\w!@%$=+]"  # its other signs end a run
 _CANVA: Final = f"{_ALNUM}{{11}}(?![0-9A-Za-z])"
-_SLACK: Final = r"[\w.-]{10}"
+_SLACK: Final = r"[\w.%+/-]{10}"  # of a browser's cookie, which is base64
 _STRIPE: Final = f"(?=[A-Za-z]{{0,30}}[0-9]){_ALNUM}{{10}}"
 _LARK_ID: Final = "[0-9a-f]{14,16}(?![0-9A-Za-z])"
 _JWT: Final = r"(?<![\w-]eyJ)[\w-]{12,2000}+\.\.?[\w-]{2}"
@@ -211,6 +208,8 @@ PREFIXED: Final = (
     ("resend-key", f"{_ALNUM}{{8}}_{_ALNUM}{{16}}", "re_"),
     ("telnyx-key", f"[0-9A-Z]{{32}}_{_ALNUM}{{18}}", "KEY"),
     ("clickup-token", r"\d{6,10}_[0-9A-Z]{30}", "pk_"),
+    ("klaviyo-key", rf"(?:{_ALNUM}{{6}}_)?[0-9a-f]{{34}}(?![0-9A-Za-z])", "pk_"),
+    ("work-token", "(?=[a-z]{0,25}[0-9])[0-9a-z]{26,29}(?![0-9A-Za-z_-])", "tk_ ajkey_"),  # of ntfy and Arcjet
     ("onesignal-key", "[0-9a-z]{60}", "os_v2_app_ os_v2_org_"),
     ("adafruit-key", f"{_ALNUM}{{28}}", "aio_"),
     (
@@ -276,6 +275,7 @@ ANYWHERE: Final = (
     ("password-hash", r"\$?(?:rounds=\d{1,9}\$)?[\w./]{1,22}\$\$?[\w./]{20}", "$apr1$ $1$ $5$ $6$ $y$ $7$"),
     ("password-hash", r"[_-]?:?sha\d{1,3}[$:]\d{1,8}\$[\w./+-]{1,64}\$[\w./+=]{20}", "pbkdf2"),
     ("password-hash", r"\$?\d\d\$\$?[\w./]{50}", "$2a$ $2b$ $2x$ $2y$"),  # compose doubles a `$`
+    ("fal-key", rf"(?<={_UUID}-[0-9a-f]{{4}}-[0-9a-f]{{12}}:)[0-9a-f]{{32}}(?![0-9a-f])", ":"),
     ("firebase-key", r"[\w-]{60}", ":APA91b"),
     ("facebook-token", r"(?<=\d{15}\|)[\w-]{27}", "|"),
     ("facebook-token", r"(?<=\d{15}%)(?:7C)?[\w-]{27}", "%"),
