@@ -31,3 +31,67 @@ def test_tokens_of_klaviyo_ntfy_arcjet_fal_and_slacks_cookie_are_hidden(token: s
 @pytest.mark.parametrize("token", [f"pk_{HEX}0", "tk_choose_directory_2_of_the_dialog", f"{HEX[:32]}:{HEX[:32]}"])
 def test_what_has_nearly_their_form_stays(token: str) -> None:
     assert redact_text(token) == token
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "radtest bob {} 10.0.0.50 1812 testing123",
+        "radtest -t mschap bob {} localhost 0 testing123",
+        "isql -v MYDSN sa {}",
+        "iusql MySQL-cdrdb myuser {} -b < dump.sql",
+        "\tbasicauth /admin alice {}",
+        "zerotier-cli -T{}k2mXz9vB4tR8 info",
+        "zerotier-cli -D/var/lib/zerotier-one -T {}k2mXz9vB4tR8 status",
+        "uci set wireless.@wifi-iface[0].key='{}'",
+        "wireless.default_radio0.key='{}'",
+        "cvs -d :pserver:builder:{}@cvs.example.org:/cvsroot co module",
+        'curl -u ":{}" https://localhost:9200',
+        'curl -s --url "imaps://mail" --user\\\n"kim:{}" --request "STATUS INBOX"',
+    ],
+)
+def test_a_bare_argument_of_a_known_program_is_hidden(text: str) -> None:
+    for line in (text.format(PASSWORD), json.dumps({"output": text.format(PASSWORD)})):
+        assert PASSWORD not in redact_text(line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "curl -X POST --user  'johns:h0pk1ns~21s' https://localhost",
+        "curl --user kevin:'summer2024' -iX PATCH https://localhost",
+    ],
+)
+def test_a_login_of_curl_is_hidden_wherever_its_quote_begins(text: str) -> None:
+    assert redact_text(text) != text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "radtest USER PASSWORD HOST PORT SECRET",
+        "isql connects to server1 as the user of the data source",
+        "wireless.radio0.channel='36'",
+        "cvs -d :pserver:anonymous:@cvs.example.org:/cvsroot login",
+        'curl -u "user:$PASS" https://localhost',
+        "ld -Tlinker-script-2026-v3-build.ld -o image.elf",
+        'curl -H "Authorization: Bearer XXXXXXXXXXXX" https://localhost',
+        "basicauth /admin alice {env.PASSWORD_HASH}",
+    ],
+)
+def test_a_line_of_such_a_program_without_a_secret_stays(text: str) -> None:
+    assert redact_text(text) == text
+
+
+def test_the_table_that_pveum_prints_of_a_new_token_hides_its_value() -> None:
+    value = "9f1a2c3d-e5f6-4890-abcd-ef1234567890"
+    rows = (
+        "\u2502 key          \u2502 value                                \u2502",
+        "\u2502 full-tokenid \u2502 terraform@pve!provider               \u2502",
+        '\u2502 info         \u2502 {"privsep":"0"}                      \u2502',
+        f"\u2502 value        \u2502 {value} \u2502",
+    )
+    table = redact_text("\n".join(rows))
+    assert value not in table
+    assert "terraform@pve!provider" in table
+    assert value not in redact_text(f'{{"full-tokenid":"root@pam!x","info":{{"privsep":"0"}},"value":"{value}"}}')

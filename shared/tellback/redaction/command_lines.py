@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from tellback.redaction.alternations import preceded_by
-from tellback.redaction.values import DOUBT, GIVEN, MIXED_WORD, AnchoredRule
+from tellback.redaction.values import AT_END, DOUBT, GIVEN, MIXED_WORD, AnchoredRule
 
 _P: Final = r"[ =][\"']?(?!\$|<|[\d.:]{1,40}(?:/[a-z]{3})?(?!\w))(?=[^\s0-9]{0,60}+[0-9])[^\s\"'$<-][^\s\"'/]{5}"
+_SOURCE_AND_USER: Final = r"(?:-[a-z0-9]{1,3}[ ]){0,4}(?:[\w.@\\][\w.@\\-]{0,63}[ ]){2}"  # of ODBC
 _STORES, _PARTS = ("", "src", "dest"), ("store", "key")  # of options of keytool: `-srcstorepass`
 # A program, and its options up to the password: the last of them in the line, since `re` goes back over characters to a
 # fixed text six times as fast as it looks for one after each.
@@ -56,6 +57,12 @@ _BEFORE_PASSWORD: Final = (
     ("pass", r"wd[ ](?<=openssl passwd )-[0-9a-z]{1,6}[ ]"),
     ("create secret ", r"generic[ ][^\n]{0,200}?--from-literal[ =][\"']?[\w.-]{1,64}="),
     ("user ", r"(?<=register_new_matrix_user )[^\n]{0,160}[ ]-p[ ]"),
+    (
+        "radtest ",
+        r"(?:-[a-z][ ](?:[a-z]{3,10}[ ])?){0,4}[\w.@\\-]{1,64}[ ](?=\S{1,100}[ ][\w.:\[\]-]{1,100}[ ][0-9]{1,5}[ ]\S)",
+    ),
+    *((program, rf"(?<![\w-]{program}){_SOURCE_AND_USER}[\"']?{MIXED_WORD}{DOUBT}") for program in ("isql ", "iusql ")),
+    ("basicauth ", rf"/\S{{0,60}}[ ][\w.@-]{{1,64}}[ ]{MIXED_WORD}{DOUBT}"),
 )
 # What is piped into a program that reads a password, or given to it as a text.
 _READERS: Final = (
@@ -113,6 +120,18 @@ RULES: Final = (
         r"\S{1,100}[ ](?:\S{1,64}[ ])?[\"']?(?!\$|<|/|[\w.-]{1,64}[ ])\S{4}",
     ),
     AnchoredRule("password", "snmp", rf"-server[ ]community[ ]{GIVEN}[ ](?:ro|rw)\b"),
+    # Of OpenWrt, as `uci` sets and shows it.
+    AnchoredRule(
+        "password", "wireless.", r"[\w@\[\]-]{1,40}\.(?:key[1-4]?|sae_password|auth_secret)=[\"']?(?!\$|<)[^\s\"'<>]{5}"
+    ),
+    AnchoredRule("url-credentials", ":pserver:", rf"[^\s:@]{{1,64}}:{MIXED_WORD}[^\s:@/]{{4,64}}@"),  # of CVS
+    # What `pveum` prints of a new token.
+    AnchoredRule(
+        "secret-assignment",
+        "full-tokenid",
+        r"[^\w\n]{1,12}[\w.-]{1,64}@[\w.-]{1,32}![\w.-]{1,64}(?:[^\n]{0,200}\n){0,6}?[^\n]{0,200}?"
+        r"\bvalue\b[^\w\n]{1,20}[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}" + AT_END,
+    ),
     # Runners of GitHub.
     AnchoredRule("secret-flag", "--", r"token[ =](?=[a-z]{0,28}[0-9])[0-9a-z]{29}(?![\w-])"),
 )

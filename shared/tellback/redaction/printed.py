@@ -375,9 +375,9 @@ NEAR_VALUES: Final = (
     AnchoredRule("basic-auth", " -u", rf"[ =][\"']?{MIXED_OR_LETTERS}{DOUBT}[\w.-]{{20,200}}+:(?=[\"'\s]|$)"),
     *(
         AnchoredRule(
-            "secret-flag", flag, rf"(?![0-9a-f]{{20,200}}+\b){MIXED_OR_LETTERS}{DOUBT}[\w-]{{20,200}}+(?=\s|$)"
+            "secret-flag", flag, rf"[ ]?(?![0-9a-f]{{20,200}}+\b){MIXED_OR_LETTERS}{DOUBT}[\w-]{{20,200}}+(?=\s|$)"
         )
-        for flag in (" -t ", " -k ")
+        for flag in (" -t", " -k ")
     ),
     AnchoredRule(
         "secret-flag",
