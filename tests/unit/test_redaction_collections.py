@@ -95,3 +95,11 @@ def test_the_table_that_pveum_prints_of_a_new_token_hides_its_value() -> None:
     assert value not in table
     assert "terraform@pve!provider" in table
     assert value not in redact_text(f'{{"full-tokenid":"root@pam!x","info":{{"privsep":"0"}},"value":"{value}"}}')
+
+
+@pytest.mark.parametrize("name", ["비번", "패스워드", "비밀번호", "암호", "contraseña", "hasło"])
+def test_names_in_other_languages_are_read_as_json_escapes_them(name: str) -> None:
+    """`json.dumps` escapes all that is not ASCII unless told otherwise."""
+    line = f"{name}:{PASSWORD}"
+    assert PASSWORD not in redact_text(line)
+    assert PASSWORD not in redact_text(json.dumps({"output": line}))

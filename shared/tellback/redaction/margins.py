@@ -184,10 +184,10 @@ def _without_signs(text: str) -> str:
 _PASSWORDS: Final = (
     *("contraseña", "hasło", "lösenord", "jelszó", "ifre", "ật khẩu", "ωδικός", "ароль", "арола", "סיסמה", "סיסמא"),
     *("كلمة المرور", "كلمة السر", "رمز عبور", "पासवर्ड", "รหัสผ่าน"),
-    *("密码", "密碼", "口令", "パスワード", "비밀번호", "암호"),
+    *("密码", "密碼", "口令", "パスワード", "비밀번호", "암호", "비번", "패스워드"),
 )
 _PASSWORDS_IN_ASCII: Final = (
-    *("kennwort", "wachtwoord", "contrasena", "contrasenya", "contrase\\u00f1a", "senha", "parola", "heslo"),
+    *("kennwort", "wachtwoord", "contrasena", "contrasenya", "senha", "parola", "heslo"),
     *("adgangskode", "salasana", "lozinka", "kata sandi"),
 )
 _WITH_PASS: Final = ("passwort", "passord", "mot de passe", "mot_de_passe", "palavra-passe")
@@ -214,6 +214,11 @@ def _pattern(word: str) -> re.Pattern[str]:
     return lazy_pattern(rf"{re.escape(word)}{alone}(?![a-z]){_SAYS}")
 
 
+def _escaped(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the words as JSON escapes them."""
+    return tuple("".join(sign if sign.isascii() else f"\\u{ord(sign):04x}" for sign in word) for word in words)
+
+
 SIGNS: Final = (*_BEFORE_FLAGS, *_PASSWORDS_IN_ASCII, *_KEYS_IN_ASCII)
 """Without these, or "pass" or an escape, `read` takes no more than margins from a text in small letters of ASCII."""
 
@@ -223,6 +228,9 @@ _IN_OTHERS: Final = {word: ("password", _pattern(word)) for word in _PASSWORDS} 
 _IN_ASCII: Final = {word: ("password", _pattern(word)) for word in _PASSWORDS_IN_ASCII} | {
     word: ("api key", _pattern(word)) for word in _KEYS_IN_ASCII
 }
+_ESCAPED: Final = {word: ("password", _pattern(word)) for word in _escaped(_PASSWORDS)} | {
+    word: ("api key", _pattern(word)) for word in _escaped(_KEYS)
+}
 _OF_PASS: Final = {word: ("password", _pattern(word)) for word in _WITH_PASS}
 
 
@@ -230,7 +238,8 @@ def in_english(text: str) -> str:
     """Return the text with such names in English, each with what leads to its value cut down to "is" or "="."""
     within = searchable(fold_ascii(text))
     names = dict[str, tuple[str, re.Pattern[str]]]()
-    for words in (_IN_ASCII, _OF_PASS if "pass" in within else {}, {} if text.isascii() else _IN_OTHERS):
+    of_pass, escaped = _OF_PASS if "pass" in within else {}, _ESCAPED if "\\u" in within else {}
+    for words in (_IN_ASCII, of_pass, escaped, {} if text.isascii() else _IN_OTHERS):
         for word, name in words.items():
             if word in within:
                 names[word] = name
