@@ -103,3 +103,30 @@ def test_names_in_other_languages_are_read_as_json_escapes_them(name: str) -> No
     line = f"{name}:{PASSWORD}"
     assert PASSWORD not in redact_text(line)
     assert PASSWORD not in redact_text(json.dumps({"output": line}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ID/PW:master/d2fbkhhd",
+        "id/pass master/dkdjx3vi",
+        "ID/PWD-master/8gioyyug",
+        "ID/PW(master/wz7wnf8hf)",
+        "id/pass:master,2npguukm",
+        "user/pwd:master/m00feiqx",
+        "ID/PW->master/ovi1bcfk",
+    ],
+)
+def test_a_user_and_a_password_behind_both_names_are_hidden(text: str) -> None:
+    assert redact_text(text) != text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"I logged in as alice with {PASSWORD} and it worked",
+        f"Your one-time code is {PASSWORD}-Zk8wB3tR5nPs",
+    ],
+)
+def test_a_login_and_a_recovery_code_in_a_sentence_are_hidden(text: str) -> None:
+    assert redact_text(text) != text

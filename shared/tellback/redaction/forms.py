@@ -156,6 +156,11 @@ _WORDED_DOUBTFUL: Final = (
     rf"(?:{_STATED_AHEAD}{_STATED_IN_SENTENCE}|{_SENTENCE_AHEAD}(?>word|wd|phrase|code){_IN_SENTENCE})"
 )
 
+_PAIRS_OF: Final = " ".join(f"{of}{sign}{{word}}" for of in ("id", "user", "username", "login") for sign in "/&|,")
+_PAIRED: Final = (
+    r"[)\]]?(?:[ \t]{0,2}(?:[=-]?>|[:=(-])[ \t]{0,4}|[ \t])[\w.@-]{1,64}(?:[ ]{0,2}(?://?|[:,(])[ ]{0,2}"
+    rf"{NO_VALUE}{_MIXED}|[ ]{NO_VALUE}{_MIXED}{DOUBT})[^\s\"'`()<>{{}},;/]{{6,60}}+(?!/)"
+)
 _NO_PROSE: Final = preceded_by(
     (f"{word} identified " for word in ("is", "be", "are", "was", "one", "file", "library", "module")), unless=True
 )
@@ -198,12 +203,26 @@ SENTENCES: Final = (
     # Long values with digits that begin with a text of their own.
     AnchoredRule("secret-assignment", "operator unseal", r"[ ](?:-\S{1,80}[ ]){0,3}[\"']?[0-9a-z+/=]{32}"),
     AnchoredRule("secret-assignment", ") 0x", r"(?<=\([0-9]\) 0x)[0-9a-f]{64}\b"),  # lists of development chains' keys
+    *(
+        AnchoredRule("recovery-code", f"{of} code", rf"[ ]is[ :]{{1,3}}[\"'`]?{_MIXED}{DOUBT}[\w-]{{8}}")
+        for of in ("recovery", "backup", "scratch", "one-time")
+    ),
     AnchoredRule("databricks-token", "dapi", "[0-9a-f]{32}"),
     AnchoredRule("clickhouse-key", "4b1d", "[0-9a-z]{38}(?![0-9a-z])"),
     AnchoredRule("artifactory-token", "cmvmd", "[0-9a-z]{50}"),
     AnchoredRule("nuget-key", "oy2", "[a-z0-9]{43}(?![0-9a-z])"),
 )
 NEAR_DIGITS: Final = (
+    # A user and a password behind both names: `ID/PW: alice/…`.
+    *(
+        AnchoredRule(
+            "password",
+            word,
+            rf"{preceded_by(_PAIRS_OF.format(word=word).split())}{rest}(?![a-z]){_PAIRED}",
+            f"(?<=[/&|,]{word})",
+        )
+        for word, rest in (("pw", "d?"), ("pass", "(?:word|wd)?"))
+    ),
     # Sentences and calls.
     AnchoredRule(
         "password",

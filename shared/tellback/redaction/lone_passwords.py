@@ -18,7 +18,7 @@ _NEAR: Final = 150  # characters
 _SHORTEST: Final = 8
 _LONGEST: Final = 20
 _MOST: Final = 8  # words with a digit; a line of more is a table of such
-_OF_LOGINS: Final = ("user", "admin", "root", "account", "auth", "cred", "login", "log in", "unlock")
+_OF_LOGINS: Final = ("user", "admin", "root", "account", "auth", "cred", "login", "log in", "logged in", "unlock")
 NAMES: Final = ("pass", "pw", *_OF_LOGINS, "crypted with")
 _REST: Final = lazy_pattern(
     r"w(?<=passw)|phrase|code|(?<![a-z]pass)(?<![a-z]pw)(?:d(?<=pwd))?(?![a-z])"
