@@ -130,3 +130,38 @@ def test_a_user_and_a_password_behind_both_names_are_hidden(text: str) -> None:
 )
 def test_a_login_and_a_recovery_code_in_a_sentence_are_hidden(text: str) -> None:
     assert redact_text(text) != text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gcloud secrets versions access latest --secret=db-password",
+        "podman run --secret=registry-password app",
+        "gcloud secrets add-iam-policy-binding --secret=api-token-prod --member=user:x@example.com",
+        "wg pubkey < privatekey",
+        "Cookie: _ga=GA1.1.297273815.8355119534; _ga_2O5PRS1X1K=GS1.1.9321192648.3.1.1532886196.0.0.0",
+        "Set-Cookie: _gcl_au=1.1.783578310.2727730186; Max-Age=7776000",
+        'const MONGO_NO_AUTH = "mongodb://localhost:27017/database";',
+        "put '/forgot-password' => \"cms/sites/passwords#update\", as: 'update_password'",
+        '"/en/enterprise/creating-a-strong-password":"/en/enterprise-server@3.0/auth"',
+        'curl --tlspassword "https://localhost"',
+        '  "credentialId": "EudAOFbqejmgJNxfTLKh2J",',
+        "  <UserSecretsId>1e41d17c-fbf1-4717-b1b4-d369c17f0431</UserSecretsId>",
+        'apiVersion: v1\nkind: Secret\nmetadata:\n  name: kubernetes-dashboard-csrf\ndata:\n  csrf: ""',
+    ],
+)
+def test_names_addresses_ids_and_counts_of_visits_stay(text: str) -> None:
+    assert redact_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "podman run --secret=orbit-velvet-canyon-lantern app",
+        f"podman run --secret=db-password-{PASSWORD} app",
+        f"Cookie: _ga=GA1.1.297273815.8355119534; session={PASSWORD}{PASSWORD}",
+        f"mongo_auth = mongodb://app:{PASSWORD}@localhost/db",
+    ],
+)
+def test_a_secret_beside_those_is_hidden(text: str) -> None:
+    assert redact_text(text) != text

@@ -136,9 +136,14 @@ _NO_MARK: Final = (
 UNLESS: Final = {
     "token": _NO_MARK + "(?!i[sz]er)",
     "secret": "(?<![0-9]:secret)(?<!existingsecret)(?<!checksum/secret)(?!smanager:)"
+    r"(?!(?<=--secret)[ =](?=[a-z/-]{0,60}?(?:passw|token|secret|key|cred|cert))"
+    r"[a-z]{2,20}(?:[_/-][a-z0-9]{1,20}){1,6}(?![\w/.-]))"
     # What Kubernetes says of one by its name.
     r"(?!s?[ ][\"'][\w./-]{1,80}[\"'][ ](?:not[ ]found|already[ ]exists|deleted|created|is[ ]forbidden))",
     "signature": "(?![\"']?:[ ]?[\"']?[0-9a-f]{32}(?![0-9a-f]))",  # of a file, in a cache's tag or a compiler's list
+    # Those that only count visits.
+    "cookie": r"(?!s?:[ \t](?:_(?:_utm|ga|gid|gat|gcl|fb[cp])\w{0,20}=[\w.$-]{1,80}"
+    r"|(?:max-age|path|domain|expires|samesite)=[^;\n\"'=]{1,60}|secure|httponly|;[ ]?){1,20}+[\"']?[ \t\r]{0,4}$)",
     "_pat": "(?![a-rt-z])",  # `class Vision_PatchEmbed(Vision2_PatchEmbed)`
 }
 _END: Final = r"""(?=[\\"'`]|[ \t]{0,40}+(?:[,;#&|<})\]]|$)|[ \t])"""
@@ -164,8 +169,9 @@ _GENERATED: Final = (
     r"(?=[^\s0-9]{0,30}+[0-9])[^\s\"'`()\[\]{}<>$,;:|\\]{8,100}+"  # with signs that names of code have too
 )
 _VALUE: Final = OPEN + NO_VALUE
+_NO_ROUTE: Final = r"(?!(?<=[\"'])(?:/[a-z_.-]{1,20}/[\w./@-]{0,100}|[a-z_/]{1,60}#[a-z_]{1,30})[\"'])"  # of a page
 _PASSWORD: Final = (
-    f"{NAME_GOES_ON}{CLOSE}{TYPE}(?:{SEPARATOR}{OPEN}(?=[^\\s:,;]{{4}}){NO_VALUE}"
+    f"{NAME_GOES_ON}{CLOSE}{TYPE}(?:{SEPARATOR}{OPEN}(?=[^\\s:,;]{{4}}){NO_VALUE}{_NO_ROUTE}"
     f"(?:{_QUOTED}|{_IN_ELEMENT}|{_SPACED}|{PHRASE}|(?=[a-z]{{6}})(?:{_WORD_ALONE}|{DOUBT}{LETTERS})"
     f"|{PATH}(?:{_SYMBOLS}{_END}|{DOUBT}{_BASE64}|{DOUBT}{_GENERATED}{_END}|{DOUBT}[a-z][a-z0-9_.-]{{15,100}}+(?![\\w(:=\\[])))"
     "|value=[\"'][^\"'\\s]{4})"
@@ -246,15 +252,7 @@ _BEFORE_TOKEN: Final = "".join(sorted({name.removesuffix("token")[-1] for name i
 _HEADER: Final = r"""[\\"']{0,2}+[ \t]{0,8}+[:=,][ \t]{0,8}+[\\"']{0,2}+"""
 _FLAG: Final = r"[a-z0-9-]{2,39}+"  # after its first character
 _ENDS_OF_FLAGS: Final = (
-    "token",
-    "secret",
-    "key",
-    "credential",
-    "credentials",
-    "access-key-id",
-    "-pat",
-    "key-base",
-    "-auth",
+    *("token", "secret", "key", "credential", "credentials", "access-key-id", "-pat", "key-base", "-auth"),
 )
 _AHEAD_FLAG: Final = rf"(?=[a-z0-9]{_FLAG}[ =][\"']?[^\s\"'<>$-][^\s\"'<>]{{3}})"
 _VARIABLE: Final = (
@@ -332,7 +330,7 @@ RULES: Final = (
         "password",
         "--",
         f"[a-z0-9]{_FLAG}{preceded_by(('password', 'passwd', 'passphrase', '-pass', '-pwd', '-psk', '-pw'))}"
-        rf"[ =][\"']?{NO_VALUE}(?:(?=\S{{0,60}}?[0-9!@#%^&*+?~_\"'])\S|{PHRASE}|{DOUBT}{LETTERS})",
+        rf"[ =][\"']?+{NO_VALUE}(?!https?://)(?:(?=\S{{0,60}}?[0-9!@#%^&*+?~_\"'])\S|{PHRASE}|{DOUBT}{LETTERS})",
         _AHEAD_FLAG,
     ),
     AnchoredRule(

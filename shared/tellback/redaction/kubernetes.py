@@ -43,7 +43,7 @@ def _values(lines: Sequence[str], start: int, end: int) -> Generator[int]:
         line = lines[number]
         depth = len(line) - len(line.lstrip(" \t>|+-"))
         if indent >= 0 and line.strip() and depth > indent:
-            if not line.rstrip().endswith(("{", "[")):
+            if not line.rstrip().endswith(("{", "[", ' ""', " ''")):
                 if not _OF_SCHEMA.search(line):
                     yield number
                 continue

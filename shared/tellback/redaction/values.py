@@ -40,6 +40,7 @@ _NOT_THE_VALUE: Final = (
     # Labels and times of a password. Each is as long as another word here: every new length costs a lookbehind.
     *("holder", "validator", "validators", "mismatch", "last_used", "lastused", "changed", "_at", "expiresat"),
     *("transport", "iterations", "_form", "matching", "error", "action"),
+    *("ial_id", "ialid", "retsid"),
     *("createdat", "updatedat", "changedat", "passwordkey", "encoder", "encryption", "accessor", "request", "success"),
     *("passwordmgr", "wd.h", ".hpp", ".cuh"),  # headers, in angle brackets as elements of XML have
     *("keysz", "charset", "_period", "timeout", " h1"),  # the last is a digest's in go.sum
@@ -127,7 +128,7 @@ MIXED_WORD: Final = r"(?=[^\s\"'0-9]{0,60}+[0-9])(?=[^\s\"'a-z]{0,60}+[a-z])"  #
 # Four words or more, as pass phrases have them: names of classes and of files have fewer.
 PHRASE: Final = r"(?=(?:[a-z]{3,10}+-){3,7}[a-z]{3,10}+(?![\w./(-]))"
 GIVEN: Final = r"[\"']?(?!\$|<|%|-)[^\s\"'<>|;]{4,100}+[\"']?"  # a value where only a password can stand
-PATH: Final = r"(?!\.{1,2}/|~/|/[a-z_.-]{1,20}/|[a-z]:\\|https?:|file:|[a-z0-9-]{1,40}+\.(?:io|com|org)/)"
+PATH: Final = r"(?!\.{1,2}/|~/|/[a-z_.-]{1,20}/|[a-z]:\\|https?:|[a-z]{2,10}(?:\+[a-z]{2,6})?://|file:|[a-z0-9-]{1,40}+\.(?:io|com|org)/)"
 LETTERS: Final = r"[a-z]{8,100}+(?![\w(.:=\[])"  # without a digit: follows DOUBT, since only its capitals decide
 # Only generated values have both: punctuation that neither names nor paths use, and a digit.
 SIGNS: Final = r"(?=[\w+/.~=%:$-]{0,30}+[!@#^*&])(?=[^\s\"'`0-9]{0,40}+[0-9])"
