@@ -69,11 +69,14 @@ def test_a_login_of_curl_is_hidden_wherever_its_quote_begins(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "docker run -u app -p 127.0.0.1:8080:80/tcp shop",
+        "mysql -u root -p shop2 < dump.sql",
         "radtest USER PASSWORD HOST PORT SECRET",
         "isql connects to server1 as the user of the data source",
         "wireless.radio0.channel='36'",
         "cvs -d :pserver:anonymous:@cvs.example.org:/cvsroot login",
         'curl -u "user:$PASS" https://localhost',
+        "Login: docs/setup2/readme",
         "ld -Tlinker-script-2026-v3-build.ld -o image.elf",
         'curl -H "Authorization: Bearer XXXXXXXXXXXX" https://localhost',
         "basicauth /admin alice {env.PASSWORD_HASH}",
@@ -81,6 +84,10 @@ def test_a_login_of_curl_is_hidden_wherever_its_quote_begins(text: str) -> None:
 )
 def test_a_line_of_such_a_program_without_a_secret_stays(text: str) -> None:
     assert redact_text(text) == text
+
+
+def test_a_password_behind_a_user_is_hidden_though_it_seems_a_word_and_a_number() -> None:
+    assert redact_text(r"psexec \\\\10.0.94.120 -u Administrator -p QicTGO5ZSP cmd") == "[redacted: password]"
 
 
 def test_the_table_that_pveum_prints_of_a_new_token_hides_its_value() -> None:
@@ -125,6 +132,7 @@ def test_a_user_and_a_password_behind_both_names_are_hidden(text: str) -> None:
     "text",
     [
         f"I logged in as alice with {PASSWORD} and it worked",
+        "Login:gildong.hong/a8@~L5mi$B",
         f"Your one-time code is {PASSWORD}-Zk8wB3tR5nPs",
     ],
 )

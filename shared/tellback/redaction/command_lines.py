@@ -37,6 +37,8 @@ _BEFORE_PASSWORD: Final = (
     ("login", "[ ](?<=cargo login[ ])(?=[0-9a-z]{24})"),
     ("pw", r"[ ](?<=rootpw[ ])(?:--[a-z]{1,12}[ ]){0,2}(?!--)"),
     (" -u", rf"[ ]\S{{1,64}}[ ]-p[ ]?[\"']?{DOUBT}"),
+    # Neither a path nor a port of a container, as a word with a number may be a password and none.
+    (" -u", rf"[ ]\S{{1,64}}[ ]-p[ ](?=[\"']?[^\s:/.,=\"']{{8,60}}+(?:[\s\"']|$)){MIXED_WORD}"),
     ("pw", r"[ ](?<=[ ]-pw[ ])"),
     ("key", r"chain[ ]-p[ ](?<=keychain -p )"),
     (

@@ -236,6 +236,13 @@ NEAR_DIGITS: Final = (
         rf"(?<![\w.-]pw){_STATED_IN_SENTENCE.removeprefix('(?:word|wd|phrase|code)')}",
         r"(?=[ ](?:for|is|was|of|on|in|at)\b[^0-9\n]{0,100}+[0-9])",
     ),
+    # `Login: alice/…`; no path.
+    AnchoredRule(
+        "password",
+        "login",
+        rf":[ ]?(?![\w-]{{1,20}}/v[0-9])[\w.@-]{{1,64}}/{NO_VALUE}{_MIXED}{DOUBT}[^\s/\"'`()<>{{}}]{{8,40}}+(?!/)",
+        "(?=:[ ]?[a-z])",
+    ),
     *(
         AnchoredRule("secret-assignment", anchor, f"{named}{said}", ahead if named else "")
         for said, ahead in ((_SAID, r"(?=[ \t]is)"), (_CALLED, r"(?=\()"))
