@@ -9,6 +9,7 @@ OTLP, as the `OTEL_*` variables say. Texts pass through redaction before they be
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 HOST: Final = "tellback-host"
 WORKER: Final = "tellback-worker"
 _ATTRIBUTE_CHARS: Final = 256
-_FLUSH_MS: Final = 2_000  # at the end of a process, for spans that were not exported yet
+_FLUSH_SECONDS: Final = 2.0  # at the end of a process, for spans that were not exported yet
 
 Kind: TypeAlias = Literal["internal", "producer", "consumer"]
 Attributes: TypeAlias = Mapping[str, str | int | None]
@@ -73,6 +74,8 @@ class Tracing:
         # Also in a forked child: a provider's export thread and connections are its parent's.
         self._lock = threading.Lock()
         self._provider: TracerProvider | None = None
+        self._ending = threading.Event()
+        self._flushing: threading.Thread | None = None
 
     def begin(
         self, name: str, kind: Kind, attributes: Attributes, *, parent: str = "", at: int | None = None, link: str = ""
@@ -132,16 +135,27 @@ class Tracing:
         return bool(attributes) and attributes.get("gen_ai.operation.name") == "execute_tool"
 
     def close(self) -> None:
-        """Export what is left, for at most two seconds; for processes that end without `atexit`."""
-        flush = getattr(self._provider, "force_flush", None)
-        if flush is not None:
-            flush(_FLUSH_MS)
+        """Export what is left, for at most two seconds; for processes that end without `atexit` too."""
+        if self._flushing is not None:
+            self._ending.set()
+            self._flushing.join(_FLUSH_SECONDS)
 
     def _tracer(self) -> Tracer:
         with self._lock:
             if self._provider is None:
                 self._provider = self._own_provider()
+                # The SDK ignores the time that a flush may take. Since Python 3.12 no thread starts within `atexit`.
+                self._flushing = threading.Thread(
+                    target=self._flush_at_end, args=(self._provider, self._ending), name="tellback-flush", daemon=True
+                )
+                self._flushing.start()
         return self._provider.get_tracer("tellback")
+
+    def _flush_at_end(self, provider: TracerProvider, ending: threading.Event) -> None:
+        ending.wait()
+        flush = getattr(provider, "force_flush", None)
+        if flush is not None:
+            flush()
 
     def _own_provider(self) -> TracerProvider:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -151,7 +165,9 @@ class Tracing:
         given = self._api.get_tracer_provider()
         if not isinstance(given, self._api.ProxyTracerProvider):
             return given
-        provider = Provider(resource=resource_of(self._service))
+        # By itself it waits half a minute for a collector that does not answer.
+        provider = Provider(resource=resource_of(self._service), shutdown_on_exit=False)
+        atexit.register(self.close)
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         return provider
 

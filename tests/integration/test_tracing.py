@@ -6,6 +6,8 @@ Requirement A-110.
 from __future__ import annotations
 
 import json
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -225,6 +227,32 @@ def test_what_nobody_traced_has_no_span(
 def test_an_unsampled_trace_is_not_exported(settings: Settings, receiver: OtlpReceiver) -> None:
     run_host(settings, receiver, CALL.replace("wait=20", "wait=0"), OTEL_TRACES_SAMPLER="always_off")
     assert receiver.spans() == []
+
+
+def test_a_collector_that_hangs_delays_the_end_of_no_process(
+    settings: Settings, start_workers: StartWorkers, tmp_path: Path
+) -> None:
+    """Requirement A-645. A host took 33 s to end and a worker 31 s: the SDK waits as long, whatever it is told."""
+    with socket.create_server(("127.0.0.1", 0)) as hanging:  # it accepts connections, and never answers
+        collector = {**TRACED, "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{hanging.getsockname()[1]}"}
+        workers = start_workers(1, env={**collector, "TELLBACK_COMMAND_ROOTS": str(tmp_path)})
+        program = (
+            "import tellback\n"
+            "with tellback.connect() as tb:\n"
+            "    prompt = tb.prompt('s1', 'p')\n"
+            "    for number in range(1_000):\n"
+            "        prompt.tool_invoked(f't{number}')\n"
+            "    tb.submit(['true'], session='s1').wait(timeout=60)\n"
+            "print('done', flush=True)\n"
+        )
+        env = environment(settings, collector)
+        with subprocess.Popen([sys.executable, "-c", program], env=env, stdout=subprocess.PIPE) as host:
+            assert host.stdout is not None
+            assert host.stdout.read(5) == b"done\n"
+            host.wait(15)
+        [worker] = workers.processes
+        worker.send_signal(signal.SIGTERM)
+        worker.wait(15)
 
 
 def test_without_the_setting_nothing_is_imported(settings: Settings, receiver: OtlpReceiver) -> None:
