@@ -148,7 +148,8 @@ class Rescue:
                 publish_wakeups(self._app, self._runtime.database, streams, again=again)
             except NotPublished as refusal:
                 self._refused_until = clock.monotonic() + REFUSED_BACKOFF
-                _logger.warning("rescue.wakeup_failed", team=streams[0][0].team, reason=str(refusal))
+                if self._runtime.lines.is_due("rescue.wakeup_failed", str(refusal)):
+                    _logger.warning("rescue.wakeup_failed", team=streams[0][0].team, reason=str(refusal))
             else:
                 return
         for stream in streams:
@@ -180,7 +181,7 @@ class Dispatcher(RepeatingThread):
 
     def __init__(self, app: Celery, runtime: Runtime, families: Collection[Family]) -> None:
         """Set up a dispatcher; `runtime` must not be shared with a pool, and `families` are those to rescue here."""
-        super().__init__("dispatcher", _logger, "dispatcher.retry")
+        super().__init__("dispatcher", _logger, "dispatcher.retry", runtime.lines)
         self._runtime = runtime
         self.rescue = Rescue(app, runtime, families)
 

@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 
 from tellback.errors import TellbackError
+from tellback_workers.repeated_lines import RepeatedLines
 
 BACKOFF: Final = 0.5  # seconds after an error
 
@@ -18,10 +19,18 @@ STOP_SECONDS: Final = 3.0  # a round ends sooner, or is left behind
 class RepeatingThread(ABC):
     """Calls `repeat` again and again, on a thread of its own."""
 
-    def __init__(self, name: str, logger: structlog.stdlib.BoundLogger, failed: str, delay: float = BACKOFF) -> None:
+    def __init__(
+        self,
+        name: str,
+        logger: structlog.stdlib.BoundLogger,
+        failed: str,
+        lines: RepeatedLines,
+        delay: float = BACKOFF,
+    ) -> None:
         """Set up the thread; `failed` is the log's event for an error, `delay` the seconds between two rounds."""
         self._logger = logger
         self._failed = failed
+        self._lines = lines
         self._delay = delay
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name=f"tellback-{name}", daemon=True)
@@ -46,7 +55,8 @@ class RepeatingThread(ABC):
             try:
                 self.repeat()
             except TellbackError as trouble:
-                self._logger.warning(self._failed, reason=str(trouble))
+                if self._lines.is_due(self._failed, str(trouble)):
+                    self._logger.warning(self._failed, reason=str(trouble))
                 delay = BACKOFF
             except Exception:  # the thread must survive every error of the broker and of Redis
                 self._logger.exception(self._failed)

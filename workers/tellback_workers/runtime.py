@@ -11,9 +11,8 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 import structlog
-from cachetools import LRUCache, TTLCache
+from cachetools import LRUCache
 
-from tellback import clock
 from tellback.errors import InvalidInput, Unavailable
 from tellback.guidance.registry import ProviderRegistry, load_registry
 from tellback.settings import Settings, load
@@ -27,13 +26,13 @@ from tellback.state.team import existing_layouts, open_layout
 from tellback.tracing import WORKER, Tracing, tracing_of
 from tellback.wording import count_phrase
 from tellback_workers.fair_shares import KeptShares
+from tellback_workers.repeated_lines import RepeatedLines
 
 TEAMS: Final = 64  # of which a process keeps stores and loops; more are made again when they are needed
 
 BY_LAYOUT: Final[list[Callable[[], None]]] = []
 """Clear what other modules keep for each team and made for its number of shards."""
 
-SAY_AGAIN_SECONDS: Final = 60.0  # between two log lines about a team whose shards are unknown
 
 SHORT_DEADLINE: Final = 1.0  # seconds; for calls that a running command must not wait for
 
@@ -51,7 +50,7 @@ class Runtime:
         self.kept_shares = KeptShares()
         self._layouts: LRUCache[str, Layout] = LRUCache(20_000)
         self._former: LRUCache[str, Layout] = LRUCache(20_000)  # of teams that were removed, or that Redis lost
-        self._said_away: TTLCache[str, None] = TTLCache(1_000, SAY_AGAIN_SECONDS, clock.monotonic)
+        self.lines = RepeatedLines()
         self.intake = lru_cache(TEAMS)(self._intake)
         self.dead = lru_cache(TEAMS)(self._dead)
 
@@ -113,9 +112,9 @@ class Runtime:
         unseen = [team for team in wanted if team not in self._layouts]
         asked, layouts = self._stored_layouts(unseen)
         self._layouts.update((layout.team, layout) for layout in layouts)
-        for team in set(unseen).difference(asked, self._said_away):
-            self._said_away[team] = None
-            _logger.warning("team.postponed", team=team, reason=_unknown_shards(team))
+        for team in set(unseen).difference(asked):
+            if self.lines.is_due("team.postponed", team):
+                _logger.warning("team.postponed", team=team, reason=_unknown_shards(team))
         return {team: self._layouts[team] for team in wanted if team in self._layouts}
 
     def streams_of(self, found: Sequence[Notified]) -> list[StreamRef]:

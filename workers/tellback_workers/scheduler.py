@@ -323,7 +323,8 @@ def visit_teams() -> None:
         scheduler.run()
         Presence(runtime.database, runtime.settings.team).note_beat()
     except Unavailable as away:
-        _logger.warning("scheduler.postponed", reason=str(away))
+        if runtime.lines.is_due("scheduler.postponed", str(away)):
+            _logger.warning("scheduler.postponed", reason=str(away))
         with suppress(Unavailable):  # nothing answers
             scheduler.visit_listed()
 
@@ -344,7 +345,7 @@ class StandIn(RepeatingThread):
 
         `wake` gets the streams that a run found, after the run: it may wait for a broker, and users for fallbacks.
         """
-        super().__init__("scheduler", _logger, "scheduler.postponed", runtime.settings.beat_period / 2)
+        super().__init__("scheduler", _logger, "scheduler.postponed", runtime.lines, runtime.settings.beat_period / 2)
         self._found: list[StreamRef] = []
         self._wake = wake
         self._scheduler = TeamScheduler(app, runtime, self._found.extend)
