@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import re
+import ssl
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from cryptography.hazmat.primitives import serialization
-from redis import connection
+from redis import connection, exceptions
 
 from tellback import Settings
 from tellback.broker import broker_config
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.hook.resp import WRONG_FILES, _wrap_tls
 from tellback.state.database import Database
+from tellback.state.unavailable import as_raised
 from tellback.tls_options import OPTIONS, check_tls
 from tellback.urls import Address, without_secrets
 from tests.support.tls import Certificate, make_certificate
@@ -102,3 +105,40 @@ def test_the_password_of_a_key_is_not_shown() -> None:
 def test_redis_py_knows_each_option() -> None:
     known = inspect.signature(cast("Any", connection).SSLConnection.__init__).parameters
     assert set(OPTIONS) <= set(known)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("gone", "ssl_keyfile: can't read .*key.pem: No such file or directory$"),
+        ("of another certificate", "ssl_keyfile: .*key.pem has the key of another certificate"),
+        ("empty", "ssl_ca_certs: .*cert.pem holds no certificate"),
+    ],
+)
+def test_a_file_that_changed_since_the_process_began_is_named(tmp_path: Path, change: str, said: str) -> None:
+    """Its advice was to start Redis, for "no such file or directory", or it said "PEM lib" and named no file."""
+    (tmp_path / "new").mkdir()
+    certificate = make_certificate(tmp_path)
+    if change == "gone":
+        certificate.key.unlink()
+    elif change == "empty":
+        certificate.made.write_bytes(b"")
+    else:
+        make_certificate(tmp_path / "new").key.replace(certificate.key)
+    error = redis_error(certificate)
+    url = f"rediss://127.0.0.1:6379/0?{certificate.options}"
+    assert re.search(f"^No TLS with Redis at 127.0.0.1:6379: {said}", str(as_raised(error, url)))
+
+
+def redis_error(certificate: Certificate) -> Exception:
+    """The error that redis-py raises once it has reached a server and loads the files."""
+    try:
+        try:
+            context = ssl.create_default_context()
+            context.load_cert_chain(certificate.made, certificate.key)
+            context.load_verify_locations(certificate.made)
+        except OSError as error:
+            raise exceptions.ConnectionError(str(error))  # noqa: B904 - as redis-py does
+    except exceptions.ConnectionError as error:
+        return error
+    raise AssertionError("the files can be used")

@@ -10,6 +10,7 @@ from redis import exceptions
 from redis.sentinel import MasterNotFoundError
 
 from tellback.errors import ConfigurationError, Unavailable
+from tellback.tls_options import check_tls
 from tellback.urls import Address, servers_of
 
 # First words of the errors of a server that cannot serve now, for which redis-py has no types.
@@ -169,6 +170,8 @@ def _tls_text(error: Exception, url: str) -> str:
             return (
                 f"Redis at {where} did not answer the TLS handshake in time. If it speaks no TLS, {without} in its URL"
             )
+        if isinstance(cause, (ssl.SSLError, FileNotFoundError, PermissionError)) and (wrong := _wrong_file(url)):
+            return f"No TLS with Redis at {where}: {wrong}"
         if isinstance(cause, ssl.SSLError):
             reason = _SSL_PLACE.sub("", cause.strerror or str(cause))
             own = ""
@@ -180,6 +183,15 @@ def _tls_text(error: Exception, url: str) -> str:
     elif scheme == "redis" and _is_refusal_of_plain_text(error):
         advice = "add ssl=true to" if by_sentinel else "write rediss for redis in"
         return f"Redis at {where} closed the connection. If it speaks TLS, {advice} its URL; else see if it runs"
+    return ""
+
+
+def _wrong_file(url: str) -> str:
+    """Return what is wrong with a file of TLS since this process began, such as one that is being renewed."""
+    try:
+        check_tls(url)
+    except ConfigurationError as error:
+        return str(error)
     return ""
 
 
