@@ -130,6 +130,38 @@ def test_a_failover_while_a_host_publishes_loses_what_the_replica_had_not_read_a
         workers.kill_all()
 
 
+def test_a_planned_failover_loses_nothing_if_a_primary_without_replicas_refuses_writes(
+    sentinels: Sentinels, tmp_path: Path
+) -> None:
+    """The former primary took 12 s of writes before the Sentinels demoted it; with this setting it takes none."""
+    sentinels.give_up_after(10_000)  # a busy machine is no reason for a second failover
+    former, settings = Database(sentinels.first.url), Settings(redis_url=sentinels.url, data_dir=str(tmp_path / "data"))
+    for client in (former, sentinels.new):
+        client.command("CONFIG", "SET", "min-replicas-to-write", 1)
+    with closing(former), closing(Database(sentinels.watchers[0].url)) as watcher, connect(settings=settings) as tb:
+        stream, sent = tb.context.layout.of("s").key("in", "events"), 0
+
+        def publish_until_demoted() -> bool:
+            nonlocal sent
+            event = ToolInvoked(event_id=new_event_id(), session="s", prompt="p", evaluation="e", tool="t")
+            tb.context.publisher.publish(event)
+            tb.flush()
+            sent += 1
+            return b"role:slave" in former.command("INFO", "replication")
+
+        assert not publish_until_demoted()
+        assert watcher.command("SENTINEL", "FAILOVER", NAME) == b"OK"
+        wait_until(publish_until_demoted, "the former primary is demoted", timeout=60)
+        wait_until(lambda: answers(tb.context.database), "the new one is followed", timeout=60)
+
+        def all_sent() -> bool:
+            tb.flush()
+            return not tb.context.publisher.spooled
+
+        wait_until(all_sent, "the spool is sent", timeout=60)
+        assert sentinels.new.command("XLEN", stream) == sent
+
+
 def test_celery_asks_a_sentinel_that_is_away_once(sentinels: Sentinels) -> None:
     """Each connection asked it four times, for 4 s.
 
