@@ -8,6 +8,8 @@ from unittest import mock
 import pytest
 
 from tellback import Settings, clock
+from tellback.state.fleet import Visits
+from tellback.state.keys import FLEET
 from tellback_workers.app import app
 from tellback_workers.scheduler import BATCH, RUN_SECONDS, TeamScheduler
 
@@ -31,3 +33,24 @@ def test_each_run_goes_on_where_the_last_one_ended(monkeypatch: pytest.MonkeyPat
     assert visited == teams[: 2 * BATCH]
     scheduler.visit_listed()
     assert visited == [*teams, *teams[:BATCH]]
+
+
+def test_the_list_is_read_where_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only who has beat's tick visits listed teams, and only on a cluster; thousands of teams make the list long."""
+    runtime, fleet = mock.Mock(settings=Settings()), mock.Mock()
+    runtime.database.answering.return_value = [FLEET]
+    fleet.claim_visits.return_value = Visits([], [], more=False)
+    fleet.known.return_value = ["acme", "zoo"]
+    fleet.work.return_value = {}
+    scheduler = TeamScheduler(app, runtime, mock.Mock())
+    for name, value in (("_fleet", fleet), ("_search", mock.Mock())):
+        monkeypatch.setattr(scheduler, name, value)
+    scheduler.run()
+    runtime.database.cluster = None
+    scheduler.list_teams()
+    fleet.known.assert_not_called()
+    runtime.database.cluster = mock.Mock()
+    for _ in range(2):
+        scheduler.list_teams()
+    fleet.known.assert_called_once()
+    assert list(scheduler._listed) == ["acme", "zoo"]

@@ -109,8 +109,16 @@ class TeamScheduler:
         unnoticed = list(self._unnoticed)  # a copy, as in `_check_keys`
         self._fleet.notice(unnoticed)
         self._unnoticed.difference_update(unnoticed)
-        if clock.monotonic() >= self._list_at:
+
+    def list_teams(self) -> None:
+        """Read the list of teams again if it is a minute old; only `visit_listed` needs it, and only on a cluster.
+
+        Raises:
+            Unavailable: the node with the list is away.
+        """
+        if self._runtime.database.cluster is not None and clock.monotonic() >= self._list_at:
             self._list_at = clock.monotonic() + LIST_SECONDS
+            only = self._runtime.settings.served_teams
             self._listed = deque(team for team in self._fleet.known() if not only or team in only)
 
     def visit_listed(self) -> None:
@@ -322,6 +330,7 @@ def visit_teams() -> None:
     try:
         scheduler.run()
         Presence(runtime.database, runtime.settings.team).note_beat()
+        scheduler.list_teams()
     except Unavailable as away:
         if runtime.lines.is_due("scheduler.postponed", str(away)):
             _logger.warning("scheduler.postponed", reason=str(away))
