@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake import Intake, WakeupState, mark_pending
 from tellback.state.intake_lease import IntakeEntry, Lease, committed
 from tellback.state.keys import Layout, Shard, stream_of
-from tellback_workers.consumer import Consumer
+from tellback_workers.consumer import Consumer, Deferred
 from tellback_workers.linger import Lingerer, NewStreams
 from tests.support.acknowledge import acknowledge
 from tests.support.waiting import wait_until
@@ -47,14 +47,32 @@ class OrderRecorder:
         committed(self.database.run(acknowledge(lease, entries)))
 
 
+class JointRecorder(OrderRecorder):
+    """Applies the entries of several streams together, as the loop of tool calls does."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.when_together: Callable[[], None] = lambda: None
+
+    def apply_together(self, batches: Mapping[Lease, Sequence[IntakeEntry]], *, or_release: bool = False) -> Deferred:
+        assert not or_release, "who lingers keeps its streams"
+        self.when_together()
+        for lease, entries in batches.items():
+            self.apply(lease, entries)
+        return Deferred()
+
+    def forget(self, leases: Iterable[Lease]) -> None:
+        """Remember nothing."""
+
+
 class LingerBench:
     """A lingerer in a thread, and a switch for when other work needs its process."""
 
-    def __init__(self, database: Database, layout: Layout) -> None:
+    def __init__(self, database: Database, layout: Layout, recorder: OrderRecorder | None = None) -> None:
         self.database = database
         self.layout = layout
         self.intake = Intake(database, layout)
-        self.recorder = OrderRecorder(database)
+        self.recorder = recorder or OrderRecorder(database)
         self.consumer = Consumer(self.intake, DeadLetters(database, layout), self.recorder, lease_seconds=5, batch=500)
         self.other_work = False
         self.checks = 0
@@ -110,8 +128,8 @@ class LingerBench:
         [state] = mark_pending(self.database, [(shard, FAMILY)])
         return state
 
-    def append(self, shard: int | Shard, *tools: str) -> None:
+    def append(self, shard: int | Shard, *tools: str, session: str = "s") -> None:
         place = shard if isinstance(shard, Shard) else self.layout.shard(shard)
         for tool in tools:
-            event = ToolInvoked(event_id=new_event_id(), session="s", evaluation="e", tool=tool)
+            event = ToolInvoked(event_id=new_event_id(), session=session, evaluation="e", tool=tool)
             self.database.command("XADD", stream_of(place, FAMILY), "*", "m", encode(event))

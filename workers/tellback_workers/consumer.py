@@ -246,23 +246,34 @@ class Consumer:
         Raises:
             Unavailable: Redis, or something that the loop needs, is unavailable.
         """
+        decoded = self.decode_each(read)
+        rest = self.apply_decoded(decoded.separate, or_release=or_release)
+        return None if rest is None else Deferred(decoded.fenced | rest.fenced, rest.released, rest.separate)
+
+    def decode_each(self, read: Mapping[Lease, Sequence[RawEntry]]) -> Deferred:
+        """Decode new entries of several streams; those that cannot be decoded become dead letters."""
         deferred = Deferred()
         for lease, raws in read.items():
             try:
                 deferred.separate[lease] = list(self._decoded(lease, raws))
             except Fenced:
                 deferred.fenced.add(lease)
+        return deferred
+
+    def apply_decoded(
+        self, read: Mapping[Lease, Sequence[IntakeEntry]], *, or_release: bool = False
+    ) -> Deferred | None:
+        """Apply decoded entries like `apply_together`."""
         if self._joint_loop is None:
-            return deferred
+            return Deferred(separate=dict(read))
         try:
-            entries_of = {lease: entries for lease, entries in deferred.separate.items() if entries}
-            rest = self._apply_jointly(self._joint_loop, entries_of, or_release=or_release)
+            batches = {lease: entries for lease, entries in read.items() if entries}
+            return self._apply_jointly(self._joint_loop, batches, or_release=or_release)
         except Unavailable:
             raise
         except Exception:
             _logger.exception("consumer.batch_failed", streams=[lease.stream for lease in read])
             return None
-        return Deferred(deferred.fenced | rest.fenced, rest.released, rest.separate)
 
     def _apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
         if self._tracing is None:

@@ -155,7 +155,7 @@ class Intake:
     def read_next(
         self, after: Mapping[Lease, bytes], count: int, block_ms: int, notified_after: str | None = None
     ) -> Read:
-        """Wait at most `block_ms`, and read at most `count` new entries of each stream, fewer if they are large.
+        """Wait `block_ms` at most, or not if 0; read at most `count` new entries of each stream, fewer if large.
 
         Many streams share them: of each is read as much as makes more than `count` if all of them have so many.
         `after` names the last entry that was read of each. A notification after `notified_after` ends the wait too, and
@@ -168,8 +168,9 @@ class Intake:
         if notified_after is not None:
             streams[NOTIFICATIONS] = notified_after
             also = [("XREAD", "COUNT", NOTIFIED, "STREAMS", NOTIFICATIONS, notified_after)]
-        waiting: list[Arg] = ["XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", *streams, *streams.values()]
-        if len(after) <= FEW_STREAMS:
+        block: Sequence[Arg] = ("BLOCK", block_ms) if block_ms else ()
+        waiting: list[Arg] = ["XREAD", "COUNT", 1, *block, "STREAMS", *streams, *streams.values()]
+        if block and len(after) <= FEW_STREAMS:
             return self._read(list(after), count, also, first=[waiting])
         # One more round trip costs less than a script for each stream that has nothing new.
         try:

@@ -1,0 +1,102 @@
+"""A process that lingers applies the entries of a few sessions at a time, and in between what has come meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from tellback.state.database import Database
+from tellback.state.keys import Layout
+from tellback_workers import linger as module
+from tellback_workers.linger import SESSIONS
+from tests.support.lingering import JointRecorder, LingerBench
+
+MANY = 3 * SESSIONS
+
+
+@pytest.fixture
+def recorder(database: Database) -> JointRecorder:
+    return JointRecorder(database)
+
+
+@pytest.fixture
+def bench(database: Database, layout: Layout, recorder: JointRecorder) -> LingerBench:
+    return LingerBench(database, layout, recorder)
+
+
+def append_sessions(bench: LingerBench) -> None:
+    """Append two calls of each of many sessions, before anybody lingers, so that they are read at once."""
+    for number in range(MANY):
+        bench.append(number % 2, f"{number}a", f"{number}b", session=f"session-{number}")
+
+
+def in_order(tools: list[str]) -> bool:
+    return all(tools.index(f"{number}a") < tools.index(f"{number}b") for number in range(MANY))
+
+
+def test_a_call_waits_for_a_few_of_the_sessions_that_were_read_before_it(
+    bench: LingerBench, recorder: JointRecorder
+) -> None:
+    """An agent may wait for its feedback: behind all that a host had sent just before, p99 was 2.2 x a bare task's."""
+    append_sessions(bench)
+
+    def late() -> None:
+        recorder.when_together = lambda: None
+        bench.append(3, "late", session="late")
+
+    recorder.when_together = late
+    assert bench.linger(idle_seconds=0.2) == []
+    assert 2 * SESSIONS <= recorder.tools.index("late") < 4 * SESSIONS
+    assert len(recorder.tools) == 2 * MANY + 1
+    assert in_order(recorder.tools)
+
+
+def test_a_session_with_more_calls_is_applied_after_a_batch_of_others_at_most(
+    bench: LingerBench, recorder: JointRecorder
+) -> None:
+    """Those with the fewest come first, and new ones may come without end."""
+    bench.append(0, *["long"] * 3, session="long")
+    bench.append(1, *map(str, range(SESSIONS)), session="other")
+    coming = iter(range(40))
+
+    def more() -> None:
+        if (turn := next(coming, None)) is not None:
+            for number in range(SESSIONS):
+                bench.append(2, f"{turn}-{number}", session=f"{turn}-{number}")
+
+    recorder.when_together = more
+    more()
+    bench.linger(batch=20, idle_seconds=0.2)
+    assert recorder.tools.index("long") <= 20 + 3 * SESSIONS
+    assert len(recorder.tools) == 3 + SESSIONS + 40 * SESSIONS
+
+
+def test_a_batch_that_fails_costs_the_sessions_that_were_read_with_it_no_call_and_repeats_none(
+    bench: LingerBench, recorder: JointRecorder
+) -> None:
+    """To recover a stream applies what waits for its turn too."""
+    append_sessions(bench)
+    failures = iter([False, True])
+
+    def fail_second() -> None:
+        if next(failures, False):
+            raise OSError("a batch fails")
+
+    recorder.when_together = fail_second
+    assert bench.linger(idle_seconds=0.2) == []
+    assert len(recorder.tools) == len(set(recorder.tools)) == 2 * MANY
+    assert in_order(recorder.tools)
+
+
+def test_what_was_read_is_applied_before_its_process_does_other_work(
+    bench: LingerBench, recorder: JointRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHECK_SECONDS", 0.0)  # after each part
+    append_sessions(bench)
+
+    def needed() -> None:
+        bench.other_work = True
+
+    recorder.when_together = needed
+    assert bench.linger() == []
+    assert len(recorder.tools) == 2 * MANY
+    assert bench.lingered_on() == 0
