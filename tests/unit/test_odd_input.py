@@ -48,6 +48,16 @@ def test_a_result_that_cannot_be_printed_is_an_error(given: str, tmp_path: Path)
 
 
 @pytest.mark.programs
+@pytest.mark.parametrize("rest", [">&-", "2>/dev/full", "| true"])
+@pytest.mark.parametrize("form", ["", "--json"])
+def test_a_failure_keeps_its_code_where_its_record_cannot_be_printed(rest: str, form: str, tmp_path: Path) -> None:
+    """A script that tells 1 from 7 would take the failure to print for that of the command."""
+    done = shell(f"{{ {TELLBACK} run {form} sh -c 'echo no; exit 7'; echo $? >code; }} {rest}", tmp_path)
+    assert (tmp_path / "code").read_text() == "7\n"
+    assert done.stderr.count(b"\n") <= 1
+
+
+@pytest.mark.programs
 def test_a_command_gets_open_streams_where_its_caller_closed_them(tmp_path: Path) -> None:
     """A file that the command opens would otherwise be its own standard output."""
     check = "import os; [os.fstat(number) for number in range(3)]"

@@ -6,11 +6,9 @@ Modules of commands import models, Textual, matplotlib and Prometheus inside fun
 from __future__ import annotations
 
 import errno
-import fcntl
 import inspect
 import io
 import logging
-import os
 import re
 import sys
 from typing import Annotated, Any, Final
@@ -42,13 +40,12 @@ from tellback.cli import (
     turns,
     watch,
 )
-from tellback.cli.common import PANELS, echo
+from tellback.cli.common import PANELS, echo, report_unwritten
 from tellback.cli.usage_hints import add_hint
 from tellback.sanitize import UNENCODABLE
 from tellback.truncation import truncate_chars
 
 HELP_OPTIONS: Final = ["-h", "--help"]
-_UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 _UNUSABLE: Final = frozenset({errno.ENAMETOOLONG, errno.EACCES, errno.ENOTDIR, errno.EROFS})
 _SHOWN: Final = 200  # characters of a file's name that is too long
 
@@ -173,15 +170,6 @@ def main() -> None:
         if error.errno == errno.ENOENT and not error.filename:  # of `os.getcwd`
             echo(f"tellback: can't use the current directory: {error.strerror}", err=True)
             raise SystemExit(2) from None
-        closed = error.errno == errno.EBADF and not _is_writable(sys.stdout.fileno())
-        if error.errno not in _UNWRITABLE and not closed:
+        if error.errno == errno.EPIPE or not report_unwritten(error):
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left in the buffer
-        reason = "standard output is closed" if closed else error.strerror
-        echo(f"tellback: can't write{f' {error.filename}' if error.filename else ''}: {reason}", err=True)
         raise SystemExit(1) from None
-
-
-def _is_writable(descriptor: int) -> bool:
-    """Return False for the /dev/null that takes the place of a closed standard output."""
-    return fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY

@@ -22,6 +22,7 @@ from tellback.cli.common import (
     echo,
     print_json,
     report_errors,
+    report_unwritten,
     team_option,
     text_option,
 )
@@ -315,6 +316,17 @@ def _wait_for_record(job: Job, tb: Tellback, seconds: float | None) -> CommandRe
 
 def _print_and_exit(record: CommandRecord, *, as_json: bool, output_shown: bool = False) -> None:
     """Print the record (without its output if `output_shown` is set) and exit with the command's exit code."""
+    code = 1 if record.exit_code is None else record.exit_code
+    try:
+        _print_record(record, as_json=as_json, output_shown=output_shown)
+    except OSError as error:
+        if code == 0 or not report_unwritten(error):  # a success that nobody could read is an error
+            raise
+    # A negative code is a signal's number; shells report such an end as 128 plus the number.
+    raise typer.Exit(code if code >= 0 else 128 - code)
+
+
+def _print_record(record: CommandRecord, *, as_json: bool, output_shown: bool) -> None:
     if as_json:
         print_json(record)
     else:
@@ -322,12 +334,8 @@ def _print_and_exit(record: CommandRecord, *, as_json: bool, output_shown: bool 
             if text and not output_shown:
                 print_sanitized(f"{text}\n", stream)
         echo(terminal_line(_record_summary(record)), err=True)
-    if record.exit_code is None:
-        if len(record.command) == 1 and len(record.command[0].split()) > 1:  # a whole line in quotes
-            echo("tellback: there is no shell: give the program and each argument as a word of its own", err=True)
-        raise typer.Exit(1)
-    # A negative code is a signal's number; shells report such an end as 128 plus the number.
-    raise typer.Exit(record.exit_code if record.exit_code >= 0 else 128 - record.exit_code)
+    if record.exit_code is None and len(record.command) == 1 and len(record.command[0].split()) > 1:  # a line in quotes
+        echo("tellback: there is no shell: give the program and each argument as a word of its own", err=True)
 
 
 def _record_summary(record: CommandRecord) -> str:

@@ -5,12 +5,14 @@ Imports of msgspec, Rich and the client stay inside functions: `tellback --help`
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
@@ -36,6 +38,8 @@ TURNS: Final = "Turns"
 SIGNALS: Final = "Signals"
 
 OPERATE: Final = "Operate"
+
+_UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE})
 
 PANELS: Final = (BEGIN, COMMANDS, GUIDANCE, TURNS, SIGNALS, OPERATE)
 """The panels of `tellback --help`, in the order in which it shows them."""
@@ -195,6 +199,27 @@ def report_errors() -> Generator[None, None, None]:
 
         echo(terminal_line(f"tellback: {advice_of(getattr(error, 'keys', ['a key']))}"), err=True)
         raise typer.Exit(1) from error
+
+
+def report_unwritten(error: OSError) -> bool:
+    """Say in one line that standard output takes no more, and drop the rest; return False if that is not the error.
+
+    Nothing is said of a reader that went away, as `head` does: who reads no further knows.
+    """
+    closed = error.errno == errno.EBADF and not _is_writable(sys.stdout.fileno())
+    if error.errno not in _UNWRITABLE and not closed:
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left in the buffer
+    if error.errno != errno.EPIPE:
+        reason = "standard output is closed" if closed else error.strerror
+        with suppress(OSError):  # it may be standard error that is full
+            echo(f"tellback: can't write{f' {error.filename}' if error.filename else ''}: {reason}", err=True)
+    return True
+
+
+def _is_writable(descriptor: int) -> bool:
+    """Return False for the /dev/null that takes the place of a closed standard output."""
+    return fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
 
 
 def stop_event() -> threading.Event:
