@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -65,6 +66,15 @@ def test_a_command_that_a_message_suggests_is_for_the_same_team(settings: Settin
     assert tool(alone, *suggested[1].split()).returncode == 0
     refused = tool(alone, "gate", "s1", "--team", "other")
     assert "tellback waive ID --why TEXT --team other." in refused.stderr
+
+
+def test_a_command_that_a_message_suggests_is_for_the_same_redis(settings: Settings) -> None:
+    """Pasted as it was printed, `tellback cancel ID` looked into the Redis of the environment."""
+    elsewhere = msgspec.structs.replace(settings, redis_url="redis://127.0.0.1:1/0", host_wait=0.5)
+    done = tool(elsewhere, "submit", "--session", "s1", "--redis-url", settings.redis_url, "true")
+    suggested = re.search(r"`tellback (cancel [^`]+)` takes it back", done.stderr)
+    assert suggested
+    assert tool(elsewhere, *shlex.split(suggested[1])).returncode == 0
 
 
 def test_a_team_that_nobody_serves_is_named_in_time(settings: Settings, tb: Tellback) -> None:

@@ -20,10 +20,10 @@ from tellback.cli.common import (
     UrlOption,
     client,
     echo,
+    place_options,
     print_json,
     report_errors,
     report_unwritten,
-    team_option,
     text_option,
 )
 from tellback.errors import InvalidInput, Unavailable
@@ -60,7 +60,7 @@ def interrupt_exit(job: Job, tb: Tellback, what: str) -> typer.Exit:
     submitted = job.submitted
     echo(
         f"tellback: stopped {what}. Command {job.command_id} keeps running for up to {submitted.timeout:g} s; "
-        f"see its record with `tellback records {submitted.session}{team_option(tb.context.layout.team)}`",
+        f"see its record with `tellback records {submitted.session}{place_options(tb.context.settings)}`",
         err=True,
     )
     return typer.Exit(INTERRUPTED)
@@ -266,10 +266,10 @@ def _check_served(tb: Tellback, job: Job, wait: float | None) -> None:
             break
         clock.sleep(SERVED_POLL)
     if wait is None or longest <= wait:
-        name = tb.context.layout.team
+        name, options = tb.context.layout.team, place_options(tb.context.settings)
         raise Unavailable(
             f"no worker has served commands of team {name} for {longest:g} s. Command {job.command_id} stays in Redis "
-            f"and runs when one starts; `tellback cancel {job.command_id}{team_option(name)}` takes it back"
+            f"and runs when one starts; `tellback cancel {job.command_id}{options}` takes it back"
         )
 
 

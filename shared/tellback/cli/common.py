@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from tellback.client.connection import Tellback
+    from tellback.settings import Settings
 
 BEGIN: Final = "Get started"
 
@@ -177,11 +178,16 @@ def is_named(team: str | None) -> bool:
     return bool(team or os.environ.get(f"{PREFIX}TEAM"))
 
 
-def team_option(team: str) -> str:
-    """Return ` --team NAME` for a command in a message, or "" if the environment names the team anyway."""
-    from tellback.settings import PREFIX, Settings
+def place_options(settings: Settings) -> str:
+    """Return ` --redis-url URL --team NAME` for a command in a message, as far as the environment says otherwise."""
+    import shlex
 
-    return "" if team == (os.environ.get(f"{PREFIX}TEAM") or Settings().team) else f" --team {team}"
+    from tellback.settings import load
+    from tellback.urls import without_secrets
+
+    own, url = load(), shlex.quote(without_secrets(settings.redis_url))
+    options = "" if settings.redis_url == own.redis_url else f" --redis-url {url}"
+    return options if settings.team == own.team else f"{options} --team {settings.team}"
 
 
 @contextmanager

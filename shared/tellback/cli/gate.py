@@ -14,9 +14,9 @@ from tellback.cli.common import (
     UrlOption,
     echo,
     existing_team,
+    place_options,
     print_json,
     report_errors,
-    team_option,
 )
 from tellback.cli.records import OR_FILE, print_line, readable_file, require_session
 from tellback.errors import InvalidInput
@@ -51,6 +51,7 @@ def gate(
     """Check whether the recorded runs justify claiming success. Exits 0 if so, or 1 with the reasons."""
     with report_errors():
         required = [_parse_argv(command) for command in require or ()]
+    waive = ""  # a host's file has no waivers
     if file is not None:
         from tellback.commands.gate import evaluate_gate
         from tellback.commands.record import RecordFile
@@ -63,12 +64,8 @@ def gate(
     else:
         with existing_team(redis_url, team) as tb:
             verdict = tb.gate(require_session(session, OR_FILE), required)
-    # A host's file has no waivers.
-    waive = (
-        ""
-        if file
-        else f", or say why it does not count: tellback waive ID --why TEXT{team_option(team) if team else ''}"
-    )
+            options = place_options(tb.context.settings)
+        waive = f", or say why it does not count: tellback waive ID --why TEXT{options}"
     _print_verdict(verdict, waive, as_json=as_json)
     raise typer.Exit(0 if verdict.passed else 1)
 
