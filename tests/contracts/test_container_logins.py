@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -70,7 +71,7 @@ def test_a_check_of_a_worker_cannot_be_read_while_it_starts(tmp_path: Path) -> N
 
 @as_root
 def test_a_check_of_root_ends_a_hung_worker_of_another_user(tmp_path: Path) -> None:
-    """It has the capabilities of the container alone, among which is no CAP_KILL."""
+    """It does so without CAP_KILL too, which no container of an earlier compose file has."""
     hung = [*NOBODY, "sh", "-c", "read _", "worker", "loops@h"]
     with subprocess.Popen(hung, stdin=subprocess.PIPE) as worker:
         check = "from tellback.doctor import alive; alive._kill_silent('loops@h', 0, alive.wrong('worker', '', ''))"
@@ -79,6 +80,17 @@ def test_a_check_of_root_ends_a_hung_worker_of_another_user(tmp_path: Path) -> N
         said = run_program([*powers, sys.executable, "-c", check], env=environ, check=True)
         assert said.stderr == f"killing process {worker.pid}\n"
         assert worker.wait(60) == -9
+
+
+@as_root
+def test_a_check_ends_the_hung_worker_and_not_the_init_that_started_it(tmp_path: Path) -> None:
+    """An init has the worker's arguments in its own, and no process of a container can kill it."""
+    check = "from tellback.doctor import alive; alive._kill_silent('loops@h', 0, alive.wrong('worker', '', ''))"
+    hung = f"{shlex.join(NOBODY)} sh -c 'sleep 30; :' worker loops@h"
+    script = f"{hung} & sleep 1; TMPDIR={tmp_path} {shlex.join([sys.executable, '-c', check])}; wait $!"
+    init = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script, "worker", "loops@h"]
+    done = run_program(init)
+    assert (done.returncode, done.stderr.count("killing process ")) == (128 + 9, 1), done.stderr
 
 
 def _plant(folder: Path) -> None:

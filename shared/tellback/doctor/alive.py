@@ -20,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import psutil
@@ -32,6 +33,8 @@ from tellback.settings import load
 from tellback.state.database import Database
 from tellback.state.presence import Presence
 from tellback.up.health import flower_is_healthy
+
+_INIT: Final = 1
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -96,7 +99,8 @@ def _processes_of(node: str, before: float) -> list[psutil.Process]:
         with contextlib.suppress(psutil.Error):
             names = [part.rpartition("=")[2].replace("%h", socket.gethostname()) for part in process.cmdline()]
             if node in names and "worker" in names and os.getuid() in (0, process.uids().real):
-                if process.create_time() > before:
+                # An init has the same command line, and the kernel lets nobody in its container kill it.
+                if process.create_time() > before or process.pid == _INIT:
                     continue
                 found[process.pid] = process
     return [process for process in found.values() if process.ppid() not in found]
