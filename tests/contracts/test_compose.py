@@ -226,7 +226,7 @@ def test_nothing_runs_as_root_but_the_login_or_with_capabilities(services: Mappi
     for name, service in services.items():
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
-        of_login = ["DAC_READ_SEARCH", "SETGID", "SETUID"] if name not in SERVERS else None
+        of_login = ["DAC_READ_SEARCH", "KILL", "SETGID", "SETUID"] if name not in SERVERS else None
         assert service.get("cap_add") == of_login, name
     assert "setpriv --reuid=tellback --regid=tellback --clear-groups --no-new-privs" in LOGIN.read_text()
 

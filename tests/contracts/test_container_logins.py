@@ -70,6 +70,16 @@ def test_a_check_of_a_worker_cannot_be_read_while_it_starts(tmp_path: Path) -> N
 
 
 @as_root
+def test_the_init_of_a_container_may_pass_on_the_signal_to_stop() -> None:
+    """It is root's, and the worker is not: refused, it ended at once, and the kernel killed the worker."""
+    compose: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    powers = ",".join(f"+{name.lower()}" for name in compose["x-tellback"]["cap_add"])
+    with subprocess.Popen([*NOBODY, "sleep", "10"]) as worker:
+        run_program(["setpriv", "--bounding-set", f"-all,{powers}", "kill", "-TERM", str(worker.pid)], check=True)
+        assert worker.wait(60) == -15
+
+
+@as_root
 def test_a_check_of_root_ends_a_hung_worker_of_another_user(tmp_path: Path) -> None:
     """It does so without CAP_KILL too, which no container of an earlier compose file has."""
     hung = [*NOBODY, "sh", "-c", "read _", "worker", "loops@h"]
