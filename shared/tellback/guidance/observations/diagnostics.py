@@ -102,6 +102,8 @@ _COMPILERS: Final = re.compile(
     # MSBuild, Nim, D
     rf"|{_PLACE}\(\d+(?:, ?\d+){{0,3}}\):? (?:fatal )?[Ee]rror(?: [A-Z]{{1,6}}\d{{1,6}})?: [^\n]{{1,300}}"
     rf"|e: (?:file:)?{_PLACE}:\d+:\d+[: ][^\n]{{1,300}}|e: file://[^\n]{{1,300}}"  # kotlinc
+    # Bazel; what fails in a step of the build stands below.
+    rf"|ERROR: {_PLACE}:\d+:\d+: (?![^\n]{{0,300}}\bfailed\b)[^\n]{{1,300}}"
     rf"|{_PLACE}\.proto:\d+:\d+: (?!warning)[^\n]{{1,300}}|\[error\] {_PLACE}\.(?:scala|java|kt):\d+[^\n]{{1,300}}"
     r"|ERROR in (?:\./)?\S[^\n]{0,300}(?:\n[^\n]{1,300})?|CMake Error[^\n]{0,200}(?:(?<=:)\n {2}[^\n]{1,300})?"
     r"|Failed to compile\.?(?:\n{1,2}[^\n]{1,300}(?:\n[^\n]{1,300})?)?$"  # Next.js and webpack: what and where is below

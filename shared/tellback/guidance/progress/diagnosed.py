@@ -8,7 +8,7 @@ from typing import Final
 _N: Final = r"(\d{1,9})"
 # Totals that tools print themselves. Of several, as of a build of many parts, the last one counts.
 _TOTAL: Final = re.compile(
-    rf"Found {_N} (?:error|problem|issue|offense|diagnostic)"  # tsc, mypy, ruff, Biome
+    rf"[Ff]ound {_N} (?:error|problem|issue|offense|diagnostic)"  # tsc, mypy, ruff, Biome; Android's lint
     rf"|\u2716 {_N} problem"  # ESLint
     rf"|\b{_N} (?:errors? generated|previous errors?\b|Error\(s\)|offenses? detected)"  # clang, cargo, MSBuild, RuboCop
     rf"|^{_N} errors?(?:,|$)",  # pyright, javac

@@ -26,6 +26,13 @@ _MISUSE: Final = re.compile(r"(?:AttributeError|KeyError|NameError|TypeError|Syn
 _UNPARSED: Final = re.compile(r"\S{0,40}sh: (?:-c: )?line \d+: (?:syntax error|unexpected EOF)")
 # What `go run` says below the reason.
 _BARE: Final = re.compile(r"exit status \d{1,3}$")
+# A rebase stops at one commit after another, whose conflicts may all be in one file.
+_APPLIED: Final = re.compile(r"^(?:error: )?[Cc]ould not apply \w{4,40}\.\.\. (.{1,200})$", re.MULTILINE)
+# Ansible counts the hosts that failed below what failed on them.
+_RECAP: Final = re.compile(r"\S{1,100} {1,60}: ok=\d")
+_ON_HOST: Final = re.compile(
+    r'^fatal: \[[^\]\n]{1,100}\]: [A-Z]{6,12}! => [^\n]{0,2000}?"msg": "((?:[^"\\\n]|\\.){4,300})', re.MULTILINE
+)
 _PLACE: Final = re.compile(r":\d")
 _NUMBER: Final = re.compile(r"\b\d{1,9}\b")
 # A finding in a file that was named is about that file.
@@ -86,6 +93,8 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
     if _BARE.match(error):
         above = [line for line in text.partition(f"\n{error}")[0].splitlines() if line.strip()]
         error = above[-1].strip() if above and features.tests is None else error
+    if _RECAP.match(error):
+        error = (_ON_HOST.findall(text) or [error])[-1]
     if error.startswith("Traceback "):  # cut off before the exception
         error = ""
     error = (error or _message_in_body(text) or (timeout_in(text) if runs else ""))[:ERROR_CHARS]
@@ -106,8 +115,10 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
     # A last line with numbers says how much failed, and not what.
     if features.named and not (unknown and _NUMBER.search(substance.without_times(error))):
         said = _GOT.sub("got", error) if names and error else features.error
+        said = _with_message(said, text) if said.endswith(":") else said  # two failures may have one heading
         said_why = raised or (error and not failed_names(error))
         reason = reason_of(text, names[-1]) if names and not said_why else ""
+        reason = reason or " ".join(_APPLIED.findall(text)[-1:])
         features.error_mark = substance.error_fingerprint(f"{said} {' '.join(names)} {reason}".rstrip())
     else:
         features.error_mark = substance.fingerprint(_GOT.sub("got", substance.without_places(text)))

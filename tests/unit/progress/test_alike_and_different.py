@@ -1,0 +1,90 @@
+"""Failures and pages that look alike and are not the same, and some that are the same in other words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from tests.support.dialects import (
+    MadeCall,
+    Shell,
+    claude_code,
+    codex_exec,
+    mini_swe_agent,
+    nudges_in,
+    openhands,
+    spoken,
+)
+from tests.support.stretches import apply_patch
+
+SHELLS: Final[list[Shell]] = [claude_code, codex_exec, mini_swe_agent, openhands]
+
+
+def edited(runs: list[MadeCall]) -> list[MadeCall]:
+    return [call for n, run in enumerate(runs) for call in (run, apply_patch(n, old=f"old{n}"))]
+
+
+# Each has a line that all of its failures share; "{}" is what failed.
+HEADED: Final = {
+    "npm run build": (
+        "vite v6.0.1 building for production...\n\u2717 Build failed in 3.1s\nerror during build:\n{}",
+        (
+            '[rollup] Could not resolve "./logo.svg" from "src/Nav.tsx"',
+            "[vite:css] [postcss] Cannot find module 'postcss-import'",
+            'src/worker.ts (3:2): "default" is not exported by "comlink"',
+        ),
+    ),
+    "ansible-playbook -i inv site.yml": (
+        (
+            'TASK [web : it] ***\nfatal: [web1]: FAILED! => {{"changed": false, "msg": "{}"}}\n\nPLAY RECAP ****\n'
+            "web1                : ok=4    changed=1    unreachable=0    failed=1    skipped=1"
+        ),
+        (
+            "No package matching 'nginx-extra' is available",
+            "'server_name' is undefined",
+            "Unable to start service nginx",
+        ),
+    ),
+    "git add app.py && git rebase --continue": (
+        "Auto-merging app.py\nCONFLICT (content): Merge conflict in app.py\nerror: could not apply 9ab{}",
+        ("12cd... Add a cart", "77fe... Round totals", "31bb... Send a receipt"),
+    ),
+    "./gradlew lintDebug | tail -6": (
+        "> Task :app:lintDebug FAILED\nLint found {}, 2 warnings.\n\nBUILD FAILED in 9s",
+        ("9 errors", "4 errors", "2 errors"),
+    ),
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("command", HEADED)
+def test_failures_below_one_heading_are_told_apart(command: str, shell: Shell) -> None:
+    """G-357: an upgrade breaks one thing after another, and a rebase stops at one commit after another."""
+    said, reasons = HEADED[command]
+    assert not spoken(edited([shell(command, said.format(why), 1) for why in reasons]))
+    again = nudges_in(edited([shell(command, said.format(reasons[0]), 1)] * 4))
+    assert [call for call, _ in again] == [5]
+
+
+def test_what_failed_on_a_host_is_quoted_and_not_how_many_did() -> None:
+    """G-357."""
+    said, reasons = HEADED["ansible-playbook -i inv site.yml"]
+    run = openhands("ansible-playbook -i inv site.yml", said.format(reasons[1]), 2)
+    assert f"error: {reasons[1]}" in nudges_in(edited([run] * 3))[0][1].render()
+
+
+def test_a_target_that_bazel_refuses_is_the_same_wherever_it_stands() -> None:
+    """G-357: how much was loaded and how long that took says nothing."""
+    refused = (
+        "INFO: Analyzed target //app:server ({0} packages loaded, 9{0} targets configured).\n"
+        "ERROR: /r/lib/BUILD:1{0}:11: in cc_library rule //lib:codec: target '//base:log' is not visible\n"
+        "INFO: Elapsed time: 0.{0}12s\nFAILED: Build did NOT complete successfully"
+    )
+    runs = [mini_swe_agent("bazel build //app:server", refused.format(n), 1) for n in range(4)]
+    assert spoken(edited(runs)) == [5]
+    step = "ERROR: /r/lib/BUILD:3:11: Compiling lib/enc.cc failed: (Exit 1): gcc failed\nlib/enc.cc:{0}:3: error: {1}"
+    faults = ("'a' was not declared", "expected ';' before 'b'", "no match for 'operator<<'", "too few arguments")
+    assert not spoken(
+        edited([mini_swe_agent("bazel build //app:server", step.format(n, each), 1) for n, each in enumerate(faults)])
+    )
