@@ -88,3 +88,26 @@ def test_a_target_that_bazel_refuses_is_the_same_wherever_it_stands() -> None:
     assert not spoken(
         edited([mini_swe_agent("bazel build //app:server", step.format(n, each), 1) for n, each in enumerate(faults)])
     )
+
+
+NO_MSBUILD: Final = (
+    "'msbuild' is not recognized as an internal or external command,\noperable program or batch file.",
+    (
+        "msbuild : The term 'msbuild' is not recognized as the name of a cmdlet, function, script file, or operable "
+        "program.\nAt line:1 char:1\n+ msbuild Shop.sln\n    + FullyQualifiedErrorId : CommandNotFoundException"
+    ),
+    "bash: line 1: msbuild: command not found",
+    "/bin/sh: 1: msbuild: not found",
+    "zsh: command not found: msbuild",
+)
+
+
+@pytest.mark.parametrize("first", range(3))
+def test_a_program_that_is_not_there_is_missing_in_every_shell(first: int) -> None:
+    """G-358."""
+    lines = ("cmd /c msbuild Shop.sln", "msbuild Shop.sln", "bash -c 'msbuild Shop.sln'")
+    assert spoken(
+        [claude_code(line, said, 1) for line, said in zip(lines, NO_MSBUILD[first : first + 3], strict=True)]
+    ) == [3]
+    others = [said.replace("msbuild", f"tool{n}") for n, said in enumerate(NO_MSBUILD)]
+    assert not spoken([claude_code(f"tool{n} --version", said, 1) for n, said in enumerate(others)])

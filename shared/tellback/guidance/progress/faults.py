@@ -35,6 +35,11 @@ _NO_FILE: Final = re.compile(
     r"(?<![\w@+~/-])(?:\./)?([\w@+~/-][\w@+~./-]{0,200}+)['\"\u2019]?(?: for reading)?: "
     r"(?:\[Errno 2\] )?No such file or directory"
 )
+# Nor is a program there for any shell; each has its own words for it.
+_NO_PROGRAM: Final = re.compile(
+    r"(?:'|The term ')([\w.+-]{1,80})' is not recognized as|(?:^|: )([\w.+-]{1,80}): command not found$"
+    r"|sh: (?:line )?(?:\d+: )?([\w.+-]{1,80}): not found$|command not found: ([\w.+-]{1,80})$"
+)
 # The machine itself lets nothing through, whichever program asks.
 CUT_OFF: Final = re.compile(
     r"Could not resolve host|name resolution|server misbehaving|network (?:is unreachable|access)|sandbox policy"
@@ -47,7 +52,7 @@ BLOCKS: Final = re.compile(
     r"|No such file or directory|not found in|No replacement|not unique|multiple occurrences"
     r"|(?:permission|access) ?denied|unauthori[sz]ed|not (?:authorized|permitted)|\b(?:has|is) expired"
     r"|connection refused|address already in use|EADDRINUSE|port is already allocated"
-    rf"|{CUT_OFF.pattern}|{_NO_RIGHT.pattern}",
+    rf"|{CUT_OFF.pattern}|{_NO_RIGHT.pattern}|{_NO_PROGRAM.pattern}",
     re.IGNORECASE,
 )
 
@@ -125,8 +130,8 @@ def _key_of_surroundings(features: CallFeatures) -> str:
     elif _NO_RIGHT.search(features.error):
         where = _OWNED.search(features.error) or _OWNED.search(features.shown)
         key = f"right {where.group() if where else features.purpose or features.tool}"
-    elif found := _NO_FILE.search(features.error):
-        key = f"no {found[1]}"
+    elif found := _NO_FILE.search(features.error) or _NO_PROGRAM.search(features.error):
+        key = f"no {found[found.lastindex or 0]}"
     elif ran_out_of_time(features):
         key = "time"
     return key
