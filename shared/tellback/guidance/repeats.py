@@ -52,6 +52,8 @@ _REMARKS: Final = frozenset({
 # However long an agent waits before it looks, it looks at the same.
 _SLEEPS: Final = re.compile(rb"\bsleep (?:\d+(?:\.\d+)?[smh]?)\b|\bstart-sleep (?:-\w+ )?\d+\b|\btimeout /t \d+\b")
 _LENGTHS: Final = frozenset({"time", "seconds", "timeout", "timeout_ms", "duration", "delay", "ms", "wait_seconds"})
+# Playwright's server numbers the parts of a page anew in each snapshot; `element` says in words which is meant.
+_REF: Final = "ref"
 # These are a remark beside a command alone: of an issue or a task the description is the matter.
 _REMARKS_OF_COMMANDS: Final = _REMARKS | {"description", "timeout", "timeout_ms", "yield_time_ms", "max_output_tokens"}
 
@@ -67,7 +69,7 @@ def only_waits(params: Mapping[str, Any]) -> bool:
 
 def may_remark(tool: str, names: Sequence[str]) -> bool:
     """Check whether arguments of these names may have something that `asked_by` leaves out, whatever their values."""
-    if plain_name(tool) in SHELLS or not _REMARKS.isdisjoint(map(str.lower, names)):
+    if plain_name(tool) in SHELLS or _REF in names or not _REMARKS.isdisjoint(map(str.lower, names)):
         return True
     return not _LENGTHS.isdisjoint(names) and named_effect(tool, names) in (None, "wait")
 
@@ -78,6 +80,8 @@ def asked_by(tool: str, params: Mapping[str, Any]) -> bytes:
     remarks = _REMARKS_OF_COMMANDS if runs else _REMARKS
     if not remarks.isdisjoint(map(str.lower, params)):
         params = {name: value for name, value in params.items() if name.lower() not in remarks}
+    if _REF in params and "element" in params:
+        params = {name: value for name, value in params.items() if name != _REF}
     if not runs and not _LENGTHS.isdisjoint(params) and tool_effect(tool, params) == "wait":
         params = {name: value for name, value in params.items() if name not in _LENGTHS}
     if runs and any("#" in value and "\n" not in value for value in params.values() if isinstance(value, str)):

@@ -16,7 +16,7 @@ from tests.support.dialects import (
     openhands,
     spoken,
 )
-from tests.support.stretches import apply_patch
+from tests.support.stretches import apply_patch, claude_edit
 
 SHELLS: Final[list[Shell]] = [claude_code, codex_exec, mini_swe_agent, openhands]
 
@@ -111,3 +111,30 @@ def test_a_program_that_is_not_there_is_missing_in_every_shell(first: int) -> No
     ) == [3]
     others = [said.replace("msbuild", f"tool{n}") for n, said in enumerate(NO_MSBUILD)]
     assert not spoken([claude_code(f"tool{n} --version", said, 1) for n, said in enumerate(others)])
+
+
+def page(n: int, *parts: str) -> str:
+    shown = "\n".join(f"- {part} [ref=e{n + m}]" for m, part in enumerate(parts))
+    return f"### Page state\n- Page URL: http://localhost:5173/\n- Page Title: Shop\n- Page Snapshot:\n{shown}"
+
+
+def clicked(n: int, element: str, *parts: str) -> MadeCall:
+    return "mcp__playwright__browser_click", {"element": element, "ref": f"e{n}"}, page(n, *parts)
+
+
+def test_a_part_of_a_page_is_the_same_whatever_number_the_snapshot_gives_it() -> None:
+    """G-359."""
+    form = ('heading "Settings"', 'textbox "Name"', 'button "Save"', "alert: The name is invalid")
+    assert spoken([clicked(n, "Save button", *form) for n in range(4)]) == [3]
+    rows = [clicked(n, "Add to cart", 'heading "Shop"', f'button "Cart ({n})"') for n in range(6)]
+    assert not spoken(rows)
+
+
+def test_a_page_whose_looks_are_edited_may_have_the_same_text() -> None:
+    """G-360: what a style changes, only a picture shows."""
+    shop = page(3, 'heading "Shop"', 'button "Cart (0)"', "list")
+    seen: MadeCall = ("mcp__playwright__browser_navigate", {"url": "http://localhost:5173/"}, shop)
+    shot: MadeCall = ("mcp__playwright__browser_take_screenshot", {}, "### Result\n- [Screenshot](page.png)")
+    assert not spoken([each for n in range(6) for each in (claude_edit(n, "/r/Cart.css"), seen, shot)])
+    broken: MadeCall = (*seen[:2], page(3, 'heading "Shop"', "alert: The list could not be loaded"))
+    assert spoken([each for n in range(4) for each in (claude_edit(n, "/r/List.tsx"), broken)]) == [6]

@@ -188,6 +188,8 @@ def same_output(trail: ProgressTrail, features: CallFeatures, at: int, repeats: 
     key = mark(f"> {features.news} {features.address or features.purpose or features.shown}")
     # It comes back from a page that was new.
     calls = attempts(trail, key, trail.arrived - 1 if features.effect == "write" else 0)
+    if calls and features.fetches and not features.fault and _edited_since(trail, calls[-1]):
+        calls = []  # a page whose looks were edited has the same text
     changed = trail.anything if features.answers else trail.fixed
     if features.answers and features.effect == "read":  # what runs, such as a script in the page, may change it too
         changed = max(changed, trail.ran)
@@ -197,6 +199,10 @@ def same_output(trail: ProgressTrail, features: CallFeatures, at: int, repeats: 
     if len(calls) < REPEATS:
         return None
     return StuckFinding("same_output", features.shown, len(calls), calls[0], at, detail=features.fault or features.last)
+
+
+def _edited_since(trail: ProgressTrail, since: int) -> bool:
+    return any(at > since for at, _ in trail.edits.values())
 
 
 def _got_better(trail: ProgressTrail, features: CallFeatures, error: str) -> bool:
