@@ -124,7 +124,7 @@ def test_a_test_that_comes_out_both_ways_is_run_again(shell: Shell) -> None:
     runs = [shell("pytest -q", "3 passed in 0.12s"), shell("pytest -q", ONE_FAILED, 1)]
     passes = [shell("pytest -q", f"3 passed in 0.1{n}s") for n in range(5)]
     assert not spoken([*runs, *passes])
-    assert spoken(passes) == [3]
+    assert spoken([each for run in passes for each in (run, claude_code("git status", "clean"))])[0] <= 5
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -115,6 +115,15 @@ def same_call(features: CallFeatures, at: int, repeats: list[int]) -> StuckFindi
     return StuckFinding("same_call", features.shown, len(repeats), repeats[0], at, detail=error)
 
 
+def hunts_flaky_test(features: CallFeatures, repeats: list[int]) -> bool:
+    """Check whether tests that pass are run again and again, with nothing else in between, to see one of them fail.
+
+    After as many runs as a key may be pressed nobody learns more. Runs with other options are no hunt.
+    """
+    passes = features.tests is not None and not features.failed
+    return passes and 1 < len(repeats) < SAME_PRESS and repeats[-1] - repeats[0] == len(repeats) - 1
+
+
 def _fails_again(features: CallFeatures, at: int, repeats: list[int]) -> bool:
     return fails_for_certain(features) or (is_refused_edit(features) and at - repeats[0] >= FORGOTTEN_REFUSAL)
 

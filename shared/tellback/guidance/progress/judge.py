@@ -102,7 +102,9 @@ def judge_call(
         if place < 0:
             return False
         call = decode_call(recent[place])
-        return call.tool == event.tool and is_near_duplicate(text, asked_by(call.tool, call.params))
+        return call.tool == event.tool and is_near_duplicate(
+            asked_by(event.tool, event.params), asked_by(call.tool, call.params)
+        )
 
     return judge(trail, features, marks, at, is_near)
 
@@ -152,7 +154,8 @@ def judge(
         if features.effect == "write" and (1 - features.known) * len(features.lines) >= NEW_PAGE:
             trail.arrived = at
     state = hash_of(marks.attempt, at if features.hides else features.news)
-    found = findings(trail, features, at, repeats, known, state)
+    hunts = detectors.hunts_flaky_test(features, repeats) and is_near(at - 1)
+    found = findings(trail, features, at, [at] if hunts else repeats, known, state)
     if changed or features.sends:
         _note_changes(trail, features, changed, at)
     trail.seen = seen
