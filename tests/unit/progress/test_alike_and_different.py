@@ -149,3 +149,23 @@ def test_tests_that_pass_may_be_run_again_and_again_to_see_one_fail(shell: Shell
     assert spoken(passed) == [12]
     looked = claude_code("git status --short", "")
     assert spoken([each for run in passed[:3] for each in (run, looked)])  # no hunt: something else stands between
+
+
+# Of runners that print the value that a test got beside the one that it expects, or above it.
+GOT: Final = {
+    "npx vitest run": " FAIL  src/a.test.ts > cart > half\nAssertionError: expected 1.0{0} to be 1.07\n\n"
+    "- 1.07\n+ 1.0{0}\n\n      Tests  1 failed | 11 passed (12)",
+    "npx mocha": "  3 passing (12ms)\n  1 failing\n\n  1) raft\n       elects:\n"
+    "     AssertionError: expected {0} to equal 9\n      at raft.js:88:5",
+    "./raft_test": "[ RUN      ] Raft.Elects\na.cc:88: Failure\nExpected equality of these values:\n  f()\n"
+    "    Which is: {0}\n  9\n[  FAILED  ] Raft.Elects (0 ms)\n\n 1 FAILED TEST",
+    "swift test": '/r/T.swift:2{0}: error: -[T.T testA] : XCTAssertEqual failed: ("{0}") is not equal to ("9")\n'
+    "\t Executed 24 tests, with 1 failures (0 unexpected) in 0.{0} (0.4) seconds",
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("command", GOT)
+def test_another_wrong_value_is_the_same_failure_of_every_runner(command: str, shell: Shell) -> None:
+    """G-274."""
+    assert spoken(edited([shell(command, GOT[command].format(n), 1) for n in range(1, 5)])) == [5]

@@ -26,6 +26,7 @@ _FAILED_NAMES: Final = re.compile(
     r"|^ {0,8}(\S[^\n]{0,200}?) (?:\.\.\. FAILED \(|=> \./\S{1,200}:\d{1,6}:\d{1,6}$)"
     r"|^test at [^\n]{1,400}:\d{1,6}\n\u2716 ([^\n]{1,200}?) \(\d[\d.]{0,20}ms\)$"
     r"|^ {0,4}\u2718 (?:\[fail\]: )?([^\s\d][^\n]{2,300})$"  # AVA, which adds the reason, and PHPUnit's testdox
+    r"|^[^\s:]{1,300}:\d{1,7}: error: -\[([^\]\n]{3,200})\] : "  # XCTest
     r"|^\(fail\) ([^\n]{3,200}?)(?: \[[\d.]{1,9}m?s\])?$",
     re.MULTILINE,
 )

@@ -72,7 +72,10 @@ _SAYS: Final = re.compile(r"\w{3}")
 # Below what was wrong with the arguments.
 _USAGE: Final = re.compile(r"^usage(?: of \S{1,200})?:", re.MULTILINE | re.IGNORECASE)
 # The value that a test got. A wrong theory gives another wrong one after each edit, and the expected one stays.
-_GOT: Final = re.compile(r"(?:\bassert |AssertionError: |\b[Gg]ot:? )-?\d{1,20}(?:\.\d{1,20})?(?![\w.])")
+_GOT: Final = re.compile(
+    r"(?:\bassert |AssertionError: |\b[Gg]ot:? |\bexpected (?=[-\d.]{1,40} to )|\bWhich is: "  # Chai; googletest
+    r"|XCTAssert\w{1,40} failed: \(\")-?\d{1,20}(?:\.\d{1,20})?(?![\w.])"
+)
 # SWE-agent's editor says with the same words each time that it refused, and why in a list below.
 _LISTED: Final = re.compile(r"^ERRORS:\n- (.{4,300})$", re.MULTILINE)
 # What an error quotes. If the call has it too, the error is about that and not about one item of a list.
