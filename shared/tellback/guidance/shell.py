@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -53,6 +53,7 @@ _SHELLS: Final = _SHELLS_OF_WINDOWS | {"bash", "sh", "zsh"}
 _GIVES_LINE: Final = re.compile(r"-\w*c$|-command$|/c$", re.IGNORECASE)
 # Options of wrappers that take the next word.
 _WITH_VALUE: Final = frozenset({"-I", "-n", "-P", "-s", "-k", "-u", "-L", "-c", "-f"})
+_NAMES_OF_XARGS: Final = frozenset({"-a", "--arg-file"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,16 +184,24 @@ def _unwrapped(raw: SimpleCommand, depth: int) -> list[SimpleCommand]:
         return [SimpleCommand("", (), raw.before, raw.writes_to, raw.stdin, raw.silent)] if raw.writes_to else []
     folder, _, name = unquoted(rest[0]).rpartition("/")
     if name == "eval" and depth < _NESTED:
-        return _split(" ".join(map(unquoted, rest[1:])), depth + 1)
+        return _nested(rest[1:], raw, depth)
     if name in _SHELLS and depth < _NESTED:
         flag = next((n for n, word in enumerate(rest[1:], 1) if _GIVES_LINE.match(word)), 0)
         if flag and len(rest) > flag + 1:
             line = rest[flag + 1 :] if name in _SHELLS_OF_WINDOWS else rest[flag + 1 : flag + 2]
-            return _split(" ".join(map(unquoted, line)), depth + 1)
+            return _nested(line, raw, depth)
     words = tuple(map(unquoted, rest[1:]))
     return [
         SimpleCommand(name, words, raw.before, raw.writes_to, raw.stdin, raw.silent, folder, reads_from=raw.reads_from)
     ]
+
+
+def _nested(words: list[str], raw: SimpleCommand, depth: int) -> list[SimpleCommand]:
+    """Return the commands of a line that a shell is given, whose output goes where that of the shell goes."""
+    found = _split(" ".join(map(unquoted, words)), depth + 1)
+    if found and raw.writes_to:
+        found[-1] = replace(found[-1], writes_to=(*found[-1].writes_to, *raw.writes_to))
+    return found
 
 
 def _without_wrappers(rest: list[str]) -> list[str]:
@@ -205,7 +214,8 @@ def _without_wrappers(rest: list[str]) -> list[str]:
         elif name in _WRAPPERS and rest[:2] != ["command", "-v"]:  # which runs nothing
             del rest[0]
             while rest and rest[0].startswith("-"):
-                del rest[: 2 if rest[0] in _WITH_VALUE else 1]
+                takes = rest[0] in _WITH_VALUE or (name == "xargs" and rest[0] in _NAMES_OF_XARGS)
+                del rest[: 1 + takes]
             del rest[: _WRAPPERS[name]]
         # `mise run test` runs a task of that name, and no program `test`.
         elif len(rest) > 2 and rest[1] in _RUNNERS.get(name, ()):

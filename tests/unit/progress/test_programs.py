@@ -14,6 +14,9 @@ from tellback.guidance.shell import simple_commands
 LINES: Final[dict[Effect, str]] = {
     "read": r"""
         gsed -n 3p f.py
+        xargs -a list.txt cat
+        mongosh shop --quiet --eval 'db.orders.countDocuments()'
+        mongosh --eval 'show dbs'
         sort -k2 f.txt
         awk '$1 > 3' f
         awk '{print ($1 > 3)}' f
@@ -97,6 +100,11 @@ LINES: Final[dict[Effect, str]] = {
         tail -fn 20 app.log
     """,
     "write": r"""
+        xargs -a list.txt rm
+        mongosh --eval 'db.users.deleteMany({})'
+        mongosh --eval 'db.a.aggregate([{$out: "b"}])'
+        bash -c 'cat a.txt' > b.txt
+        eval "cat a.txt" > b.txt
         gsed -i s/a/b/ f.py
         sort -o f.txt f.txt
         sort --output=f.txt f.txt
@@ -224,6 +232,8 @@ def test_subcommands_and_options_decide_what_a_program_does(line: str, effect: E
         ("sed -i s/a/b/ src/*.py", ("",)),
         ("for f in *.py; do sed -i s/a/b/ $f; done", ("",)),
         ("grep -rl a src | xargs sed -i s/a/b/", ("",)),
+        ("bash -c 'sort a.txt' > b.txt", ("b.txt",)),
+        ("eval 'sort a.txt > b.txt' > c.txt", ("b.txt", "c.txt")),
         ("cat > $OUT <<'EOF'\nx\nEOF", ("",)),
         ("eslint --fix .", ("",)),
         ("biome check --write .", ("",)),

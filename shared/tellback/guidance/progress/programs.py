@@ -128,6 +128,8 @@ def _by_program(command: SimpleCommand) -> Effect:
 def _of_data(command: SimpleCommand) -> Effect | None:
     if saves_file(command):
         return "write"
+    if command.program in _SHELLS_OF_MONGO:
+        return _asked_of_mongo(command)
     return _client_of_database(command) if command.program in _DATABASES else None
 
 
@@ -199,6 +201,23 @@ def _client_of_database(command: SimpleCommand) -> Effect:
     if script or command.reads_from or any(map(STATEMENTS.match, asked)):
         return "write"
     return "search" if any(map(_QUERIES.search, asked)) else "read"
+
+
+_SHELLS_OF_MONGO: Final = words_in("mongosh mongo")
+_CHANGES_DOCUMENTS: Final = re.compile(
+    r"\.(?:insert|update|delete|replace|remove|drop|create|rename|save|bulkWrite|findOneAnd|findAndModify)\w*\("
+    r"|\$(?:out|merge)\b"
+)
+_ASKS_DOCUMENTS: Final = re.compile(
+    r"\.(?:find|findOne|count\w*|estimatedDocumentCount|distinct|aggregate|\w*[sS]tats|explain|get\w+)\(|\bshow \w"
+)
+
+
+def _asked_of_mongo(command: SimpleCommand) -> Effect | None:
+    asked = " ".join((*command.words, command.stdin))
+    if _CHANGES_DOCUMENTS.search(asked):
+        return "write"
+    return "read" if _ASKS_DOCUMENTS.search(asked) and not command.reads_from else None
 
 
 # Statements of SQL that change something.
