@@ -6,7 +6,8 @@ import pytest
 
 from tellback import FeedbackProviderConfig, StuckFeedback, recommended_providers
 from tellback.testing import Call, Step, run_all
-from tests.support.dialects import MadeCall, claude_code, spoken
+from tests.support.dialects import MadeCall, claude_code, nudges_in, spoken
+from tests.support.stretches import claude_edit
 from tests.unit.progress.test_detector_conditions import Calls, between
 from tests.unit.progress.test_detector_limits import replaced
 
@@ -55,3 +56,18 @@ def test_a_kind_that_is_off_hides_no_other_that_the_same_call_shows() -> None:
     steps: list[Step] = [Call("book_order", {"id": f"a{n}"}, status="error", error=REFUSED) for n in range(3)]
     assert [fire.feedback.summary[:23] for fire in run_all([config], steps)] == ["The same error has come"]
     assert [fire.feedback.summary[:23] for fire in run_all([quiet], steps)] == ["book_order has failed 3"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "AssertionError: expected 1.0{} to be 1.07\n\n      Tests  1 failed | 11 passed (12)",
+        "a.ts({},3): error TS23: x",
+    ],
+)
+def test_what_comes_back_nine_times_is_a_warning_whatever_was_edited_in_between(said: str) -> None:
+    """G-362: the window in which three are evidence has room for five runs with an edit behind each."""
+    runs = [claude_code("npx vitest run", f" FAIL  src/a.test.ts > cart > half\n{said.format(n)}", 1) for n in range(9)]
+    told = nudges_in([each for n, run in enumerate(runs) for each in (run, claude_edit(n))])
+    assert [(call, feedback.severity) for call, feedback in told] == [(5, "caution"), (17, "warning")]
+    assert "9 times since call 1" in told[1][1].summary

@@ -145,20 +145,23 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     worked = trail.worked.get(mark(form), 0) if form else 0  # for other items of a list
     retries = _retries(trail, features, retry_key, at, worked if refused else 0)
     again = attempts(trail, key, worked, window)
+    row = [each for each in trail.failures.get(key, ()) if each > worked] if again else []
     if len(retries) >= (RETRIES_ASKED_FOR if features.retry_asked else REPEATS):
-        return StuckFinding("same_failure", key, len(retries), retries[0], at, detail=features.error)
+        calls = max(retries, note_attempt(trail, key, row, at), key=len)
+        return StuckFinding("same_failure", key, len(calls), calls[0], at, detail=features.error)
     closer = features.effect == "run" and bool(features.lines) and features.known < RETRY_SHARE
     unfixed = bool(again) and trail.fixed <= again[-1] and not (features.fixes or _is_own(trail, features))
     if again and not blocks and not ran_out_of_time(features) and (closer or unfixed):
         # Nothing was fixed since, or a run shows something else: a bug examined from several sides fails each time.
-        note_attempt(trail, key, again[:-1], at)
+        note_attempt(trail, key, row[:-1], at)
         return None
-    again = note_attempt(trail, key, again, at)
+    row = note_attempt(trail, key, row, at)
     named = features.named or refused or (edits and tested)  # by an editor, as moatless does
     needed = RETRIES_ASKED_FOR if features.retry_asked else REPEATS if named else WEAK_REPEATS
-    if len(again) < needed:
+    if len(again) + 1 < needed:
         return None
-    return StuckFinding("same_failure", key, len(again), again[0], at, detail=features.error)
+    # Each is close to the next, so the row is one attempt, of which a window of actions shows only the end.
+    return StuckFinding("same_failure", key, len(row), row[0], at, detail=features.error)
 
 
 def _is_own(trail: ProgressTrail, features: CallFeatures) -> bool:
