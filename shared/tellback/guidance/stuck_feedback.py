@@ -56,14 +56,14 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     ),
     "empty_searches": (
         "The last {count} searches, since call {since}, found nothing, whatever their words.",
-        "List what is there (a folder, the names in a file, the links of a page) before you search for another word.",
+        "List what is there (folders, names, links of a page, values of a column) before you search for another word.",
     ),
     "worse_tests": (
         "`{subject}` got worse {count} times in a row since call {since}: {detail} now.",
         "Take the last change back, and find out why it broke them.",
     ),
     "failing_tool": (
-        "{subject} has failed {count} times in a row since call {since}, with different arguments.",
+        "{subject} has failed {count} times in a row since call {since}.",
         "Read the last error and what the tool expects; if it can't work here, use another way.",
     ),
     "dead_wait": (

@@ -52,7 +52,7 @@ def test_an_editor_that_refuses_for_another_reason_each_time_is_not_the_same_fai
     block = "edit {}:9\nx = {}\nend_of_edit"
     typed: list[MadeCall] = [("bash", {"command": block.format(n, n)}, linted(n, faults[n])[2]) for n in range(3)]
     assert [(call, said.summary) for call, said in nudges_in(typed)] == [
-        (3, "edit has failed 3 times in a row since call 1, with different arguments.")
+        (3, "edit has failed 3 times in a row since call 1.")
     ]
     assert spoken([linted(n, faults[2]) for n in range(4)]) == [3]
 

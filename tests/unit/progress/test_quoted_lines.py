@@ -252,3 +252,17 @@ def test_of_a_build_of_docker_the_reason_that_npm_gives_is_quoted() -> None:
     assert feedback.observations[0].value == (
         "npm error `npm ci` can only install packages when package.json and its lock are in sync."
     )
+
+
+PASSED_ON = {
+    "mkdocs build --strict": "INFO - Building documentation to directory: /r/site\nWARNING - A reference to "
+    "'api/client.md' is in the 'nav' configuration, but is not found.\n\nAborted with 1 warnings in strict mode!",
+    "npx nx build web": ' NX   Failed to process project graph.\n\n  executor "@nx/rollup:rolup" is not found in it\n\n'
+    "Pass --verbose to see the stacktraces.",
+}
+
+
+@pytest.mark.parametrize("command", PASSED_ON)
+def test_what_ends_a_build_is_not_quoted_for_what_failed_in_it(command: str) -> None:
+    """G-307."""
+    assert "not found" in quoted([claude_code(command, PASSED_ON[command], 1)] * 3)[0]

@@ -61,6 +61,7 @@ _PASSED_ON: Final = re.compile(
     r"|Error: (?:Could not create the Java Virtual Machine|A fatal exception has occurred)"
     r"|\d{1,4} \| |Dockerfile:\d"  # Docker shows where the step stands
     r"|(?:[\d.]{1,9} )?npm (?:ERR!|error) (?:code|errno|syscall|path|A complete log)"
+    r"|Aborted with \d{1,9} warnings? in strict mode|Pass --verbose to "  # MkDocs; Nx
     r"|tests? (?:completed|failed)\b|ELIFECYCLE"
     r"|(?:exit (?:code|status)|status|code|Error|returned):? \d{1,3}[.:)]?$))"
 )
