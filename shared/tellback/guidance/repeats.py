@@ -52,7 +52,7 @@ _REMARKS: Final = frozenset({
 # However long an agent waits before it looks, it looks at the same.
 _SLEEPS: Final = re.compile(rb"\bsleep (?:\d+(?:\.\d+)?[smh]?)\b|\bstart-sleep (?:-\w+ )?\d+\b|\btimeout /t \d+\b")
 _LENGTHS: Final = frozenset({"time", "seconds", "timeout", "timeout_ms", "duration", "delay", "ms", "wait_seconds"})
-# Playwright's server numbers the parts of a page anew in each snapshot; `element` says in words which is meant.
+# Playwright's server gives the parts of a page other numbers in each snapshot; `element` names one in words.
 _REF: Final = "ref"
 # These are a remark beside a command alone: of an issue or a task the description is the matter.
 _REMARKS_OF_COMMANDS: Final = _REMARKS | {"description", "timeout", "timeout_ms", "yield_time_ms", "max_output_tokens"}

@@ -59,7 +59,7 @@ HEADED: Final = {
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("command", HEADED)
-def test_failures_below_one_heading_are_told_apart(command: str, shell: Shell) -> None:
+def test_failures_below_one_heading_are_kept_apart(command: str, shell: Shell) -> None:
     """G-357: an upgrade breaks one thing after another, and a rebase stops at one commit after another."""
     said, reasons = HEADED[command]
     assert not spoken(edited([shell(command, said.format(why), 1) for why in reasons]))
@@ -130,7 +130,7 @@ def test_a_part_of_a_page_is_the_same_whatever_number_the_snapshot_gives_it() ->
     assert not spoken(rows)
 
 
-def test_a_page_whose_looks_are_edited_may_have_the_same_text() -> None:
+def test_a_page_whose_style_is_edited_may_have_the_same_text() -> None:
     """G-360: what a style changes, only a picture shows."""
     shop = page(3, 'heading "Shop"', 'button "Cart (0)"', "list")
     seen: MadeCall = ("mcp__playwright__browser_navigate", {"url": "http://localhost:5173/"}, shop)
@@ -147,8 +147,8 @@ def test_tests_that_pass_may_be_run_again_and_again_to_see_one_fail(shell: Shell
     failed = shell("pytest -q tests/test_sync.py", "FAILED tests/test_sync.py::test_two - assert 1 == 2\n1 failed", 1)
     assert not spoken([*passed[:9], failed])
     assert spoken(passed) == [12]
-    looked = claude_code("git status --short", "")
-    assert spoken([each for run in passed[:3] for each in (run, looked)])  # no hunt: something else stands between
+    status = claude_code("git status --short", "")
+    assert spoken([each for run in passed[:3] for each in (run, status)])  # no hunt: something else stands between
 
 
 # Of runners that print the value that a test got beside the one that it expects, or above it.

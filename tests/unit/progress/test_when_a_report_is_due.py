@@ -68,6 +68,6 @@ def test_a_kind_that_is_off_hides_no_other_that_the_same_call_shows() -> None:
 def test_what_comes_back_nine_times_is_a_warning_whatever_was_edited_in_between(said: str) -> None:
     """G-362: the window in which three are evidence has room for five runs with an edit behind each."""
     runs = [claude_code("npx vitest run", f" FAIL  src/a.test.ts > cart > half\n{said.format(n)}", 1) for n in range(9)]
-    told = nudges_in([each for n, run in enumerate(runs) for each in (run, claude_edit(n))])
-    assert [(call, feedback.severity) for call, feedback in told] == [(5, "caution"), (17, "warning")]
-    assert "9 times since call 1" in told[1][1].summary
+    nudges = nudges_in([each for n, run in enumerate(runs) for each in (run, claude_edit(n))])
+    assert [(call, feedback.severity) for call, feedback in nudges] == [(5, "caution"), (17, "warning")]
+    assert "9 times since call 1" in nudges[1][1].summary
