@@ -40,9 +40,8 @@ MAX_STREAMS: Final = 128
 IDLE_WHEN_FULL: Final = 0.5
 
 # Whose entries are applied together, before the process reads what has come meanwhile. With all sessions of a host's
-# batch at once, a call that came just after it waited for 5 ms. Each part costs 0.5 ms of processor time, and with five
-# sessions the median of all calls was later than a bare task.
-SESSIONS: Final = 7
+# batch at once, a call that came just after it waited for 5 ms. Each part costs 0.5 ms of processor time.
+SESSIONS: Final = 5
 
 NO_ENTRY: Final = b"0-0"  # the id of the last entry read of a stream of which none was, or that is not there
 
