@@ -120,6 +120,6 @@ def test_a_secret_is_hidden_by_the_one_rule_for_its_place(text: str) -> None:
         "docker run -u1000:staff1 img",
     ],
 )
-def test_what_only_looks_like_a_secret_stays_for_the_one_condition_of_a_rule(line: str) -> None:
+def test_an_almost_secret_stays_by_one_condition_of_a_rule_alone(line: str) -> None:
     """Prefixes within words, accounts, tests that pass, ids, placeholders and variables."""
     assert redact_text(line) == line
