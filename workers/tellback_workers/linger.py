@@ -200,7 +200,7 @@ class Lingerer:
         for lease in read.released:
             self._leases.remove(lease)
         self._consumer.release(read.released, [])
-        for shard in quiet - {lease.shard for lease in read.entries}:
+        for shard in quiet - {lease.shard for lease in (*read.entries, *read.fenced)}:
             del self._wanted[shard]
         return self._keep(read.entries)
 
