@@ -10,7 +10,8 @@ import pytest
 from tellback.state.database import Database
 from tellback.state.intake_lease import Read
 from tellback.state.keys import Layout
-from tests.support.lingering import FAMILY, LingerBench
+from tellback_workers.linger import SESSIONS, Lingerer
+from tests.support.lingering import FAMILY, JointRecorder, LingerBench
 
 
 def test_what_came_while_a_process_was_frozen_is_applied_when_it_continues(
@@ -37,3 +38,18 @@ def test_what_came_while_a_process_was_frozen_is_applied_when_it_continues(
     assert bench.linger(idle_seconds=0.1) == []
     assert bench.recorder.tools == ["before", "meanwhile"]
     assert bench.lingered_on() == 0
+
+
+def test_leases_are_renewed_until_all_that_was_read_is_applied(database: Database, layout: Layout) -> None:
+    """A process that is needed elsewhere left the last calls to the sweep once a lease had run out."""
+    recorder = JointRecorder(database)
+    bench = LingerBench(database, layout, recorder)
+    for number in range(8 * SESSIONS):
+        bench.append(number % 4, str(number), session=f"session-{number}")
+    recorder.when_together = lambda: time.sleep(0.25)
+    checks = iter([False])  # then other work needs the process
+    lingerer = Lingerer(
+        bench.intake, bench.consumer, lambda: next(checks, True), lease_seconds=1.5, idle_seconds=60, batch=500
+    )
+    assert lingerer.linger(layout.all, FAMILY) == []
+    assert len(recorder.tools) == len(set(recorder.tools)) == 8 * SESSIONS

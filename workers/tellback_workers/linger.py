@@ -154,6 +154,7 @@ class Lingerer:
             self._want(shards)
             self._run(family)
             while self._unapplied:
+                self._renew_leases()
                 self._apply_next()
         finally:
             self._consumer.release(self._last_read, self._leases)
