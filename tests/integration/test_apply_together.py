@@ -323,7 +323,8 @@ def test_after_a_failure_everything_is_pending_and_what_was_applied_counts_once(
     stumbles = Stumbles(streams.runtime)
     consumer = Consumer(streams.intake, DeadLetters(database, streams.layout), stumbles, lease_seconds=5, batch=500)
     read = streams.intake.read_next(streams.intake.last_read(streams.leases), 500, 60_000)
-    assert consumer.apply_together(read.entries) is None
+    decoded, _ = consumer.decode_each(read.entries)
+    assert consumer.apply_together(decoded) is None
     for lease in streams.leases:
         consumer.recover_pending(lease, float("inf"))
     assert streams.calls() == [3, 3, 3, 3]
@@ -359,10 +360,9 @@ def test_what_cannot_be_read_costs_its_stream_alone(streams: Streams, database: 
     entries = {lease: database.command("XADD", lease.stream, "*", "m", b"{").decode() for lease in (bad, lost)}
     read = {lease: [RawEntry(entry, b"{", 1)] for lease, entry in entries.items()}
     read[good] = [RawEntry("1-1", encode(streams.call(2).message), 1)]
-    left = consumer.apply_together(read)
-    assert left is not None
-    assert left.fenced == {lost}
-    assert not left.separate
+    decoded, fenced = consumer.decode_each(read)
+    assert fenced == {lost}
+    assert consumer.apply_together(decoded) == Deferred()
     assert streams.calls() == [0, 0, 1, 0]
     assert len(dead.newest()) == 1
 

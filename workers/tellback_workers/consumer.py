@@ -180,9 +180,12 @@ class Consumer:
     def _apply_each(self, held: dict[Lease, None], read: Mapping[Lease, Sequence[RawEntry]], end: float) -> None:
         if not read:
             return
-        deferred = self.apply_together(read, or_release=True)
+        decoded, fenced = self.decode_each(read)
+        for lease in fenced:
+            held.pop(lease, None)
+        deferred = self.apply_together(decoded, or_release=True)
         if deferred is None:
-            for lease in read:
+            for lease in decoded:
                 self._alone(held, lease, partial(self.recover_pending, lease, end))
             return
         for lease in deferred.fenced | deferred.released:
@@ -236,7 +239,25 @@ class Consumer:
             return self.recover_pending(lease, end)
         return True
 
-    def apply_together(self, read: Mapping[Lease, Sequence[RawEntry]], *, or_release: bool = False) -> Deferred | None:
+    def decode_each(
+        self, read: Mapping[Lease, Sequence[RawEntry]]
+    ) -> tuple[dict[Lease, list[IntakeEntry]], set[Lease]]:
+        """Decode new entries of several streams; return them by lease, and the leases that have passed on.
+
+        Entries that cannot be decoded become dead letters.
+        """
+        decoded: dict[Lease, list[IntakeEntry]] = {}
+        fenced: set[Lease] = set()
+        for lease, raws in read.items():
+            try:
+                decoded[lease] = list(self._decoded(lease, raws))
+            except Fenced:
+                fenced.add(lease)
+        return decoded, fenced
+
+    def apply_together(
+        self, decoded: Mapping[Lease, Sequence[IntakeEntry]], *, or_release: bool = False
+    ) -> Deferred | None:
         """Apply new entries of several streams as one batch if the loop can; return the rest.
 
         With `or_release`, a stream that has no entry left then may be released.
@@ -246,33 +267,15 @@ class Consumer:
         Raises:
             Unavailable: Redis, or something that the loop needs, is unavailable.
         """
-        decoded = self.decode_each(read)
-        rest = self.apply_decoded(decoded.separate, or_release=or_release)
-        return None if rest is None else Deferred(decoded.fenced | rest.fenced, rest.released, rest.separate)
-
-    def decode_each(self, read: Mapping[Lease, Sequence[RawEntry]]) -> Deferred:
-        """Decode new entries of several streams; those that cannot be decoded become dead letters."""
-        deferred = Deferred()
-        for lease, raws in read.items():
-            try:
-                deferred.separate[lease] = list(self._decoded(lease, raws))
-            except Fenced:
-                deferred.fenced.add(lease)
-        return deferred
-
-    def apply_decoded(
-        self, read: Mapping[Lease, Sequence[IntakeEntry]], *, or_release: bool = False
-    ) -> Deferred | None:
-        """Apply decoded entries like `apply_together`."""
+        batches = {lease: entries for lease, entries in decoded.items() if entries}
         if self._joint_loop is None:
-            return Deferred(separate=dict(read))
+            return Deferred(separate=batches)
         try:
-            batches = {lease: entries for lease, entries in read.items() if entries}
             return self._apply_jointly(self._joint_loop, batches, or_release=or_release)
         except Unavailable:
             raise
         except Exception:
-            _logger.exception("consumer.batch_failed", streams=[lease.stream for lease in read])
+            _logger.exception("consumer.batch_failed", streams=[lease.stream for lease in decoded])
             return None
 
     def _apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:

@@ -272,10 +272,10 @@ class Lingerer:
         for lease, raws in read.items():
             self._last_read[lease] = raws[-1].id.encode()
         self._want(lease.shard for lease in read)
-        decoded = self._consumer.decode_each(read)
-        for lease in decoded.fenced:
+        decoded, fenced = self._consumer.decode_each(read)
+        for lease in fenced:
             self._drop(lease)
-        for lease, entries in decoded.separate.items():
+        for lease, entries in decoded.items():
             self._unapplied.add(lease, entries)
         return sum(map(len, read.values()))
 
@@ -284,7 +284,7 @@ class Lingerer:
         batches = self._unapplied.take(SESSIONS)
         if not batches:
             return
-        deferred = self._consumer.apply_decoded(batches)
+        deferred = self._consumer.apply_together(batches)
         for lease in deferred.fenced if deferred else ():
             self._drop(lease)
         for lease in list(deferred.separate if deferred else batches):
