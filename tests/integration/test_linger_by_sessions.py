@@ -7,8 +7,9 @@ import pytest
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback_workers import linger as module
-from tellback_workers.linger import SESSIONS
-from tests.support.lingering import JointRecorder, LingerBench
+from tellback_workers.linger import SESSIONS, Lingerer, QueuePressure
+from tellback_workers.wakeups import NotPublished
+from tests.support.lingering import FAMILY, JointRecorder, LingerBench
 
 MANY = 3 * SESSIONS
 
@@ -100,3 +101,23 @@ def test_what_was_read_is_applied_before_its_process_does_other_work(
     assert bench.linger() == []
     assert len(recorder.tools) == 2 * MANY
     assert bench.lingered_on() == 0
+
+
+def test_what_was_read_is_applied_before_its_process_leaves_without_a_broker(
+    bench: LingerBench, recorder: JointRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that cannot be asked for messages left what had been read to the next visit, to be recovered alone."""
+    monkeypatch.setattr(module, "CHECK_SECONDS", 0.0)
+    append_sessions(bench)
+
+    def ask_broker() -> bool:
+        if recorder.tools:
+            raise NotPublished("the broker is away")
+        return False
+
+    pressure = QueuePressure(lambda: True, ask_broker)
+    lingerer = Lingerer(
+        bench.intake, bench.consumer, pressure.needs_worker, lease_seconds=5, idle_seconds=60, batch=500
+    )
+    assert lingerer.linger(bench.layout.all, FAMILY) == []
+    assert len(recorder.tools) == 2 * MANY

@@ -25,6 +25,7 @@ from tellback.state.intake_lease import Fenced, IntakeEntry, Lease, RawEntry, Re
 from tellback.state.keys import Shard
 from tellback_workers.consumer import Consumer
 from tellback_workers.runtime import Runtime
+from tellback_workers.wakeups import NotPublished
 
 MAX_SECONDS: Final = 60.0  # below the time limit of a task
 CHECK_SECONDS: Final = 0.025  # between two checks for messages that need this process
@@ -335,11 +336,18 @@ class QueuePressure:
         self._has_messages = has_messages
 
     def needs_worker(self) -> bool:
-        """Return True if messages wait with no other process free, and still do `RECHECK_SECONDS` later."""
-        if not self._is_high():
-            return False
-        clock.sleep(RECHECK_SECONDS)
-        return self._is_high()
+        """Return True if messages wait with no other process free, and still do `RECHECK_SECONDS` later.
+
+        So it does if the broker cannot be asked. Raised, the error would leave what was read and not yet applied to the
+        next visit.
+        """
+        try:
+            if not self._is_high():
+                return False
+            clock.sleep(RECHECK_SECONDS)
+            return self._is_high()
+        except NotPublished:
+            return True
 
     def _is_high(self) -> bool:
         return self._all_others_busy() and self._has_messages()
