@@ -40,8 +40,8 @@ MAX_STREAMS: Final = 128
 # stays longer, is worth less than the calls of others that come now.
 IDLE_WHEN_FULL: Final = 0.5
 
-# Whose entries are applied together, before the process reads what has come meanwhile. With all sessions of a host's
-# batch at once, a call that came just after it waited for 5 ms. Each part costs 0.5 ms of processor time.
+# Sessions whose entries are applied together, before the process reads what has come meanwhile. With all sessions of a
+# host's batch at once, a call that came just after it waited for 5 ms. Each part costs 0.5 ms of processor time.
 SESSIONS: Final = 5
 
 NO_ENTRY: Final = b"0-0"  # the id of the last entry read of a stream of which none was, or that is not there
@@ -78,7 +78,7 @@ class UnappliedEntries:
 
     @property
     def leases(self) -> Collection[Lease]:
-        """The leases of the streams that the entries are of."""
+        """The leases of their streams."""
         return self._sessions.keys()
 
     def add(self, lease: Lease, entries: Iterable[IntakeEntry]) -> None:
@@ -243,7 +243,7 @@ class Lingerer:
         """Apply entries of a few sessions, and wait for the next ones if there are none; return the number read."""
         if not self._unapplied:
             self._ahead = 0
-        # No session waits until those that come in between have had more than a batch.
+        # So no session waits for more than two batches of others that come in between.
         received = self._read_next(family) if self._ahead <= self._batch else 0
         self._ahead += received
         self._apply_next()

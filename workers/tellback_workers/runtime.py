@@ -33,9 +33,7 @@ TEAMS: Final = 64  # of which a process keeps stores and loops; more are made ag
 BY_LAYOUT: Final[list[Callable[[], None]]] = []
 """Clear what other modules keep for each team and made for its number of shards."""
 
-
 SHORT_DEADLINE: Final = 1.0  # seconds; for calls that a running command must not wait for
-
 
 _logger = structlog.get_logger("tellback.team")
 
