@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tellback.errors import Unavailable
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback_workers import linger as module
@@ -83,6 +84,26 @@ def test_a_batch_that_fails_costs_the_sessions_that_were_read_with_it_no_call_an
             raise OSError("a batch fails")
 
     recorder.when_together = fail_second
+    assert bench.linger(idle_seconds=0.2) == []
+    assert len(recorder.tools) == len(set(recorder.tools)) == 2 * MANY
+    assert in_order(recorder.tools)
+
+
+def test_what_an_outage_leaves_is_recovered_by_the_next_consumer_in_order(
+    bench: LingerBench, recorder: JointRecorder
+) -> None:
+    """It is pending then, whether it was being applied or waited for its turn."""
+    append_sessions(bench)
+    outages = iter([False, True])
+
+    def fail_second() -> None:
+        if next(outages, False):
+            raise Unavailable("Redis is away")
+
+    recorder.when_together = fail_second
+    with pytest.raises(Unavailable):
+        bench.linger()
+    assert len(recorder.tools) == 2 * SESSIONS
     assert bench.linger(idle_seconds=0.2) == []
     assert len(recorder.tools) == len(set(recorder.tools)) == 2 * MANY
     assert in_order(recorder.tools)
