@@ -23,6 +23,7 @@ from tests.support.dialects import (
 from tests.support.stretches import claude_edit
 
 RULE = "-" * 75
+TRACE = "Traceback (most recent call last):\n"
 TOOLS = ("mcp__ide__executeCode", "execute_ipython_cell", "execute_code", "python_repl")
 
 
@@ -60,6 +61,29 @@ def test_cells_that_fail_in_the_same_way_are_reported_and_others_are_not(tool: s
         for n, each in enumerate(values, start=1)
     ]
     assert not spoken(cleaned)
+
+
+def test_a_short_error_of_a_cell_is_known_by_its_line() -> None:
+    """G-364: a column that is missing was told only as no news, and "IndexError: 3" by the line of the cell."""
+    tool, missing = TOOLS[0], "KeyError: 'rev'"
+    codes = ("df['rev'].sum()", "df.groupby('q')['rev'].mean()", "df.sort_values('rev')")
+    calls: list[MadeCall] = [(tool, {"code": each}, cell(missing, each, 3 + n)) for n, each in enumerate(codes)]
+    assert [(call, said.observations[0].value) for call, said in nudges_in(calls)] == [(3, missing)]
+    others: list[MadeCall] = [
+        (tool, {"code": f"df['{each}']"}, cell(f"KeyError: '{each}'", f"df['{each}']", 3)) for each in ("a", "b", "c")
+    ]
+    assert not spoken(others)
+    bare: list[MadeCall] = [
+        (tool, {"code": f"next({each})"}, cell("StopIteration", f"next({each})", 3)) for each in "ijk"
+    ]
+    assert not spoken(bare)
+    moved: list[MadeCall] = []
+    for n in range(3):
+        failed = f"{TRACE}  File \"/r/a.py\", line {n}\n    r{n} = row['id'] + {n}\nKeyError: 'id'"
+        moved += claude_edit(n), claude_code("python a.py", failed, 1)
+    assert not spoken(moved)
+    numbered: list[MadeCall] = [(tool, {"code": "a[3]"}, cell("IndexError: 3", "a[3]", 9 + n)) for n in range(3)]
+    assert [said.observations[0].value for _, said in nudges_in(numbered)] == ["IndexError: 3"]
 
 
 def pip(package: str, said: str) -> str:

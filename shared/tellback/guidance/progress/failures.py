@@ -63,7 +63,7 @@ _PASSED_ON: Final = re.compile(
     r"|(?:[\d.]{1,9} )?npm (?:ERR!|error) (?:code|errno|syscall|path|A complete log)"
     r"|Aborted with \d{1,9} warnings? in strict mode|Pass --verbose to "  # MkDocs; Nx
     r"|tests? (?:completed|failed)\b|ELIFECYCLE"
-    r"|(?:exit (?:code|status)|status|code|Error|returned):? \d{1,3}[.:)]?$))"
+    r"|(?:exit (?:code|status)|status|code|(?<![A-Za-z])Error|returned):? \d{1,3}[.:)]?$))"  # no "IndexError: 3"
 )
 # npm says why in its first lines, and what to do in the last; docker puts the time in front.
 _OF_NPM: Final = re.compile(r"(?:#\d{1,4} )?(?:[\d.]{1,9} )?(npm (?:ERR!|error) \S.*)")

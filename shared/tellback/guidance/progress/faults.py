@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tellback.guidance.observations.texts import timeout_in
-from tellback.guidance.progress.effects import words_in
+from tellback.guidance.progress.effects import INTERPRETERS, plain_name, words_in
 from tellback.guidance.progress.features import DISTINCT_CHARS, CallFeatures
 from tellback.guidance.progress.substance import fault_pattern
 from tellback.guidance.progress.trail import mark
@@ -115,9 +115,14 @@ def error_key(features: CallFeatures) -> str:
         return mark(f"{features.tests.bad} {features.tests.passed} {features.target}")
     if not features.named:
         return mark(f"{features.error_mark} {features.purpose or features.target}")
-    if len(features.error) < DISTINCT_CHARS:
+    if len(features.error) < DISTINCT_CHARS and not _names_value_in_cell(features):
         return mark(f"{features.error_mark} {features.news} {features.address or features.target}")
     return f"{features.error_mark:x}"
+
+
+def _names_value_in_cell(features: CallFeatures) -> bool:
+    """Check for an error such as "KeyError: 'rev'" of a cell; a script that fails so elsewhere got further."""
+    return bool(features.misuse) and ": " in features.error and plain_name(features.tool) in INTERPRETERS
 
 
 def _key_of_surroundings(features: CallFeatures) -> str:
