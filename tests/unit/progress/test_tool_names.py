@@ -5,6 +5,8 @@ Requirement G-214.
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tellback.guidance.progress.effects import Effect, named_effect, only_organizes, tool_effect
@@ -95,3 +97,14 @@ def test_a_suite_that_is_polled_without_output_is_a_wait() -> None:
 
     assert [call for call, _ in nudges_in([poll(n, "") for n in range(9)])] == [6]
     assert nudges_in([poll(n, f"scenario {n} of 40 passed") for n in range(9)]) == []
+
+
+@pytest.mark.parametrize("tool", ["mcp__shell__run", "mcp__my-terminal__start", "Bash"])
+def test_a_command_of_a_server_that_is_named_after_a_shell_is_one_of_a_shell(tool: str) -> None:
+    """G-365: three builds that failed for reasons of their own were a tool that fails."""
+    failures = {"app": "app.c: it needs a header", "lib": "no rule for that target", "docs": "the theme is too old"}
+    calls: list[MadeCall] = []
+    for target, why in failures.items():
+        said = [{"type": "text", "text": f"Building {target}\n{why}\nStopped at {target}"}]
+        calls.append((tool, {"command": f"make {target}"}, json.dumps({"isError": True, "content": said})))
+    assert nudges_in(calls) == []

@@ -295,7 +295,9 @@ def _read_shape(tool: str, *names: str) -> _Shape:
     plain, name = tuple(map(_plain_spelling, names)), plain_name(tool)
     targets = tuple(sorted(_TARGETS.keys() & plain, key=_TARGETS.__getitem__))
     says_so = "cmd" in plain or "bash" in name or "shell" in name or name in ("execute", "launch_process")
-    may_be_shell = says_so and not is_known(tool)
+    server = tool.lower().removesuffix(name)
+    served = "command" in plain and ("shell" in server or "terminal" in server)  # `mcp__shell__run`
+    may_be_shell = (says_so or served) and not is_known(tool)
     return _Shape(
         name=name,
         is_program=may_be_shell or name in SHELLS or name in INTERPRETERS or name in EDITORS,
