@@ -333,11 +333,30 @@ RAN_OUT = "tool terminated command after exceeding timeout 90000 ms. Retry with 
         ("exec", {"cmd": "x"}, '{"output":"command timed out after 9000 milliseconds","metadata":{"exit_code":124}}'),
         ("bash", {"command": "npm test"}, f"Starting\n\n<shell_metadata>\nshell {RAN_OUT}\n</shell_metadata>"),
         ("bash", {"command": "npm test"}, f"(no output)\n\n<bash_metadata>\nbash {RAN_OUT}\n</bash_metadata>\n"),
+        ("Bash", {"command": "cd /srv && curl -s -m 5 http://10.0.0.1"}, "Exit code 28"),
+        (
+            "Bash",
+            {"command": "curl -m 5 x.dev"},
+            "Exit code 28\ncurl: (28) Connection timed out after 5001 ms",
+        ),
     ],
 )
 def test_a_run_that_took_too_long_is_not_suggested_unchanged(tool: str, params: dict[str, Any], result: str) -> None:
     """G-234: wherever the tool says so."""
     assert suggestions(tool, params, result) == ("Run less at once, run it in the background, or allow more time",)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("pytest -q", "FAILED tests/test_a.py::test_a - assert 1 == 2\n1 failed, 2 passed in 0.10s"),
+        ("cargo test", "test a ... FAILED\n\ntest result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured"),
+        ("npx jest", "FAIL ./a.test.js\n  \u25cf adds\n\nTests:       1 failed, 1 total"),
+    ],
+)
+def test_tests_that_fail_say_nothing_of_the_arguments(command: str, said: str) -> None:
+    """G-363: the run itself went as it was asked for."""
+    assert suggestions("Bash", {"command": command}, f"Exit code 1\n{said}") == ("Try a different approach",)
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,7 @@ _COMMAND_FIELDS: Final = ("command", "cmd", "script", "commands", "shell_command
 # Beside these a `command` is the verb of an editor, as in `str_replace_editor(command: "view", path: ...)`.
 FILE_FIELDS: Final = ("path", "file_path", "filepath", "filename", "target_file", "notebook_path")
 _TIMED_OUT: Final = 124  # of `timeout`, and of Codex
+_CURL_TIMED_OUT: Final = 28
 _REPR: Final = re.compile(r"[A-Z]\w{0,80}\(.{0,400}\)")  # of an exception
 # A consumer that closes the pipe early ends the program before it with SIGPIPE; that is no failure of either.
 _BROKEN_PIPE: Final = 141
@@ -93,7 +94,7 @@ def classify_program(evidence: Evidence) -> Finding | None:
         return Finding("ok")
     output = _OUTPUT_MARKS.sub("", run.output)
     name = _named_failure(output) or complaint_line(output, run.commands)
-    if code == _TIMED_OUT:
+    if code == _TIMED_OUT or (code == _CURL_TIMED_OUT and run.commands and run.commands[-1].program == "curl"):
         name = f"The command timed out (exit code {code}). {output}".strip()
     printed = output.strip() if as_mapping(evidence.data) else ""  # and not the record around it
     return _classify_answer(run, code) or Finding("error", name or printed or evidence.message)

@@ -117,6 +117,7 @@ SUCCESS_MAX: Final = 2
 LISTED_TOOLS: Final = 10  # then "…": an agent has the whole list from its host; by judgement
 # Failures of one call after which a retry is no longer suggested: waiting did not help three times.
 _MAX_RETRIES: Final = 3
+_FAILED_TESTS: Final = re.compile(r"\d+ failed, \d+ errors, \d+ passed\b")  # as `TestCounts` are written
 
 # Words of tool names that choose a template's wording; nothing else depends on them.
 _WEB: Final = frozenset(
@@ -279,7 +280,8 @@ def _steps_for_error(s: CallSituation) -> _Steps:
     if timeout_in(s.message):  # the same command would run out of time again
         yield s.plain_step("shorter", "fix_arguments")
         return
-    yield _check_arguments_step(s)
+    if not _FAILED_TESTS.match(s.message):  # they ran as they were asked to
+        yield _check_arguments_step(s)
     yield s.plain_step("different", "different")
     if s.memory.held and is_lookup_tool(s.tool, s.params):
         yield _use_results_step(s)
