@@ -90,6 +90,10 @@ def test_an_exit_that_says_nothing_was_found_is_an_empty_answer(command: str, ou
         ("docker exec web df", "/dev/sda1 20G\nbash: /srv/a/.bashrc: Permission denied"),
         ("python checks.py", wrapped(0, "ModuleNotFoundError: No module named 'yaml'")),
         ("python -c 'print(\"Error: as it is shown\")'", "Error: as it is shown"),
+        ("sqlite3 a.db \"insert into log values('Error: it is full'); select * from log\"", "Error: it is full"),
+        ("sqlite3 a.db 'select msg from log'", wrapped(0, "ERROR: it is full\nfatal: it was removed")),
+        ("apt-get update", "W: Some index files failed to download. Old ones are used instead.\nReading lists... Done"),
+        ("apt-get install -y curl", "debconf: unable to initialize frontend: Dialog\nSetting up curl (8.5.0) ..."),
     ],
 )
 def test_these_are_no_failures(command: str, output: str) -> None:

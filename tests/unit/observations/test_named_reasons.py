@@ -203,3 +203,10 @@ def test_the_record_that_was_asked_for_by_its_id_was_found() -> None:
     assert judged("get_build", {"id": 7}, build).code == "ok"
     assert judged("start_build", {"branch": "main"}, build).code == "error"
     assert judged("get_build", {"id": 7}, json.dumps({"error": "no such build"})).code == "error"
+
+
+def test_what_a_page_wrote_to_its_console_is_no_failure_of_the_tool_that_shows_it() -> None:
+    """G-366: one line alone was."""
+    said = "[ERROR] Uncaught TypeError: x is undefined @ http://localhost/a.js:3"
+    for tool, code in (("mcp__playwright__browser_console_messages", "ok"), ("deploy", "error")):
+        assert judged(tool, {}, said).code == code

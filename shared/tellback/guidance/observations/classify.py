@@ -15,7 +15,7 @@ import msgspec
 
 from tellback.contracts.guidance import Outcome, OutcomeCode, ToolInvoked
 from tellback.guidance.observations.bodies import classify_body, is_partial
-from tellback.guidance.observations.emptiness import is_empty_result
+from tellback.guidance.observations.emptiness import is_empty_result, name_words
 from tellback.guidance.observations.evidence import Classifier, Evidence, Finding
 from tellback.guidance.observations.evidence_builder import build_evidence
 from tellback.guidance.observations.exceptions import classify_exception, code_for_exception_name
@@ -84,7 +84,7 @@ def classify_result_text(evidence: Evidence) -> Finding | None:
     if data is not None and not isinstance(data, str):
         return None
     code = code_for_report(text, evidence.tool)
-    if code is None:
+    if code is None or (text.startswith("[") and "console" in name_words(evidence.tool)):  # "[ERROR] ..." is a page's
         return None
     if code == "error" or last_error(text) is not None:
         code = _code_of_failure(text, evidence.tool)

@@ -38,6 +38,8 @@ _GIT_CHANGES: Final = words_in(
     "pop apply drop push clear create add rm remove rename set-url prune -d -D --delete -m -M --move"
 )
 _GIT_CHANGEABLE: Final = words_in("stash branch remote tag")
+# Clients of databases: what they print is data, unless their exit code says otherwise.
+DATABASES: Final = words_in("psql mysql mariadb sqlite3 duckdb redis-cli mongosh")
 _SYSTEM: Final = ("/bin", "/usr", "/sbin", "/opt/homebrew", "/nix")
 _LOGS: Final = words_in("docker kubectl heroku podman flyctl vercel")
 

@@ -112,7 +112,7 @@ _UNABLE: Final = re.compile(
     r"|unknown (?:command|option|flag|argument)\b|unrecogni[sz]ed\b)",
     re.IGNORECASE,
 )
-_NOTED: Final = re.compile(r"(?:\S{1,20} )?\W?(?:warn|note|info|hint)", re.IGNORECASE)
+_NOTED: Final = re.compile(r"(?:\S{1,20} )?\W?(?:warn|note|info|hint)|W: |debconf: ", re.IGNORECASE)
 _SENTENCE_LINES: Final = 20
 _LABEL_LINES: Final = 3
 _NAMED_CHARS: Final = 300

@@ -14,7 +14,13 @@ from typing import Any, Final
 
 from tellback.guidance.footers import without_footer
 from tellback.guidance.observations import diagnostics
-from tellback.guidance.observations.commands import SEARCHING, answers_by_exit, is_documented_answer, is_reading
+from tellback.guidance.observations.commands import (
+    DATABASES,
+    SEARCHING,
+    answers_by_exit,
+    is_documented_answer,
+    is_reading,
+)
 from tellback.guidance.observations.complaints import complains_only, complaint_line
 from tellback.guidance.observations.emptiness import name_words
 from tellback.guidance.observations.evidence import Evidence, Finding
@@ -252,10 +258,12 @@ def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Fi
         output = _CLOSED_PIPE.sub("", output)
     if run.commands and all(is_reading(each) for each in run.commands):
         return _classify_reading(run, output, evidence)
-    said = _failure_in(output, probes=any(each.before == "||" for each in run.commands))
+    asks = known and all(each.program in DATABASES for each in run.commands)
+    said = _failure_in(output, probes=asks or any(each.before == "||" for each in run.commands))
     counted = count_tests(output) is not None
     if said is None and not counted and _hides_exit(run, known=known):
         said = complaint_line(output, run.commands) or diagnostics.start_line(output)
+        said = None if said and _writes_out(run.commands, said) else said
     if said is None and evidence.failed and "\n" in output.strip():  # one line may be of the tool that ran it
         said = evidence.message
     if said is not None:
@@ -308,9 +316,14 @@ def _is_no_report(output: str, commands: Sequence[SimpleCommand]) -> bool:
     text = output.strip()
     if any(each.program in CLIENTS for each in commands):
         return False
-    if text and any(text in said for each in commands for said in (*each.words, each.stdin)):
+    if text and _writes_out(commands, text):
         return True
     return bool(commands) and ("\n" in text or text[:1] in ('"', "'") or _REPR.fullmatch(text) is not None)
+
+
+def _writes_out(commands: Sequence[SimpleCommand], text: str) -> bool:
+    """Check for a text that stands in the command itself, as what it prints or stores."""
+    return any(text in said for each in commands for said in (*each.words, each.stdin))
 
 
 def _hides_exit(run: ProgramRun, *, known: bool) -> bool:
