@@ -86,8 +86,32 @@ def test_a_line_of_such_a_program_without_a_secret_stays(text: str) -> None:
     assert redact_text(text) == text
 
 
-def test_a_password_behind_a_user_is_hidden_though_it_seems_a_word_and_a_number() -> None:
-    assert redact_text(r"psexec \\\\10.0.94.120 -u Administrator -p QicTGO5ZSP cmd") == "[redacted: password]"
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"psexec \\\\10.0.94.120 -u Administrator -p QicTGO5ZSP cmd",
+        "cypher-shell -u neo4j -p neo4j1234",
+        'evil-winrm -i 10.0.0.5 -u admin -p "Summer2026"',
+    ],
+)
+def test_a_password_behind_a_user_is_hidden_though_it_seems_a_word_and_a_number(text: str) -> None:
+    assert redact_text(text) == "[redacted: password]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mysql -u root -p production2db",
+        "mysql -u root -p wordpress_2024 < dump.sql",
+        "mysql -h db.local -u root -p inventory2024 < dump.sql",
+        "mysqldump -u root -p inventory2024 > dump.sql",
+        "mariadb -u app -p shop2024production",
+        "python -u train.py -p experiment12b",
+        "locust -u 100 -p profile_2026",
+    ],
+)
+def test_what_stands_behind_such_options_stays_where_it_is_no_password(text: str) -> None:
+    assert redact_text(text) == text
 
 
 def test_the_table_that_pveum_prints_of_a_new_token_hides_its_value() -> None:

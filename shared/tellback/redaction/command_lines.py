@@ -36,9 +36,6 @@ _BEFORE_PASSWORD: Final = (
     ("pass", r"wd[ ](?<=[ ]-passwd[ ])"),
     ("login", "[ ](?<=cargo login[ ])(?=[0-9a-z]{24})"),
     ("pw", r"[ ](?<=rootpw[ ])(?:--[a-z]{1,12}[ ]){0,2}(?!--)"),
-    (" -u", rf"[ ]\S{{1,64}}[ ]-p[ ]?[\"']?{DOUBT}"),
-    # Neither a path nor a port of a container, as a word with a number may be a password and none.
-    (" -u", rf"[ ]\S{{1,64}}[ ]-p[ ](?=[\"']?[^\s:/.,=\"']{{8,60}}+(?:[\s\"']|$)){MIXED_WORD}"),
     ("pw", r"[ ](?<=[ ]-pw[ ])"),
     ("key", r"chain[ ]-p[ ](?<=keychain -p )"),
     (
@@ -66,6 +63,18 @@ _BEFORE_PASSWORD: Final = (
     *((program, rf"(?<![\w-]{program}){_SOURCE_AND_USER}[\"']?{MIXED_WORD}{DOUBT}") for program in ("isql ", "iusql ")),
     ("basicauth ", rf"/\S{{0,60}}[ ][\w.@-]{{1,64}}[ ]{MIXED_WORD}{DOUBT}"),
 )
+# Of these `-p` asks for a password, and a database follows, or `-u` names no user.
+_NO_LOGIN: Final = preceded_by(
+    (f"{program} -u" for program in ("mysql", "mariadb", "dump", "mysqladmin", "python", "python3")), unless=True
+)
+_NO_NAME: Final = r"(?![a-z][a-z0-9]{0,30}+(?:[_-][a-z0-9]{1,30}+){1,6}+(?:[\s\"']|$))"
+_ALONE: Final = r"(?=[^\s:/.,=\"']{8,60}+(?:[\"']|$|\s(?![<>]|-e[ ])))"
+# A random word; one with a number, if it is neither a path, a port of a container nor a name of parts, and nothing is
+# read into or from the program, as into a database.
+_BEHIND_USER: Final = (
+    rf"[ ]\S{{1,64}}+[ ]-p[ ]?[\"']?{DOUBT}",
+    rf"{_NO_LOGIN}[ ]\S{{1,64}}+[ ]-p[ ][\"']?+{_NO_NAME}{_ALONE}{MIXED_WORD}",
+)
 # What is piped into a program that reads a password, or given to it as a text.
 _READERS: Final = (
     r"(?:[^\n|]{1,80}?--(?:passw(?:or)?d|pass(?:phrase)?|with|secret)-?(?:on-)?(?:stdin|fd|token)"
@@ -79,6 +88,7 @@ _PIPED: Final = (
 _RANDOM: Final = rf"[\"']?{MIXED_WORD}{DOUBT}[\w!@#%^&*+~?=-]{{8,40}}+(?=[\"']?(?:\s|$))"
 RULES: Final = (
     *(AnchoredRule("password", program, f"{before}{GIVEN}") for program, before in _BEFORE_PASSWORD),
+    *(AnchoredRule("password", " -u", f"{before}{GIVEN}", r"(?=[ ]\S{1,64}+[ ]-p)") for before in _BEHIND_USER),
     AnchoredRule("password", "<<<", rf"[ ]?{GIVEN}[ ]{_READERS}"),
     *(AnchoredRule("password", printer, _PIPED) for printer in ("echo ", "printf ")),
     AnchoredRule("password", "pass", r"[ ](?<=sshpass[ ])[ ]{0,3}-p ?[^\s$<]{3}"),
@@ -131,8 +141,8 @@ RULES: Final = (
     AnchoredRule(
         "secret-assignment",
         "full-tokenid",
-        r"[^\w\n]{1,12}[\w.-]{1,64}@[\w.-]{1,32}![\w.-]{1,64}(?:[^\n]{0,200}\n){0,6}?[^\n]{0,200}?"
-        r"\bvalue\b[^\w\n]{1,20}[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}" + AT_END,
+        r"[^\w\n]{1,12}[\w.-]{1,64}+@[\w.-]{1,32}+![\w.-]{1,64}+[^v]{1,320}+(?:v(?!alue\b)[^v]{0,200}+){0,4}+"
+        r"value\b[^\w\n]{1,20}[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}" + AT_END,
     ),
     # Runners of GitHub.
     AnchoredRule("secret-flag", "--", r"token[ =](?=[a-z]{0,28}[0-9])[0-9a-z]{29}(?![\w-])"),
