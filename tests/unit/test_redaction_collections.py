@@ -146,10 +146,29 @@ def test_names_in_other_languages_are_read_as_json_escapes_them(name: str) -> No
         "id/pass:master,2npguukm",
         "user/pwd:master/m00feiqx",
         "ID/PW->master/ovi1bcfk",
+        "ID/PW: master / d2fbkhhd",
+        f"user/pass alice {PASSWORD}",
     ],
 )
 def test_a_user_and_a_password_behind_both_names_are_hidden(text: str) -> None:
     assert redact_text(text) != text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Supports username/password authentication, OAuth2 and SAML2.",
+        "Username/password login (OAuth2) is disabled",
+        "user/pass auth (SOCKS5 only)",
+        "username/password credentials, base64-encoded",
+        "* username/password handling (#2495a)",
+        "username,password columns (varchar255)",
+        "username/password: required, oauth2 optional",
+        "user,pass = fields1, fields2name",
+    ],
+)
+def test_prose_and_code_behind_both_names_stay(text: str) -> None:
+    assert redact_text(text) == text
 
 
 @pytest.mark.parametrize(

@@ -157,9 +157,12 @@ _WORDED_DOUBTFUL: Final = (
 )
 
 _PAIRS_OF: Final = " ".join(f"{of}{sign}{{word}}" for of in ("id", "user", "username", "login") for sign in "/&|,")
+_PAIR_BEGINS: Final = r"[ \t]{0,2}(?:[=-]?>|[:=(-])[ \t]{0,4}"
+# After a space alone, and before a comma and a space, comes prose too: `username/password authentication, OAuth2`.
 _PAIRED: Final = (
-    r"[)\]]?(?:[ \t]{0,2}(?:[=-]?>|[:=(-])[ \t]{0,4}|[ \t])[\w.@-]{1,64}(?:[ ]{0,2}(?://?|[:,(])[ ]{0,2}"
-    rf"{NO_VALUE}{_MIXED}|[ ]{NO_VALUE}{_MIXED}{DOUBT})[^\s\"'`()<>{{}},;/]{{6,60}}+(?!/)"
+    rf"[)\]]?(?:{_PAIR_BEGINS}[\w.@-]{{1,64}}+(?:[ ]{{0,2}}//?[ ]{{0,2}}|[:,(])|[ \t][\w.@-]{{1,64}}+//?"
+    rf"|(?:{_PAIR_BEGINS}|[ \t])[\w.@-]{{1,64}}+[ :,(]{{1,3}}{DOUBT})"
+    rf"(?=[^\s\"'`()<>{{}},;/]{{6}}){NO_VALUE}{_MIXED}[^\s\"'`()<>{{}},;/]{{6,60}}+(?!/)"
 )
 _NO_PROSE: Final = preceded_by(
     (f"{word} identified " for word in ("is", "be", "are", "was", "one", "file", "library", "module")), unless=True
@@ -240,7 +243,8 @@ NEAR_DIGITS: Final = (
     AnchoredRule(
         "password",
         "login",
-        rf":[ ]?(?![\w-]{{1,20}}/v[0-9])[\w.@-]{{1,64}}/{NO_VALUE}{_MIXED}{DOUBT}[^\s/\"'`()<>{{}}]{{8,40}}+(?!/)",
+        rf":[ ]?(?![\w-]{{1,20}}+/v[0-9])[\w.@-]{{1,64}}+/(?=[^\s/\"'`()<>{{}}]{{8}}){NO_VALUE}{_MIXED}{DOUBT}"
+        r"[^\s/\"'`()<>{}]{8,40}+(?!/)",
         "(?=:[ ]?[a-z])",
     ),
     *(
