@@ -192,6 +192,7 @@ def test_a_login_and_a_recovery_code_in_a_sentence_are_hidden(text: str) -> None
         "wg pubkey < privatekey",
         "Cookie: _ga=GA1.1.297273815.8355119534; _ga_2O5PRS1X1K=GS1.1.9321192648.3.1.1532886196.0.0.0",
         "Set-Cookie: _gcl_au=1.1.783578310.2727730186; Max-Age=7776000",
+        "Cookie: _ga_2O5PRS1X1K=GS2.1.s1746825440$o14$g0$t1746825440$j0$l0$h0; _fbp=fb.1.1596403881668.1116446470",
         'const MONGO_NO_AUTH = "mongodb://localhost:27017/database";',
         "put '/forgot-password' => \"cms/sites/passwords#update\", as: 'update_password'",
         '"/en/enterprise/creating-a-strong-password":"/en/enterprise-server@3.0/auth"',
@@ -210,6 +211,9 @@ def test_names_addresses_ids_and_counts_of_visits_stay(text: str) -> None:
     [
         "podman run --secret=orbit-velvet-canyon-lantern app",
         f"podman run --secret=db-password-{PASSWORD} app",
+        f"Cookie: _gateway={HEX[:32]}",
+        f"Cookie: _gallery_sid={PASSWORD}{PASSWORD}",
+        '"password": "hunter#swordfish"',
         f"Cookie: _ga=GA1.1.297273815.8355119534; session={PASSWORD}{PASSWORD}",
         f"mongo_auth = mongodb://app:{PASSWORD}@localhost/db",
     ],

@@ -142,8 +142,8 @@ UNLESS: Final = {
     r"(?!s?[ ][\"'][\w./-]{1,80}[\"'][ ](?:not[ ]found|already[ ]exists|deleted|created|is[ ]forbidden))",
     "signature": "(?![\"']?:[ ]?[\"']?[0-9a-f]{32}(?![0-9a-f]))",  # of a file, in a cache's tag or a compiler's list
     # Those that only count visits.
-    "cookie": r"(?!s?:[ \t](?:_(?:_utm|ga|gid|gat|gcl|fb[cp])\w{0,20}=[\w.$-]{1,80}"
-    r"|(?:max-age|path|domain|expires|samesite)=[^;\n\"'=]{1,60}|secure|httponly|;[ ]?){1,20}+[\"']?[ \t\r]{0,4}$)",
+    "cookie": r"(?!s?:[ \t](?:_(?:_utm|ga|gid|gcl|fbp)\w{0,20}=(?:[a-z]{2}[0-9]?\.)?+(?:[.$]?[a-z]?[0-9]{1,20}){1,12}|"
+    r"(?:max-age|path|domain|expires|samesite)=[^;\n\"'=]{1,60}|secure|httponly|;[ ]?){1,20}+[\"']?[ \t\r]{0,4}$)",
     "_pat": "(?![a-rt-z])",  # `class Vision_PatchEmbed(Vision2_PatchEmbed)`
 }
 _END: Final = r"""(?=[\\"'`]|[ \t]{0,40}+(?:[,;#&|<})\]]|$)|[ \t])"""
@@ -169,7 +169,10 @@ _GENERATED: Final = (
     r"(?=[^\s0-9]{0,30}+[0-9])[^\s\"'`()\[\]{}<>$,;:|\\]{8,100}+"  # with signs that names of code have too
 )
 _VALUE: Final = OPEN + NO_VALUE
-_NO_ROUTE: Final = r"(?!(?<=[\"'])(?:/[a-z_.-]{1,20}/[\w./@-]{0,100}|[a-z_/]{1,60}#[a-z_]{1,30})[\"'])"  # of a page
+_NO_ROUTE: Final = (  # of a page
+    r"(?!(?<=[\"'])(?:/[a-z_.-]{1,20}/[\w./@-]{0,100}|[a-z_/]{1,60}+(?:(?<=password)|(?<=passwords)"
+    r"|(?=#(?:index|show|new|create|edit|update|destroy)[\"']))#[a-z_]{1,30})[\"'])"
+)
 _PASSWORD: Final = (
     f"{NAME_GOES_ON}{CLOSE}{TYPE}(?:{SEPARATOR}{OPEN}(?=[^\\s:,;]{{4}}){NO_VALUE}{_NO_ROUTE}"
     f"(?:{_QUOTED}|{_IN_ELEMENT}|{_SPACED}|{PHRASE}|(?=[a-z]{{6}})(?:{_WORD_ALONE}|{DOUBT}{LETTERS})"
@@ -345,7 +348,7 @@ RULES: Final = (
         AnchoredRule(
             "basic-auth",
             flag,
-            r"(?:[ =]{1,3}|[ ]?\\{1,2}\n[ \t]{0,8})[\"']?(?:(?![\d:]{1,20}+\b|(?:https?|wss?)://)[^\s:\"'$<>/.-][^\s:\"'$<>/()\[\]]{0,64}:|"
+            r"(?:[ =]{1,3}+|[ ]?\\{1,2}\n[ \t]{0,8}+)[\"']?+(?=[^\s\"'$<>/.-])(?:(?![\d:]{1,20}+\b|(?:https?|wss?)://)[^\s:][^\s:\"'$<>/()\[\]]{0,64}+:|"
             r"(?<=[\"']):(?=[^\s\"'0-9]{0,60}+[0-9]))[\"']?(?!\$|<|:|\*{3})[^\s\"'<>]{3}" + AT_END,
         )
         for flag in (" -u", "--user", "--proxy-user")
