@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterable
-from functools import cache, cached_property
+from functools import cache
 from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
@@ -96,10 +96,15 @@ class Scan:
         # Those that need no second look first: where one of them matches, the value of another need not be random.
         self._rules = sorted(rules, key=lambda row: (DOUBT in row[1], row[2]))
         self._trie = trie
+        self._built: CompiledScan | None = None
 
-    @cached_property
+    @property
     def _compiled(self) -> CompiledScan:
-        return CompiledScan(self._after or re.escape(self.anchor), self._rules, self._trie)
+        # No `cached_property`: in Python 3.11 it has one lock for all scans, which stays locked in a process that is
+        # forked while another thread compiles one.
+        if self._built is None:
+            self._built = CompiledScan(self._after or re.escape(self.anchor), self._rules, self._trie)
+        return self._built
 
     @property
     def pattern(self) -> str:
