@@ -108,6 +108,21 @@ def test_a_command_is_cancelled_by_its_id_and_the_log_says_by_whom(
     assert "no unfinished command" in printed(settings, "cancel", "queued", code=1)
 
 
+def test_a_command_that_no_worker_saw_is_found_and_waived_by_its_id(
+    tb: Tellback, settings: Settings, session: str
+) -> None:
+    """A cancellation is all that Redis has of it, and the gate refuses for it."""
+    job = tb.submit(["true"], session=session)
+    tb.flush()
+    printed(settings, "cancel", job.command_id)
+    assert job.command_id in printed(settings, "gate", session, code=1)
+    (chain,) = rows(settings, "records", "--failed")
+    assert chain["unresolved"] == [job.command_id]
+    assert [row["session"] for row in rows(settings, "sessions")] == [session]
+    printed(settings, "waive", job.command_id, "--why", "not needed any more")
+    printed(settings, "gate", session)
+
+
 def test_a_name_that_is_not_unicode_is_no_obstacle(tb: Tellback, session: str) -> None:
     """The command line passes on bytes of any encoding."""
     job = tb.submit(["true"], session=session)

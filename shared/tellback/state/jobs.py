@@ -258,6 +258,7 @@ class Jobs:
             **command_keys(shard, submitted),
             **stored_record(record_without_run(submitted, f"cancelled before it started {author.phrase}")),
             jobs=shard.key("jobs", pool),
+            session=submitted.session,
             pool=pool,
             entry=author.entry("cancel", submitted.command_id, submitted.session),
             phrase=author.phrase,

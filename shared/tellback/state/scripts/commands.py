@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tellback.state.script_calls import DecisionCall, Script, ScriptCall, beside, of_shard
 
 _abandon_job = Script("commands/abandon_job", "e56cb5113cf53a227dcb5208807bde69e1d28afc")
-_cancel_job = Script("commands/cancel_job", "90c16c4488ab0d959db3cb5877d6793386746c95")
+_cancel_job = Script("commands/cancel_job", "0402ea1a62fc1cee35f3d4d76071b93b879d7b53")
 _enqueue_job = Script("commands/enqueue_job", "5c6b89b7ea10f2b1166f490f901d9ebd002df573")
 _finish_job = Script("commands/finish_job", "e7acc0d89526129739d68d509733fd7f558302ea")
 _lease_job = Script("commands/lease_job", "d448ebb2ea287b6e43b1246c595b9131690ece8a")
@@ -32,16 +32,16 @@ def abandon_job(
 
 
 def cancel_job(
-    *, job: str, jobs: str, records: str, pool: str, record: str | bytes, history: str | bytes, entry: str | bytes,
-    phrase: str | bytes,
+    *, job: str, jobs: str, records: str, session: str, pool: str, record: str | bytes, history: str | bytes,
+    entry: str | bytes, phrase: str | bytes,
 ) -> DecisionCall:
     """Cancel a command in any state."""
     return _cancel_job.decision(
         [
             job, *beside(job, "done", "stop"), jobs, *beside(jobs, "joborder", "jobabsent"), records, *beside(records,
-            "recorded", "hist"), *of_shard(job, "pools", "cmdstats", "audit", "clock"),
+            "recorded", "hist"), *of_shard(job, "pools", "cmdstats", "sessions", "audit", "clock"),
         ],
-        [pool, record, history, entry, phrase],
+        [session, pool, record, history, entry, phrase],
     )
 
 

@@ -3,8 +3,9 @@
 -- and the worker of a running one is asked to stop it. Atomic: between the check of the state and its effect a worker
 -- could lease the command.
 -- keys: operation, job, +done, +stop, jobs, +joborder, +jobabsent, records, +recorded, +hist, /pools, /cmdstats,
---   /audit, /clock
+--   /sessions, /audit, /clock
 -- args:
+--   session str
 --   pool str
 --   record text: of a command that never ran, JSON
 --   history text: its history entry, JSON without its first brace
@@ -15,6 +16,7 @@
 -- @include decision
 -- @include jobs
 -- @include records
+-- @include sessions
 -- @include audit
 -- constants: STOP_LIFETIME
 check_records()
@@ -24,6 +26,8 @@ if job[1] ~= 'done' then
   append_audit(key_audit, arg_entry)
 end
 if not job[1] or job[1] == 'cancelled' then -- the latter by a host of an earlier release, which stored no record
+  redis.call('HSET', key_job, 'session', arg_session) -- no worker has noted it: the command can be waived by its id
+  note_session(key_sessions, now_ms(), arg_session)
   store_record(arg_record, arg_history, 'cancelled')
   return answer({ state = 'unknown', next = '' })
 end
