@@ -15,6 +15,7 @@ from tellback.cli.common import (
     echo,
     existing_team,
     given_text,
+    id_argument,
     listed_team,
     print_json,
     show_rows,
@@ -25,7 +26,7 @@ from tellback.errors import InvalidInput, NotFound, StateConflict
 if TYPE_CHECKING:
     from tellback.state.dead_letters import DeadLetters
 
-IdArgument = Annotated[str, typer.Argument(help="Id of the dead letter, from `tellback dead list`.")]
+IdArgument = Annotated[str, id_argument("letter_id", "Id of the dead letter, from `tellback dead list`.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -55,7 +56,9 @@ def show_(letter_id: IdArgument, redis_url: UrlOption = None, team: TeamOption =
 
 
 def replay(
-    letter_id: Annotated[str | None, typer.Argument(help="Id of the dead letter, from `tellback dead list`.")] = None,
+    letter_id: Annotated[
+        str | None, id_argument("letter_id", "Id of the dead letter, from `tellback dead list`.")
+    ] = None,
     *,
     every: Annotated[bool, typer.Option("--all", help="Replay all dead letters, in order within a stream.")] = False,
     reason: Annotated[

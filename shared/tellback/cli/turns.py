@@ -12,6 +12,7 @@ from tellback.cli.common import (
     TeamOption,
     UrlOption,
     given_text,
+    id_argument,
     listed_team,
     print_json,
     show_rows,
@@ -101,7 +102,7 @@ def _refuse_options(context: typer.Context, *, before: str) -> None:
 
 
 def show(
-    turn_id: Annotated[str, typer.Argument(help="Id of the turn, from `tellback turns`.")],
+    turn_id: Annotated[str, id_argument("turn_id", "Id of the turn, from `tellback turns`.")],
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
