@@ -103,6 +103,21 @@ def test_a_check_ends_the_hung_worker_and_not_the_init_that_started_it(tmp_path:
     assert (done.returncode, done.stderr.count("killing process ")) == (128 + 9, 1), done.stderr
 
 
+@as_root
+def test_a_check_ends_no_process_of_a_pool_whose_worker_is_the_init(tmp_path: Path) -> None:
+    """The kernel spares that one, so nothing would start its pool again."""
+    check = "from tellback.doctor import alive; alive._kill_silent('loops@pid1', 0, alive.wrong('worker', '', ''))"
+    worker = f"""if True:
+        import os, subprocess, time
+        pool = os.fork() or time.sleep(30)
+        subprocess.run([{sys.executable!r}, "-c", {check!r}], check=True)
+        print("alive" if os.waitpid(pool, os.WNOHANG) == (0, 0) else "dead")"""
+    unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    environ = os.environ | {"TMPDIR": str(tmp_path)}
+    done = run_program([*unshare, sys.executable, "-c", worker, "worker", "loops@pid1"], env=environ)
+    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
+
+
 def _plant(folder: Path) -> None:
     """Leave modules of our names in a directory, and one in the home that Python would load by itself."""
     for package in ("tellback", "tellback/doctor", "tellback_workers"):

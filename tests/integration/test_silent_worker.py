@@ -102,3 +102,15 @@ def test_only_a_worker_that_was_silent_for_all_that_time_is_killed(
         silent()
         assert main(check) == 1
         assert worker.wait(30) == -signal.SIGKILL
+
+
+def test_the_worker_is_killed_and_not_what_started_it(database: Database) -> None:
+    """`timeout`, `sudo` or an init has the worker's arguments in its own, and its death ends no worker."""
+    del database
+    worker = [sys.executable, "-c", "print('up', flush=True); input()", "worker", "-n", "w@test"]
+    starter = ["sh", "-c", '"$@"; echo "ended with $?"; :', "sh", *worker]
+    with subprocess.Popen(starter, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == "up\n"
+        assert main(["--kill-after", "0", "worker", "w@test"]) == 1
+        assert started.stdout.readline() == f"ended with {128 + signal.SIGKILL}\n"

@@ -7,8 +7,9 @@
     alive flower URL     Flower responds
 
 Docker restarts a container that has ended, and none that is unhealthy: `--kill-after` ends a worker that hangs. It does
-nothing while Redis is away. A failed check prints the reason on standard error. Checks run every few seconds, so this
-module imports neither Celery nor the model.
+nothing while Redis is away. It finds the worker by its name among the command lines of this host, so no other system on
+the host may have a worker of that name. A failed check prints the reason on standard error. Checks run every few
+seconds, so this module imports neither Celery nor the model.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import msgspec
 import psutil
@@ -33,8 +33,6 @@ from tellback.settings import load
 from tellback.state.database import Database
 from tellback.state.presence import Presence
 from tellback.up.health import flower_is_healthy
-
-_INIT: Final = 1
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -92,18 +90,22 @@ def _kill_silent(node: str, seconds: int, finding: DoctorFinding) -> None:
 def _processes_of(node: str, before: float) -> list[psutil.Process]:
     """Return the main process of a worker on this host, unless it was started since: one that starts is silent too.
 
-    Pool processes are its children and have its command line.
+    Its children have its command line. What started it, such as `timeout` or an init, has more words than that.
     """
-    found: dict[int, psutil.Process] = {}
+    found: dict[int, tuple[psutil.Process, int, list[str]]] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            names = [part.rpartition("=")[2].replace("%h", socket.gethostname()) for part in process.cmdline()]
+            words = process.cmdline()
+            names = [word.rpartition("=")[2].replace("%h", socket.gethostname()) for word in words]
             if node in names and "worker" in names and os.getuid() in (0, process.uids().real):
-                # An init has the same command line, and the kernel lets nobody in its container kill it.
-                if process.create_time() > before or process.pid == _INIT:
-                    continue
-                found[process.pid] = process
-    return [process for process in found.values() if process.ppid() not in found]
+                found[process.pid] = process, process.ppid(), words
+    children = {pid for pid, (_, parent, words) in found.items() if parent in found and found[parent][2] == words}
+    starters = {parent for pid, (_, parent, _) in found.items() if pid not in children}
+    return [
+        process
+        for pid, (process, _, _) in found.items()
+        if pid not in children | starters | {os.getpid()} and process.create_time() <= before
+    ]
 
 
 if __name__ == "__main__":
