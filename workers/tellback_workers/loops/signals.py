@@ -121,7 +121,7 @@ class SignalsLoop(ModelLoop):
                 if self._attempt(lease, clusters, entries, signals, vectors, check=check):
                     return
                 check = True
-        raise Unavailable(f"bank {bank!r} was changed {TRIES} times while signals were placed; they are tried again")
+        raise Unavailable(f"bank {bank!r} was changed {TRIES} times while signals were assigned; they are tried again")
 
     def _attempt(
         self,
