@@ -199,6 +199,7 @@ def test_a_hung_worker_is_ended(services: Mapping[str, Any]) -> None:
     """Docker restarts no container that is merely unhealthy: its check ends the worker after five minutes."""
     for name in ("loops", "commands", "model"):
         assert "tellback.doctor.alive --kill-after 300 worker" in services[name]["healthcheck"]["test"][1]
+        assert services[name]["init"] is True, "the kernel lets no process of a container kill its first"
 
 
 def test_git_ignores_the_files_with_the_passwords() -> None:
@@ -213,7 +214,7 @@ def test_only_flower_is_published_on_loopback_and_behind_its_password(services: 
 
 
 def test_nothing_runs_as_root_but_the_login_or_with_capabilities(services: Mapping[str, Any]) -> None:
-    """Root reads the login, with no other right, and continues as `tellback`; the image itself has that user."""
+    """Root reads the login and continues as `tellback`; its init passes on signals. The image itself has that user."""
     text = (ROOT / "ops" / "Dockerfile").read_text()
     stages = text.split("\nFROM ")[1:]
     of_root = [stage.splitlines()[0] for stage in stages if "\nUSER tellback\n" not in stage]
