@@ -194,7 +194,7 @@ def is_named(team: str | None) -> bool:
 
 
 def place_options(settings: Settings) -> str:
-    """Return ` --redis-url URL --team NAME` for a command in a message, as far as the environment says otherwise."""
+    """Return ` --redis-url URL --team NAME` for a command in a message, each unless the environment says the same."""
     import shlex
 
     from tellback.settings import load
