@@ -77,22 +77,15 @@ def given_text(text: str) -> str:
 
 
 def given_id(text: str) -> str:
-    """Return the id. An empty one, as of a variable that is not set, is the id of nothing."""
-    if not text:
-        raise typer.BadParameter("is empty: name an id")
-    if len(text) > MAX_ID_CHARS:  # an error would quote it
-        raise typer.BadParameter(f"has {len(text)} characters; use at most {MAX_ID_CHARS}")
+    """Return the id. An empty one, as of a variable that is not set, names nothing; an error would quote a long one."""
+    if not 0 < len(text) <= MAX_ID_CHARS:
+        raise typer.BadParameter(f"has {len(text)} characters; use 1 to {MAX_ID_CHARS}")
     return text
 
 
 def text_option(description: str, *names: str) -> Any:
     """Return an option of a text that may be left out, but not be empty."""
     return typer.Option(*names, parser=given_text, metavar="<str>", help=description)
-
-
-def id_argument(name: str, description: str) -> Any:
-    """Return the argument `name`, which is an id."""
-    return typer.Argument(parser=given_id, metavar=name, help=description)
 
 
 def echo(text: str, *, err: bool = False) -> None:

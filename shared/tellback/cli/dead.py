@@ -14,8 +14,8 @@ from tellback.cli.common import (
     UrlOption,
     echo,
     existing_team,
+    given_id,
     given_text,
-    id_argument,
     listed_team,
     print_json,
     show_rows,
@@ -26,7 +26,9 @@ from tellback.errors import InvalidInput, NotFound, StateConflict
 if TYPE_CHECKING:
     from tellback.state.dead_letters import DeadLetters
 
-IdArgument = Annotated[str, id_argument("letter_id", "Id of the dead letter, from `tellback dead list`.")]
+IdArgument = Annotated[
+    str, typer.Argument(parser=given_id, metavar="letter_id", help="Id of the dead letter, from `tellback dead list`.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -57,7 +59,8 @@ def show_(letter_id: IdArgument, redis_url: UrlOption = None, team: TeamOption =
 
 def replay(
     letter_id: Annotated[
-        str | None, id_argument("letter_id", "Id of the dead letter, from `tellback dead list`.")
+        str | None,
+        typer.Argument(parser=given_id, metavar="letter_id", help="Id of the dead letter, from `tellback dead list`."),
     ] = None,
     *,
     every: Annotated[bool, typer.Option("--all", help="Replay all dead letters, in order within a stream.")] = False,

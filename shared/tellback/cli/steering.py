@@ -14,7 +14,7 @@ from tellback.cli.common import (
     UrlOption,
     echo,
     existing_team,
-    id_argument,
+    given_id,
     listed_team,
     print_json,
     show_rows,
@@ -83,7 +83,9 @@ def job_row(job: ListedJob, now: int) -> dict[str, Any]:
 
 
 def cancel(
-    command_id: Annotated[str | None, id_argument("command_id", "Id of the command, from `tellback ps`.")] = None,
+    command_id: Annotated[
+        str | None, typer.Argument(parser=given_id, metavar="command_id", help="Id of the command, from `tellback ps`.")
+    ] = None,
     *,
     session: Annotated[
         str | None,
@@ -111,7 +113,12 @@ def cancel(
 
 
 def waive(
-    command_id: Annotated[str, id_argument("command_id", "Id of the failed command, from `tellback records`.")],
+    command_id: Annotated[
+        str,
+        typer.Argument(
+            parser=given_id, metavar="command_id", help="Id of the failed command, from `tellback records`."
+        ),
+    ],
     *,
     why: Annotated[str, typer.Option("--why", help="Why this failure does not count.")],
     session: Annotated[

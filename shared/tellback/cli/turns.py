@@ -11,8 +11,8 @@ from tellback.cli.common import (
     JsonOption,
     TeamOption,
     UrlOption,
+    given_id,
     given_text,
-    id_argument,
     listed_team,
     print_json,
     show_rows,
@@ -102,7 +102,9 @@ def _refuse_options(context: typer.Context, *, before: str) -> None:
 
 
 def show(
-    turn_id: Annotated[str, id_argument("turn_id", "Id of the turn, from `tellback turns`.")],
+    turn_id: Annotated[
+        str, typer.Argument(parser=given_id, metavar="turn_id", help="Id of the turn, from `tellback turns`.")
+    ],
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
