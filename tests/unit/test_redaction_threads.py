@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from tellback.redaction import rules
+from tellback.redaction.compiled_scans import CompiledScan
 from tellback.redaction.rules import Scan
 
 
 def test_a_scan_waits_for_no_other_that_a_thread_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that is forked meanwhile has no such thread, and would wait for ever."""
-    begun, go_on, compiled = Event(), Event(), rules.CompiledScan
+    begun, go_on, compiled = Event(), Event(), CompiledScan
 
     def compile_slowly(begin: str, *rest: Any) -> Any:
         if begin == "slow":
