@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
+from tellback import clock
 from tellback.errors import Unavailable
 from tellback.state.database import Database
+from tellback.state.intake_lease import Lease, Read
 from tellback.state.keys import Layout
 from tellback_workers import linger as module
 from tellback_workers.linger import SESSIONS, Lingerer, QueuePressure
@@ -31,6 +36,17 @@ def append_sessions(bench: LingerBench) -> None:
         bench.append(number % 2, f"{number}a", f"{number}b", session=f"session-{number}")
 
 
+def fail_second_part(recorder: JointRecorder, error: Exception) -> None:
+    """Raise the error at the second part that is applied."""
+    parts = iter([False, True])
+
+    def fail() -> None:
+        if next(parts, False):
+            raise error
+
+    recorder.when_together = fail
+
+
 def in_order(tools: list[str]) -> bool:
     return all(tools.index(f"{number}a") < tools.index(f"{number}b") for number in range(MANY))
 
@@ -52,7 +68,7 @@ def test_a_call_waits_for_a_few_of_the_sessions_that_were_read_before_it(
     assert in_order(recorder.tools)
 
 
-def test_a_session_with_more_calls_is_applied_after_a_batch_of_others_at_most(
+def test_a_session_with_more_calls_waits_for_two_batches_of_others_at_most(
     bench: LingerBench, recorder: JointRecorder
 ) -> None:
     """Those with the fewest come first, and new ones may come without end."""
@@ -72,18 +88,74 @@ def test_a_session_with_more_calls_is_applied_after_a_batch_of_others_at_most(
     assert len(recorder.tools) == 3 + SESSIONS + 40 * SESSIONS
 
 
+def test_a_process_reads_on_after_a_batch(bench: LingerBench, recorder: JointRecorder) -> None:
+    """Entries count as read ahead until all are applied, and then from none."""
+    coming = iter(range(20))
+
+    def more() -> None:
+        if (number := next(coming, None)) is None:
+            bench.other_work = True
+        else:
+            bench.append(2, str(number))
+
+    recorder.when_together = more
+    more()
+    bench.linger(batch=2)  # it stays with quiet streams for a minute
+    assert recorder.tools == [str(number) for number in range(20)]
+
+
+def test_a_process_waits_for_no_entry_while_it_has_some(
+    bench: LingerBench, recorder: JointRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append_sessions(bench)
+    read_next, waits = bench.intake.read_next, list[tuple[int, int]]()
+
+    def noted(after: Mapping[Lease, bytes], count: int, block_ms: int, notified_after: str | None = None) -> Read:
+        waits.append((len(recorder.tools), block_ms))
+        return read_next(after, count, block_ms, notified_after)
+
+    monkeypatch.setattr(bench.intake, "read_next", noted)
+    bench.linger(idle_seconds=0.2)
+    assert [waited for applied, waited in waits if applied < 2 * MANY] == [0, 0, 0]
+    assert all(waited for applied, waited in waits if applied == 2 * MANY)
+
+
+def test_a_stream_is_not_quiet_while_its_entries_wait(bench: LingerBench, recorder: JointRecorder) -> None:
+    append_sessions(bench)
+    recorder.when_together = lambda: clock.sleep(0.1)
+    assert bench.linger(idle_seconds=0.05) == []
+    assert len(recorder.tools) == len(set(recorder.tools)) == 2 * MANY
+
+
+def test_what_waits_of_a_lost_lease_is_left_to_its_next_holder(
+    bench: LingerBench, recorder: JointRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the lease a part would be refused, and applied once more."""
+    append_sessions(bench)
+    read_next = bench.intake.read_next
+
+    def frozen(after: Mapping[Lease, bytes], *arguments: Any) -> Read:
+        if recorder.tools:
+            monkeypatch.setattr(bench.intake, "read_next", read_next)
+            for lease in after:
+                bench.database.command("DEL", lease.key)
+            bench.append(0, "late 0", session="late")  # by which it meets the lost leases
+            bench.append(1, "late 1", session="late")
+        return read_next(after, *arguments)
+
+    monkeypatch.setattr(bench.intake, "read_next", frozen)
+    bench.linger(idle_seconds=0.2)
+    assert len(recorder.tools) == len(set(recorder.tools))
+    assert bench.linger(idle_seconds=0.2) == []
+    assert len(recorder.tools) == len(set(recorder.tools)) == 2 * MANY + 2
+
+
 def test_a_batch_that_fails_costs_the_sessions_that_were_read_with_it_no_call_and_repeats_none(
     bench: LingerBench, recorder: JointRecorder
 ) -> None:
     """To recover a stream applies what waits for its turn too."""
     append_sessions(bench)
-    failures = iter([False, True])
-
-    def fail_second() -> None:
-        if next(failures, False):
-            raise OSError("a batch fails")
-
-    recorder.when_together = fail_second
+    fail_second_part(recorder, OSError("a batch fails"))
     assert bench.linger(idle_seconds=0.2) == []
     assert len(recorder.tools) == len(set(recorder.tools)) == 2 * MANY
     assert in_order(recorder.tools)
@@ -94,13 +166,7 @@ def test_what_an_outage_leaves_is_recovered_by_the_next_consumer_in_order(
 ) -> None:
     """It is pending then, whether it was being applied or waited for its turn."""
     append_sessions(bench)
-    outages = iter([False, True])
-
-    def fail_second() -> None:
-        if next(outages, False):
-            raise Unavailable("Redis is away")
-
-    recorder.when_together = fail_second
+    fail_second_part(recorder, Unavailable("Redis is away"))
     with pytest.raises(Unavailable):
         bench.linger()
     assert len(recorder.tools) == 2 * SESSIONS
