@@ -47,7 +47,8 @@ def _batch(number: int, event: bytes, line: bytes, state: bytes) -> list[tuple[P
     """Return the commands of one batch, as our scripts run them."""
     ids = [f"{number + 1}-{nth}" for nth in range(BATCH)]
     commands: list[tuple[Part, ...]] = [("XADD", STREAM, id_, "m", event) for id_ in ids]
-    commands.append(("XREADGROUP", "GROUP", "consumer", "worker", "COUNT", BATCH, "STREAMS", STREAM, ">"))
+    commands.append(("XRANGE", STREAM, "-", "+", "COUNT", BATCH))
+    commands.append(("XGROUP", "SETID", STREAM, "consumer", ids[-1]))
     for nth in range(EVALUATIONS):
         own = ids[nth::EVALUATIONS]
         calls = [part for call in range(32) for part in (f"call:{call}", line)]

@@ -9,7 +9,7 @@ STEP unmark           tellback.state.intake:unmark_pending
 STEP wake             tellback_workers.wakeups:publish_wakeups
 STEP take_lease       lua/intake/take_lease.lua tellback.state.intake:Intake.take_each
 STEP read_pending     lua/intake/read_pending.lua tellback.state.intake:Intake.read_pending tellback_workers.consumer:Consumer.recover_pending
-STEP read_new         lua/intake/read_stream.lua tellback.state.intake:Intake.read_or_release tellback.state.intake:Intake.read_next
+STEP read_new         lua/intake/read_stream.lua lua/intake/deliver_entries.lua tellback.state.intake:Intake.read_or_release tellback.state.intake:Intake.read_next
 STEP commit           lua/lib/intake.lua lua/guidance/commit_evaluation.lua lua/commands/enqueue_job.lua lua/turns/finish_turn.lua
 STEP release          lua/intake/release_lease.lua tellback.state.intake:Intake.release
 STEP last_read        tellback.state.intake:Intake.with_new

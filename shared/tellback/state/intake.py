@@ -21,7 +21,8 @@ from tellback import clock
 from tellback.contracts.codec import AnyMessage
 from tellback.names import FAMILIES, TEAM_PATTERN, Family
 from tellback.state.database import Database, WrongType, shorten_lifetime, small_write
-from tellback.state.intake_lease import Fenced, Lease, RawEntry, Read, Taken, id_order, pairs, raw_entry
+from tellback.state.intake_lease import Fenced, Lease, RawEntry, Read, Taken, id_order, many_in, pairs, raw_entry
+from tellback.state.intake_many import deliver_many
 from tellback.state.keys import NOTIFICATIONS, Layout, Shard, lifetime_ms, stream_of
 from tellback.state.readable import read_each, reply_of, without_errors
 from tellback.state.script_calls import Arg, Command, ScriptCall
@@ -110,7 +111,15 @@ class Intake:
         replies = without_errors(self._db.run_each(calls, [clock_read(shard) for shard in unknown]))
         self._note_behind(unknown, map(behind, replies[len(calls) :]))
         taken = zip(shards, replies[: len(calls)], strict=True)
-        return [_taken(shard, family, reply) for shard, reply in taken if reply is not None]
+        held = {Lease(shard, family, reply[0]): reply[1:] for shard, reply in taken if reply is not None}
+        found = {lease: items for lease, (_, items) in held.items()}
+        if many := many_in(found):
+            found |= deliver_many(self._db, many)
+        return [
+            Taken(lease, bool(pending), [raw_entry(id_, fields, 1) for id_, fields in found[lease]])
+            for lease, (pending, _) in held.items()
+            if found[lease] is not None
+        ]
 
     def renew_lingering(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
         """Renew the leases of a lingering consumer for `seconds` from now; return those that it still holds."""
@@ -193,12 +202,7 @@ class Intake:
         bound = READ_BYTES // max(1, len(leases))
         calls = [
             scripts.read_stream(
-                intake=lease.stream,
-                fence=lease.fence,
-                consumer=_CONSUMER_NAME,
-                max_entries=count,
-                max_bytes=bound,
-                or_release=or_release,
+                intake=lease.stream, fence=lease.fence, max_entries=count, max_bytes=bound, or_release=or_release
             )
             for lease in leases
         ]
@@ -208,7 +212,10 @@ class Intake:
         replies = self._db.run_each(calls, [*also, *map(clock_read, unknown)], first=first, repeat=False)
         self._note_behind(unknown, map(behind, replies[len(calls) + len(also) :]))
         read = Read(notified=reply_of(replies[len(calls)]) if also else None)
-        for lease, reply in zip(leases, without_errors(replies[: len(calls)]), strict=True):
+        found = dict(zip(leases, without_errors(replies[: len(calls)]), strict=True))
+        if many := many_in(found):
+            found |= deliver_many(self._db, many)
+        for lease, reply in found.items():
             # None: the stream has another type. As if its lease had passed on: the others' entries have been read.
             if reply is None or reply == b"fenced":
                 read.fenced.append(lease)
@@ -282,11 +289,6 @@ def unmark_pending(database: Database, streams: Sequence[StreamRef]) -> None:
     database.pipeline([("DEL", shard.key("wakeup", family)) for shard, family in streams])
 
 
-def _taken(shard: Shard, family: Family, reply: Any) -> Taken:
-    fence, pending, items = reply
-    return Taken(Lease(shard, family, fence), bool(pending), [raw_entry(id_, fields, 1) for id_, fields in items])
-
-
 def _has_new(groups: Sequence[Sequence[Any]] | Exception, newest: Sequence[Sequence[Any]] | Exception) -> bool:
     if isinstance(newest, Exception):  # of another type: nothing of ours is in it
         return False
@@ -306,7 +308,6 @@ def _lease_call(shard: Shard, family: Family, seconds: float, *, linger: bool, c
         intake=stream_of(shard, family),
         lease_ms=int(seconds * 1000),
         linger=linger,
-        consumer=_CONSUMER_NAME,
         max_entries=count,
         max_bytes=READ_BYTES,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypedDict
 
@@ -76,6 +76,11 @@ def raw_entry(id_: bytes, fields: Sequence[Any] | None, deliveries: int) -> RawE
     texts = {name.decode(errors="replace"): _text(values) for name, values in named.items()}
     several = f"the entry has the field '{FIELD}' {len(messages)} times: append each message by itself"
     return RawEntry(id_.decode(), None, deliveries, msgspec.json.encode(texts), several if messages else NO_MESSAGE)
+
+
+def many_in(found: Mapping[Lease, Any]) -> dict[Lease, tuple[bytes, int]]:
+    """Return where many entries stand that scripts left to their caller (lib/reading), by the scripts' replies."""
+    return {lease: reply[1:] for lease, reply in found.items() if isinstance(reply, list) and reply[:1] == [b"many"]}
 
 
 def _text(values: Sequence[bytes]) -> str | list[str]:

@@ -10,17 +10,18 @@ from tellback.state.script_calls import DecisionCall, Script, ScriptCall, beside
 
 _add_dead_letter = Script("intake/add_dead_letter", "95015a7cf7b0cc6f1ef0be3307d6b8f04ad854c3")
 _append_events = Script("intake/append_events", "4ff26dec310e8b0b5839561ae54f457c6b5ad248")
-_claim_entries = Script("intake/claim_entries", "ad797f83cee744de378d30002a0c85dc683f88f7")
+_claim_entries = Script("intake/claim_entries", "057cd567dd4c4adbee82f6c8819d1d268ea5b141")
+_deliver_entries = Script("intake/deliver_entries", "141598d17d2ec7f4020a108b44ff8951826e0cad")
 _drop_dead = Script("intake/drop_dead", "8de411e1e53f4a47270d6b810902beb485ae04a5")
 _ensure_groups = Script("intake/ensure_groups", "47e4de6a9ef05ac10e171db6654c2fce75fca3eb")
 _extend_lease = Script("intake/extend_lease", "55c67242896c9aab606c4003a7bbc5633df84f60")
 _peek_entries = Script("intake/peek_entries", "3ea6875518d74259fd9c97bb54c4b8bf534347a4")
-_read_pending = Script("intake/read_pending", "dcf631595da92a6db0119e5f8872dad65c60f627")
-_read_stream = Script("intake/read_stream", "9455998110ed0ac1f4a2218a3f46ddda400e8beb")
+_read_pending = Script("intake/read_pending", "d87f0d373094cc749af88d89288e8eb57418fc64")
+_read_stream = Script("intake/read_stream", "c6128593a557cf08d99670dfb823b5bfb6b3f526")
 _release_lease = Script("intake/release_lease", "bb7cb026d1d36cd40c6265bdcecc90e248a551cd")
 _renew_lease = Script("intake/renew_lease", "a941c0436529d14f9e3a6ce214029bd518ebc6f8")
 _replay_dead = Script("intake/replay_dead", "655af0fa394dcf818983747b4ac4d2d6443a5543")
-_take_lease = Script("intake/take_lease", "352e5f513b374565c96056ed4008fdfb06585187")
+_take_lease = Script("intake/take_lease", "eab0436c06aba7ba8cc167b3f84a31dce6879cf8")
 
 
 def add_dead_letter(
@@ -52,6 +53,11 @@ def claim_entries(*, intake: str, fence: int, consumer: str, entries: Sequence[s
     return _claim_entries.call([intake, *beside(intake, "lease")], [fence, consumer, *entries])
 
 
+def deliver_entries(*, intake: str, fence: int, last: str) -> ScriptCall:
+    """Deliver entries that the holder of a stream's lease has read itself."""
+    return _deliver_entries.call([intake, *beside(intake, "lease")], [fence, last])
+
+
 def drop_dead(*, shard: Shard, letter: str | bytes, entry: str | bytes) -> DecisionCall:
     """Delete one dead letter for good."""
     return _drop_dead.decision([*of_shard(shard.prefix, "dead", "audit")], [letter, entry])
@@ -73,17 +79,15 @@ def peek_entries(*, intake: str, after: str, max_entries: int, max_bytes: int) -
 
 
 def read_pending(*, intake: str, fence: int, consumer: str, after: str, max_entries: int) -> ScriptCall:
-    """Read entries that were read before and never applied."""
+    """Read entries that were delivered before and never applied."""
     return _read_pending.call([intake, *beside(intake, "lease")], [fence, consumer, after, max_entries])
 
 
-def read_stream(
-    *, intake: str, fence: int, consumer: str, max_entries: int, max_bytes: int, or_release: bool,
-) -> ScriptCall:
+def read_stream(*, intake: str, fence: int, max_entries: int, max_bytes: int, or_release: bool) -> ScriptCall:
     """Read the next entries of a stream that no consumer has read, or release the stream if there are none."""
     return _read_stream.call(
         [intake, *beside(intake, "lease", "wakeup")],
-        [fence, consumer, max_entries, max_bytes, int(or_release)],
+        [fence, max_entries, max_bytes, int(or_release)],
     )
 
 
@@ -102,11 +106,9 @@ def replay_dead(*, intake: str, letter: str | bytes, entry: str | bytes) -> Deci
     return _replay_dead.decision([intake, *of_shard(intake, "dead", "audit")], [letter, entry])
 
 
-def take_lease(
-    *, intake: str, lease_ms: int, linger: bool, consumer: str, max_entries: int, max_bytes: int,
-) -> ScriptCall:
+def take_lease(*, intake: str, lease_ms: int, linger: bool, max_entries: int, max_bytes: int) -> ScriptCall:
     """Make the caller the only consumer of a stream for a while."""
     return _take_lease.call(
         [intake, *beside(intake, "lease", "fence", "wakeup")],
-        [lease_ms, int(linger), consumer, max_entries, max_bytes],
+        [lease_ms, int(linger), max_entries, max_bytes],
     )

@@ -7,7 +7,7 @@
 --   fence int
 --   consumer str
 --   *entries str: ids
--- returns: the entries, as XREADGROUP has them, without those that are gone | 'fenced'.
+-- returns: the entries, as XRANGE has them, without those that are gone | 'fenced'.
 -- @include fence
 if fenced() then
   return 'fenced'

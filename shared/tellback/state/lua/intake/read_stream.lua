@@ -5,11 +5,10 @@
 -- keys: intake, +lease, +wakeup
 -- args:
 --   fence int
---   consumer str
 --   max_entries int
 --   max_bytes int
 --   or_release flag: release the stream if there are none
--- returns: the entries, as XREADGROUP has them | 'released' | 'fenced'.
+-- returns: what next_entries returns | 'released' | 'fenced'.
 -- @include fence
 -- @include reading
 -- @include release

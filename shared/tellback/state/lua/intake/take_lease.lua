@@ -7,12 +7,11 @@
 -- args:
 --   lease_ms int
 --   linger flag
---   consumer str
 --   max_entries int: 0 reads nothing
 --   max_bytes int
 -- returns: nil if another consumer holds the lease, or there is no stream and the caller does not linger; else
---   [fence, 1 if entries are pending, the next entries]. While entries are pending, which a dead consumer left, none
---   is read: they come first.
+--   [fence, 1 if a dead consumer left entries, what next_entries returns]. While it left some, no other is read: they
+--   come first.
 -- @include reading
 local length = redis.call('XLEN', key_intake) -- first: if it has another type, nobody holds a lease of it
 local held = redis.call('EXISTS', key_lease) == 1
@@ -39,7 +38,7 @@ if arg_max_entries == '0' or length == 0 then
   return {fence, 0, {}}
 end
 local pending = redis.pcall('XPENDING', key_intake, 'consumer')
-if not pending.err and pending[1] > 0 then -- an error: there is no group, which the next read creates
+if not pending.err and (pending[1] > 0 or #redis.call('XRANGE', key_intake, '-', last_delivered(), 'COUNT', 1) > 0) then
   return {fence, 1, {}}
-end
+end -- an error: there is no group, which the next read creates
 return {fence, 0, next_entries()}
