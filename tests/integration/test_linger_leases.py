@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from tellback.state.database import Database
+from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake_lease import Read
-from tellback.state.keys import Layout
+from tellback.state.keys import Layout, stream_of
+from tellback.state.script_calls import Command
 from tellback_workers.linger import SESSIONS, Lingerer
-from tests.support.lingering import FAMILY, JointRecorder, LingerBench
+from tests.support.lingering import FAMILY, JointRecorder, LingerBench, entry_of
+from tests.support.waiting import wait_until
 
 
 def test_what_came_while_a_process_was_frozen_is_applied_when_it_continues(
@@ -38,6 +41,31 @@ def test_what_came_while_a_process_was_frozen_is_applied_when_it_continues(
     assert bench.linger(idle_seconds=0.1) == []
     assert bench.recorder.tools == ["before", "meanwhile"]
     assert bench.lingered_on() == 0
+
+
+def test_a_lease_that_is_lost_before_a_dead_letter_costs_its_stream_alone_a_while(
+    database: Database, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script that moves an entry to the dead letters checks the fence, and the other streams were read with it."""
+    bench = LingerBench(database, layout)
+    read_next = bench.intake.read_next
+    broken = layout.shard(1)
+
+    def frozen(*arguments: Any) -> Read:
+        read = read_next(*arguments)
+        if any(lease.shard == broken for lease in read.entries):
+            database.command("DEL", broken.key("lease", FAMILY))
+            monkeypatch.setattr(bench.intake, "read_next", read_next)
+        return read
+
+    monkeypatch.setattr(bench.intake, "read_next", frozen)
+    with bench.lingering(idle_seconds=0.5):
+        appended: list[Command] = [("XADD", stream_of(broken, FAMILY), "*", "m", "no event")]
+        appended += [entry_of(shard, f"{shard.index}") for shard in (broken, layout.shard(2))]
+        database.pipeline(appended)
+        wait_until(lambda: len(bench.recorder.tools) == 2, "both events are applied")
+    assert sorted(bench.recorder.tools) == ["1", "2"]
+    assert [letter.raw for letter in DeadLetters(database, layout).newest()] == ["no event"]
 
 
 def test_leases_are_renewed_until_all_that_was_read_is_applied(database: Database, layout: Layout) -> None:

@@ -131,5 +131,10 @@ class LingerBench:
     def append(self, shard: int | Shard, *tools: str, session: str = "s") -> None:
         place = shard if isinstance(shard, Shard) else self.layout.shard(shard)
         for tool in tools:
-            event = ToolInvoked(event_id=new_event_id(), session=session, evaluation="e", tool=tool)
-            self.database.command("XADD", stream_of(place, FAMILY), "*", "m", encode(event))
+            self.database.command(*entry_of(place, tool, session))
+
+
+def entry_of(shard: Shard, tool: str, session: str = "s") -> tuple[str | bytes, ...]:
+    """The command that appends a call of a tool."""
+    event = ToolInvoked(event_id=new_event_id(), session=session, evaluation="e", tool=tool)
+    return ("XADD", stream_of(shard, FAMILY), "*", "m", encode(event))
