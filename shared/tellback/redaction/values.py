@@ -243,7 +243,7 @@ _LONGEST_NAME: Final = 80  # characters before the word that makes it a secret's
 _SHORT_NAME: Final = 8  # of a name that people put at the end of a password: "mypassword"
 KEY_TYPES: Final = ("privatekey", "publickey")  # `key: Ed25519PrivateKey`
 _NAME_AFTER: Final = lazy_pattern(r"[\w-]{1,80}")
-_NAME_BEFORE: Final = lazy_pattern(r"[\w-]{0,80}\Z")
+_NAME_BACKWARDS: Final = lazy_pattern(r"[\w-]{0,80}")  # up to `\Z` instead, a search of 80 letters takes 100 µs
 _LAST_WORD: Final = lazy_pattern(r"(?<=[\s.=(\"'`])([\w-]{6,80}+)[\"'`:]?\Z")
 _GOES_ON: Final = lazy_pattern(r"[\w+/.~=%!@#^&*?$:-]")
 _VALUE: Final = lazy_pattern(r"[\w+/.~=%!@#^&*?$-]{8,80}")
@@ -258,11 +258,11 @@ def repeats_name(text: str, start: int, end: int) -> bool:
     value = _LAST_WORD.search(text, start, end)
     if value is None or _GOES_ON.match(text, value.end()):
         return False
-    before = _NAME_BEFORE.search(text[max(0, start - _LONGEST_NAME) : start])
+    before = _NAME_BACKWARDS.match(text[max(0, start - _LONGEST_NAME) : start][::-1])
     name = _NAME_AFTER.match(text, start, value.start())
     if before is None or name is None:
         return False
-    named, said = _without_signs(before[0] + name[0]), _without_signs(value[1])
+    named, said = _without_signs(before[0][::-1] + name[0]), _without_signs(value[1])
     return named.endswith(said) or said.endswith(KEY_TYPES if len(named) <= _SHORT_NAME else (named, *KEY_TYPES))
 
 
