@@ -174,7 +174,7 @@ class ScanSet(LightStruct):
         """Yield the position and rule of each match in `text`."""
         spaced = unescaped(text)
         runs = TokenRuns(spaced)
-        if runs.runs:
+        if runs.some:
             yield from self._find_tokens(spaced, text, runs)
         yield from ((place, "application-password") for place in runs.grouped)
         folded = fold_ascii(text)
@@ -207,11 +207,9 @@ class ScanSet(LightStruct):
 
     def _find_tokens(self, spaced: str, text: str, runs: TokenRuns) -> Generator[tuple[int, str]]:
         """Yield the matches of tokens with a form of their own."""
-        # To search many runs at once takes half as long as each alone, and hardly any text has a token.
-        many = len(runs.runs) > 1
-        joined = "\n".join(["", *[spaced[start:end] for start, end in runs.runs]]) if many else ""
+        joined = runs.each_once(spaced)
         for scan in self.tokens if runs.hold_long_word() else self.short_tokens:
-            if not many or scan.may_match(joined):
+            if joined is None or scan.may_match(joined):
                 yield from scan.find_all(spaced, text, runs.runs)
 
     def _find_phrases(self, text: str) -> Generator[tuple[int, str]]:

@@ -33,7 +33,9 @@ def _marking(those: bytes, mark: bytes = b"d") -> bytes:
 
 
 _WORDS: Final = _marking(_ALNUM, b"w")
-_CLASSES: Final = _marking(_ALNUM + b"_+/=%.~!$|:@-?" + _BYTES[0x80:], b"w")  # "?" is what is not Latin
+_OF_TOKENS: Final = _ALNUM + b"_+/=%.~!$|:@-?" + _BYTES[0x80:]  # "?" is what is not Latin
+_CLASSES: Final = _marking(_OF_TOKENS, b"w")
+_RUNS: Final = bytes.maketrans(_BYTES.translate(None, _OF_TOKENS), b" " * (256 - len(_OF_TOKENS)))
 
 # An application password of WordPress, of six groups.
 _GROUPS: Final = " ".join(["wwww"] * 6)
@@ -49,6 +51,8 @@ _SHORTEST_ID: Final = 32
 # A token without a digit has capitals: of 20 random small letters and digits, one in 700 has no digit.
 _DISTINCT: Final = _DECIMAL + _LETTERS.upper()
 _SHORT: Final = 4_000  # characters; a longer text that is full of runs has digits
+_BLOCK: Final = 16_000  # characters of which the runs are listed at once
+_WORDS_TO_A_RUN: Final = 4  # with more, to list all words takes longer than to look at each run
 _LETTERS_ALONE: Final = 16  # characters of a value without a digit
 _RARE_LETTERS: Final = _marking(f"{RARE_LETTERS}{RARE_LETTERS.upper()}".encode())
 _TABLES: Final = _marking(_DISTINCT), _marking(_DECIMAL)
@@ -67,31 +71,57 @@ _SAMPLE: Final = 16_000  # characters that show it
 class TokenRuns:
     """The parts of a text that can hold a token: `runs` of token characters, and `named` values after a name."""
 
-    __slots__ = ("_latin", "grouped", "named", "runs")
+    __slots__ = ("_distinct", "_latin", "_marks", "_runs", "grouped", "named", "some")
 
     def __init__(self, text: str) -> None:
         # Bytes, for `translate`: one table maps every character to a class in C. What is not Latin-1 becomes "?".
         latin = self._latin = text.encode("latin-1", "replace")
         classes = latin.translate(_CLASSES)
-        self.runs: list[Window] = []
         self.named: list[Window] = []
         self.grouped = _places_of_groups(text) if _may_have_groups(classes) else []
+        self._distinct: frozenset[bytes] | None = None
+        self._runs: list[Window] | None = []
+        self.some = False
         found = classes.count(b"w" * VALUE) if len(text) <= _FEW else located(classes).count("w" * VALUE)
         if not found:
             return
-        of_distinct, of_digits = _TABLES_WITH_OTHERS if _may_count_others(text) else _TABLES
-        self.runs = _marked_runs(classes, latin.translate(of_distinct), TOKEN, ids=latin)
+        self._marks, of_digits = _TABLES_WITH_OTHERS if _may_count_others(text) else _TABLES
+        many = found > len(text) // _MANY_RUNS + 1
+        if many and len(text) > _SHORT and text.isascii() and located(classes).count("w ") < found * _WORDS_TO_A_RUN:
+            self._distinct = _distinct_runs(latin)
+        self._runs = None if self._distinct else _marked_runs(classes, latin.translate(self._marks), TOKEN, ids=latin)
+        self.some = self._runs != []
         digits = latin.translate(of_digits)
-        if found > len(text) // _MANY_RUNS + 1:
+        if many:
             dense = b"d" in digits or (len(text) < _SHORT and _marked_runs(classes, digits, VALUE, latin))
             self.named = [(0, len(text))] if dense else []
             return
-        for start, end in _marked_runs(classes, digits, VALUE, latin):
+        least = VALUE if b"d" in digits else _LETTERS_ALONE
+        for start, end in _marked_runs(classes, digits, least, latin):
             add_window(self.named, start, min(len(text), end + _AFTER_VALUE))
+
+    @property
+    def runs(self) -> list[Window]:
+        """The runs that may be tokens; the whole text if that is searched faster. Without `some` there are none."""
+        if self._runs is None:
+            once = b" ".join(self._distinct or ())
+            marked = _marked_runs(once.translate(_CLASSES), once.translate(self._marks), TOKEN, ids=once, whole=False)
+            self._runs = _places_of({once[start:end] for start, end in marked}, self._latin)
+        return self._runs
 
     def hold_long_word(self) -> bool:
         """Return whether the text has `LONG_WORD` letters and digits in a row."""
         return "w" * LONG_WORD in located(self._latin.translate(_WORDS))
+
+    def each_once(self, text: str) -> str | None:
+        """Return runs, a line each, in which any token of the text is; None to search the text itself.
+
+        To search many at once takes half as long as each alone, and most of those of logs and listings come again.
+        """
+        if self._distinct:
+            return b"\n".join((b"", *self._distinct)).decode()
+        runs = self.runs
+        return "\n".join(["", *{text[start:end] for start, end in runs}]) if len(runs) > 1 else None
 
 
 def has_run(text: str) -> bool:
@@ -114,7 +144,45 @@ def _places_of_groups(text: str) -> list[int]:
     return found
 
 
-def _marked_runs(classes: bytes, marks: bytes, least: int, latin: bytes = b"", ids: bytes = b"") -> list[Window]:
+def _distinct_runs(latin: bytes) -> frozenset[bytes] | None:
+    """Return the runs of a long text in which a value can stand, each once; None if most of its first ones differ."""
+    runs = set[bytes]()
+    end = -1
+    while (begin := end + 1) < len(latin):
+        block = latin[begin : begin + _BLOCK].translate(_RUNS)
+        if len(block) == _BLOCK and (last := block.rfind(b" ")) >= 0:  # a run goes on in the next block
+            block = block[:last]
+        elif len(block) == _BLOCK:
+            return None
+        found = [run for run in block.split() if len(run) >= VALUE]
+        runs.update(found)
+        if not begin and len(runs) * 2 > len(found):
+            return None
+        end = begin + len(block)
+    return frozenset(runs)
+
+
+def _places_of(chosen: set[bytes], latin: bytes) -> list[Window]:
+    """Return where these runs stand in a text; the whole text if that is searched faster."""
+    classes = latin.translate(_CLASSES)
+    run = b"w" * (TOKEN if chosen else len(latin) + 1)
+    runs: list[Window] = []
+    cost = -_WINDOW * _WINDOW
+    end = 0
+    while (start := classes.find(run, end)) >= 0:
+        end = classes.find(b" ", start + TOKEN)
+        end = len(classes) if end < 0 else end
+        if latin[start:end] in chosen:
+            runs.append((start, end))
+            cost += end - start + _WINDOW
+            if cost > end:
+                return [(0, len(latin))]
+    return runs
+
+
+def _marked_runs(
+    classes: bytes, marks: bytes, least: int, latin: bytes = b"", ids: bytes = b"", *, whole: bool = True
+) -> list[Window]:
     """Return the runs of at least `least` characters that have a mark; the whole text if that is searched faster.
 
     So are longer runs without one that seem to be random letters in the text itself, `latin`. With `ids`, the text
@@ -146,7 +214,7 @@ def _marked_runs(classes: bytes, marks: bytes, least: int, latin: bytes = b"", i
         ):
             runs.append((start, end))
             cost += end - start + _WINDOW
-            if cost > end:
+            if cost > end and whole:
                 return [(0, len(classes))]
         start = classes.find(run, end)
     return runs
