@@ -203,8 +203,8 @@ _NO_BRANCH: Final = r"(?<![?][\"'`]pass)"  # `hidden?"password":"text"`
 _AHEAD_SIGN: Final = (
     r"(?=(?:_?string)?[\\\"'`\])}]{0,4}+[ \t]{0,80}+[:=>?+|][:=>|\[ \t]{0,40}+[a-z_/.$]{0,60}+[0-9\"'`!@#%^&*+?~-])"
 )
-_SIGNED: Final = (
-    rf"{CLOSE}{TYPE}{SEPARATOR}{_VALUE}{PATH}(?:(?<=[\"'`])(?=[^\"'`\s]{{0,60}}?[0-9])[^\"'`\s\\]{{16,200}}+[\"'`]"
+_SIGNED: Final = (  # the length first, since most values are too short
+    rf"{CLOSE}{TYPE}{SEPARATOR}{OPEN}(?=[^\"'`\s\\]{{12}}){NO_VALUE}{PATH}(?:(?<=[\"'`])(?=[^\"'`\s]{{0,60}}?[0-9])[^\"'`\s\\]{{16,200}}+[\"'`]"
     rf"|{SIGNS}[\w+/.~=%:$-]{{0,30}}+[!@#^*&][\w+/.~=%:!@#^*&$()-]{{11,200}}+"
     # The keys that Django and WordPress generate have brackets too.
     r"|(?=(?:[^\s\"'`!@#^*&]{0,40}+[!@#^*&]){3})[\w+/.~=%:!@#^*&$()-]{40,200}+)"

@@ -19,6 +19,12 @@ _LONGEST: Final = 32
 _WITHIN: Final = {sign: lazy_pattern(rf"{re.escape(sign)}(?<=[0-9A-Za-z].)[0-9A-Za-z]") for sign in SIGNS}
 _CHARACTERS: Final = "!#%^*_@$~&?+-"
 _ANY: Final = rf"0-9A-Za-z{re.escape(_CHARACTERS)}"
+# Digits and capitals, which stand beside each other where the rest of a word with both is left out.
+_DIGITS: Final = b"0123456789"
+_CAPITALS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_KINDS: Final = bytes.maketrans(_DIGITS + _CAPITALS, b"0" * 10 + b"A" * 26)
+_OTHERS: Final = bytes(range(256)).translate(None, _DIGITS + _CAPITALS + b" \t\n\r\v\f")
+_BACKWARDS: Final = lazy_pattern(rf"[\w{re.escape(_CHARACTERS)}]*")
 _WORD: Final = lazy_pattern(
     rf"(?<![{_ANY}.\\</\[{{])(?=[^\s0-9]{{0,32}}[0-9])(?=[^\sa-z]{{0,32}}[a-z])(?=[^\sA-Z]{{0,32}}[A-Z])"
     rf"[0-9A-Za-z][{_ANY}]{{11,30}}+(?=[\"'`),.;:>|\]}}]{{0,3}}(?:\s|$|<))"
@@ -35,15 +41,17 @@ _OF_URLS: Final = lazy_pattern(r"(?:[^!#%^*]|%[0-9A-Fa-f]{2})+")
 
 def places(text: str, signs: Iterable[str]) -> Generator[int]:
     """Yield where such passwords begin in a text that has these signs."""
+    mixed = text.encode("latin-1", "replace").translate(_KINDS, _OTHERS)
+    if b"A0" not in mixed and b"0A" not in mixed:
+        return
     for sign in signs:
         end = 0
         for match in _WITHIN[sign].finditer(text):
             if match.start() < end:
                 continue
             start = match.start()
-            first = max(0, start - _LONGEST)
-            while start > first and (text[start - 1].isalnum() or text[start - 1] in _CHARACTERS):
-                start -= 1
+            before = _BACKWARDS.match(text[max(0, start - _LONGEST) : start][::-1])
+            start -= before.end() if before else 0
             word = _WORD.match(text, start)
             end = word.end() if word else match.end()
             if word and _is_password(word[0]) and seems_random(text, start):
