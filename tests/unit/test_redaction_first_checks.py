@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tellback.redaction import redact_text
+from tellback.redaction import margins, phrases, redact_text
 
 SECRET = "kind: Secret\ndata:\n  settings: aHVudGVyMg==\n"
 
@@ -27,3 +27,13 @@ def test_a_password_with_a_sign_is_hidden_whichever_comes_first_of_its_digit_and
 def test_a_value_with_signs_is_hidden_from_twelve_characters_on(value: str) -> None:
     assert redact_text(f"salt={value}") != f"salt={value}"
     assert redact_text(f"salt={value[:-1]}") == f"salt={value[:-1]}"
+
+
+@pytest.mark.parametrize("pod", ["api-7d9f8b6c5d-x2z9k", "api-zb9f8b6c-9dz9k"])
+def test_the_name_of_a_pod_is_a_margin(pod: str) -> None:
+    assert margins.read(f"{pod} app ready\n{pod} app now").text == "ready\nnow"
+
+
+@pytest.mark.parametrize("phrase", ["orbit-velvet-canyon-lantern", "velvet-canyon-42"])
+def test_a_phrase_with_hyphens_is_known_by_what_follows_one(phrase: str) -> None:
+    assert phrases.randomised(f"-- say {phrase} or -x2")[1] == [(7, 7 + len(phrase))]
