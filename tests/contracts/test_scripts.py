@@ -43,7 +43,6 @@ def test_no_script_loops_longer_than_its_data() -> None:
     """Redis runs nothing else meanwhile. A `for` ends with its list; each other loop is named here with its reason."""
     bounded = {
         "signals/apply_signals": "over a sample of fixed size",
-        "lib/records": "the list is trimmed first",
         "fleet/claim_visits": "in pages, until the visits of one batch are found or no more are due",
         "intake/read_pending": "in pages, over what one consumer was given, which the settings bound",
         "intake/peek_entries": "until the bytes or the entries that one reply may have, which the consumer bounds",
@@ -53,6 +52,14 @@ def test_no_script_loops_longer_than_its_data() -> None:
     assert {path.relative_to(FOLDER).with_suffix("").as_posix() for path in looping} == set(bounded)
     counted = [text for text in code.values() if re.search(r"for \w+ = .*\barg_", text)]
     assert not counted, "a caller could ask for any number of rounds"
+
+
+def test_no_script_searches_for_a_text_of_any_length() -> None:
+    """Lua's search takes the product of both lengths; `may_name` bounds what it searches for."""
+    code = "\n".join(re.sub(r"--.*", "", path.read_text("utf-8")) for path in FILES)
+    searches = re.findall(r"(?:string\.|:)find\(.*", code)
+    assert [each for each in searches if "'" not in each] == ["string.find(text, id, 1, true)"]
+    assert "return #id <= LONGEST_ID and string.find(text, id, 1, true)" in code
 
 
 def test_each_script_has_a_caller() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -176,3 +177,18 @@ def test_the_command_line_shows_it(tb: Tellback, settings: Settings) -> None:
     assert [
         (row["turn"], row["kind"], row["status"], row["error"]) for row in rows(settings, "outbox", "--undelivered")
     ] == [(second.id, "answer", "dropped", FULL)]
+
+
+def test_a_queue_that_somebody_made_long_holds_nobody_up(tb: Tellback) -> None:
+    """Requirement A-649. A host may write its team's keys by itself. Each answer removes a part of it."""
+    turn = opened(tb)
+    queue = tb.context.layout.of_turn("chat", turn.conversation).key("outq", "chat", turn.conversation)
+    for _ in range(5):
+        tb.context.database.command("RPUSH", queue, *([b"junk"] * 1_000))
+    tb.context.database.command("CONFIG", "RESETSTAT")
+    assert turn.respond(HELLO) == "accepted"
+    calls = re.findall(rb"cmdstat_(?:lindex|lrem):calls=(\d+)", tb.context.database.command("INFO", "commandstats"))
+    assert sum(map(int, calls)) <= 4 * CAP
+    for _ in range(4):
+        assert opened(tb).respond(HELLO) == "accepted"
+    assert tb.context.database.command("LLEN", queue) == CAP

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from tellback.state.script_calls import DecisionCall, Script, ScriptCall, beside, of_shard
 
-_abandon_job = Script("commands/abandon_job", "e56cb5113cf53a227dcb5208807bde69e1d28afc")
-_cancel_job = Script("commands/cancel_job", "0402ea1a62fc1cee35f3d4d76071b93b879d7b53")
-_enqueue_job = Script("commands/enqueue_job", "5c6b89b7ea10f2b1166f490f901d9ebd002df573")
-_finish_job = Script("commands/finish_job", "e7acc0d89526129739d68d509733fd7f558302ea")
+_abandon_job = Script("commands/abandon_job", "1a8688b911dc9e633876944ade724de73fc4f13f")
+_cancel_job = Script("commands/cancel_job", "99aebf5ffe8832eef372cf13560daec354489778")
+_enqueue_job = Script("commands/enqueue_job", "6f370b60e402eabb052de50d3a6221c853bcf77c")
+_finish_job = Script("commands/finish_job", "af2533a3ea588179235e95ca6feda890c70fe16a")
 _lease_job = Script("commands/lease_job", "d448ebb2ea287b6e43b1246c595b9131690ece8a")
-_mark_job_lost = Script("commands/mark_job_lost", "053ca1875950c5020e5740672d2414b223c350c1")
+_mark_job_lost = Script("commands/mark_job_lost", "6171ba0d6c649562c5e7802ec66ad77b28afcb29")
 _publish_output = Script("commands/publish_output", "1ee727b1d8858cfbd50738e678a52c44d314b05a")
 _renew_job = Script("commands/renew_job", "12f8898a13a0a664141a7aec7bd29091e75384ab")
 _waive_record = Script("commands/waive_record", "6affc987051e829c2e71c17e1a1fae666512a819")

@@ -7,23 +7,23 @@ from collections.abc import Sequence
 
 from tellback.state.script_calls import DecisionCall, Script, ScriptCall, beside, of_shard
 
-_answer_turn = Script("turns/answer_turn", "4fd9fd6bcbf3faf55583f44bcd1057612a211146")
+_answer_turn = Script("turns/answer_turn", "d49c3e19ad4c21f4469c6d78bd168a1a4eab30e0")
 _claim_ambiguous = Script("turns/claim_ambiguous", "82013ce68b12e94d7583275e42071b3d0a6066a7")
-_claim_delivery = Script("turns/claim_delivery", "e035c35079e9bfd80412ba7259c727d04abc26ec")
-_close_turn = Script("turns/close_turn", "9d1a3eec2f61c6a999d19b7a78b1b0f8babfa7fe")
-_defer_turn = Script("turns/defer_turn", "ad3c803036a65dc886bdba7e99704a1033ebe817")
+_claim_delivery = Script("turns/claim_delivery", "6ed8f61ce11b1ebb6c5bdbaa261e8d2f29c2966f")
+_close_turn = Script("turns/close_turn", "dd484b4807c2f2ef77b8e0391042e4f0e993ce96")
+_defer_turn = Script("turns/defer_turn", "85e9652849b4b3e9647afe57684c9e1b531f732a")
 _drop_handover = Script("turns/drop_handover", "244780ac8f1943cf468f8bd399714d05bffe7160")
-_evict_delivery = Script("turns/evict_delivery", "b4a4a840926b03ef7599ad68371e84fdb935ef91")
-_fallback_turn = Script("turns/fallback_turn", "cefd193cc7c611aa8d4897e78fc00f64403cb73f")
-_finish_turn = Script("turns/finish_turn", "53d7ad65e2e0226a8f303c13318871c54e8ef09c")
-_hand_over_turn = Script("turns/hand_over_turn", "07889d4d12db2d0fcdc112e0ad5985a7d31b42bf")
-_mark_finishing = Script("turns/mark_finishing", "49d07d39e04b270be972470809ffd42b3b4f0e96")
-_merge_turns = Script("turns/merge_turns", "b92db975578263c5e99498d4fc143288072b3fd2")
-_open_turn = Script("turns/open_turn", "d023fabd83566a3eb29dc738393fcd6e04e0981b")
-_progress_turn = Script("turns/progress_turn", "f7739a12acdd163aaf08f1a066dcc314a4efb492")
+_evict_delivery = Script("turns/evict_delivery", "1832224513d3d6fe4123bd229e4e1858b2bc9bcd")
+_fallback_turn = Script("turns/fallback_turn", "30a8695754be631ab3ef407bd3476413f3b378df")
+_finish_turn = Script("turns/finish_turn", "ba91fae66090af79c2aefd9e4f23b6e949291b4b")
+_hand_over_turn = Script("turns/hand_over_turn", "91d78328e99b7a6d8925b2607770a982c8be2d31")
+_mark_finishing = Script("turns/mark_finishing", "57015fc7c94f8c249b4910a52febdb95d053efff")
+_merge_turns = Script("turns/merge_turns", "88c8650523e24914fbf713f1f3092ca0c320610b")
+_open_turn = Script("turns/open_turn", "258f6740f586b352abd28433f4b5d206ebaf4c14")
+_progress_turn = Script("turns/progress_turn", "71b527be78118b44c197b2c2426cb50b6f0324c6")
 _ready_deliveries = Script("turns/ready_deliveries", "08ca4cf9cea6cc57f46677d3c56aeb4902a76923")
-_reindex_queue = Script("turns/reindex_queue", "aa7e220220eaffa2b8fdb454b2ede1cb0e0234df")
-_settle_delivery = Script("turns/settle_delivery", "a33efdc96209feb1f5b0dd75887c2e892d97ce72")
+_reindex_queue = Script("turns/reindex_queue", "4ae48eb8a635d239504d630057dc71dca86a23ab")
+_settle_delivery = Script("turns/settle_delivery", "43a4afeedea4f0366473a272403d8654c58a82f8")
 
 
 def answer_turn(

@@ -6,23 +6,22 @@
 local KEPT = 200
 local SPARED = 50
 
--- Evicts a session's surplus records: first, among the oldest, a success that retries nothing. Failures, and the
+-- Evicts a session's surplus record: first, among the oldest, a success that retries nothing. Failures, and the
 -- retries that resolve them, thus outlive the others; if the oldest 51 records are all such, the oldest is evicted.
 local function drop_surplus()
   -- A host may write its team's keys itself and make this list long: evicting one by one would hold up every client.
-  redis.call('LTRIM', key_records, -(KEPT + SPARED), -1)
-  while redis.call('LLEN', key_records) > KEPT do
-    local found = redis.call('LINDEX', key_records, 0)
-    for place = 0, SPARED do
-      local record = redis.call('LINDEX', key_records, place)
-      local is_read, known = pcall(cjson.decode, record) -- a newer release may have written it
-      if is_read and type(known) == 'table' and known.exit_code == 0 and known.parent_command_id == cjson.null then
-        found = record
-        break
-      end
+  redis.call('LTRIM', key_records, -(KEPT + 1), -1)
+  if redis.call('LLEN', key_records) <= KEPT then return end
+  local found = redis.call('LINDEX', key_records, 0)
+  for place = 0, SPARED do
+    local record = redis.call('LINDEX', key_records, place)
+    local is_read, known = pcall(cjson.decode, record) -- a newer release may have written it
+    if is_read and type(known) == 'table' and known.exit_code == 0 and known.parent_command_id == cjson.null then
+      found = record
+      break
     end
-    redis.call('LREM', key_records, 1, found)
   end
+  redis.call('LREM', key_records, 1, found)
 end
 
 -- Fails if the session's records have another type, before a part of the script has had its effect.

@@ -11,8 +11,8 @@ local SETTLES = {delivered = true, ambiguous = true, dead = true, dropped = true
 -- entry counts by its fields, and not because the id is somewhere in its text.
 local function reported_of(history, id)
   local found = {}
-  for _, raw in ipairs(redis.call('LRANGE', history, 0, -1)) do
-    local entry = string.find(raw, id, 1, true) and cjson.decode(raw)
+  for _, raw in ipairs(redis.call('LRANGE', history, -1000, -1)) do
+    local entry = may_name(raw, id) and cjson.decode(raw)
     if entry and entry.kind == 'turn' and entry.turn == id then
       local event = entry.event
       if CLOSES[event] then
