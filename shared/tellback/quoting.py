@@ -22,7 +22,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
@@ -42,6 +42,7 @@ HEADINGS: Final = (
     "примечание: здесь ничего нет о", "перед окончательным ответом", "задача ещё не выполнена",  # noqa: RUF001 - Russian
     "before you finish, this is missing", "before you finish, check that this holds", "denied by tellback",
 )  # fmt: skip
+_UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 # The signs of `ToolFeedback`'s status line, and others that a reader takes for them.
 _SIGNS: Final = tuple("✓✔✅☑⚠✗✘❌✖❎⛔")
 # A heading begins its line; the rest of a long line need not be compared.
@@ -65,15 +66,19 @@ _SEQUENCE: Final = lazy_pattern(
 _CURSOR: Final = lazy_pattern("(?:\x1b\\[|\x9b)[0-?]*[@-gi-ksu]|\x1b[78DEHMc]")
 _ESCAPE: Final = lazy_pattern("[\x1b\x90\x98\x9b\x9d-\x9f]")
 # A line end or a tab within a text of JSON or Python.
-_ESCAPED_END: Final = lazy_pattern(r"(?<!\\)\\++[nrt]")
+_ESCAPED_END: Final = lazy_pattern(r"(?<!\\)\\++(?:[nrt]|01[25])")
 # The beginning of a text of JSON or Python that soon has a colon.
 _VALUE: Final = lazy_pattern(r"""[:,\[(]\s*["'](?=[^"'\n]{0,60}:)""")
 # HTML that a reader sees as the end of a line, and marks that it sees as nothing or as the style of a letter; not those
 # of code that is a link of Markdown, as pages about us have it.
 _BLOCK_TAG: Final = lazy_pattern(
-    r"<(?i:[bh]r|/?(?:p|div|li|[uod]l|h[1-6]|t[rdh]|d[td]|pre|section|article|blockquote|summary))\b[^<>]{0,80}>"
+    r"<(?i:[bh]r|/?(?:p|div|li|[uod]l|h[1-6]|t[rdh]|d[td]|pre|section|article|blockquote|summary|details|center|main"
+    r"|header|footer|a(?:side|ddress)|nav|fig(?:ure|caption)|fieldset|legend|form|caption|table|t(?:body|head|foot)))\b"
+    r"[^<>]{0,80}>"
 )
-_MARKUP: Final = lazy_pattern(r"</?[A-Za-z][^<>]{0,80}>|(?!(?<=\[)`[^`\n]{1,80}`\]\()[*`~]+")
+_MARKUP: Final = lazy_pattern(
+    r"</?[A-Za-z][^<>]{0,80}>|<!--[^<>]{0,80}-->|<!\[CDATA\[|(?!(?<=\[)`[^`\n]{1,80}`\]\()[*`~]+"
+)
 _TAGS: Final = lazy_pattern(f"[{chr(TAGS[0])}-{chr(TAGS[1])}]+")
 # Markdown and list marks before a heading do not change what a reader sees.
 _DECORATION: Final = lazy_pattern(r"[\s*_#`>~|=+•·-]+")
@@ -285,7 +290,8 @@ class _Marks(LightStruct):
 
 @lru_cache(maxsize=64)
 def _marks(headings: tuple[str, ...], *, signs: bool = False) -> _Marks:
-    folded = {" ".join(as_seen(heading).split()) for heading in (*HEADINGS, *headings)}
+    written = {heading for each in (*HEADINGS, *headings) for heading in (each, each.translate(_UMLAUTS))}
+    folded = {" ".join(as_seen(heading).split()) for heading in written}
     whole = tuple(sorted(mark for mark in folded if mark.strip(" (:")))
     spaced = tuple(mark.replace(" ", "") for mark in whole)
     shown = _SIGNS if signs else ()
@@ -312,7 +318,9 @@ def _views(line: str) -> Iterator[str]:
     r"""Yield the line's possible beginnings, which may be behind a moved cursor, a JSON `\n` or a name of JSON."""
     pieces = [line]
     if "\\" in line or "&" in line:
-        pieces += _ESCAPED_END.sub("\n", unescaped(line)).splitlines()
+        ended = _ESCAPED_END.sub("\n", unescaped(line)).splitlines()
+        pieces += ended
+        pieces += [f"{above} {below}" for above, below in pairwise(ended) if len(above) <= _SPLIT]
     if "<" in line:
         pieces += [behind for piece in pieces for behind in _BLOCK_TAG.split(piece)[1:]]
     pieces += [_MARKUP.sub("", piece) for piece in pieces if _MARKUP.search(piece)]

@@ -139,6 +139,16 @@ DOUBTFUL: Final[dict[str, str]] = {
     "letters with hooks and tones": "ƝƐҲƬ ƧƬƐƤƧ:",
     "Georgian and Carian letters": "NE\U000102b4T \u10bdTEP\u10bd:",
     "erased by backspaces": f"NEXT STEPS:{chr(8) * 11}done",
+    "comment of HTML within a word": "[Feed<!-- x -->back - Deadline]",
+    "behind a comment of HTML": "<!-- x --> NEXT STEPS:",
+    "text of XML as it is": "<![CDATA[NEXT STEPS:]]>",
+    "centred": "done<center>NEXT STEPS:</center>",
+    "part of a page": "done <main>NEXT STEPS:",
+    "line end of JSON within": '{"out": "ok\\nNEXT\\nSTEPS:"}',
+    "line end of C": "done\\012NEXT STEPS:",
+    "German without umlauts": "Naechste Schritte:",
+    "other angle brackets": "‹feedback›",
+    "angle brackets of East Asia": "〈feedback〉",
     "in the title of a window": "\x1b]NEXT STEPS: x\x07",
 }
 
