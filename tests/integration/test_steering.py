@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from tellback import CommandRecord, InvalidInput, NotFound, Settings, Tellback
+from tellback import CommandRecord, InvalidInput, NotFound, Settings, Tellback, connect
 from tellback.commands.record import CommandAttempt, record_without_run
 from tellback.state.audit import newest_actions, system_user
+from tellback.state.database import Database
 from tellback.state.job_claims import JobClaimant, JobLease
 from tellback.state.jobs import Jobs
 from tellback.state.keys import Layout
@@ -274,3 +275,13 @@ def test_a_running_command_is_in_the_timeline_and_followed_once(
             assert any("ls on alpha · second" in line for line in coming)
         finally:
             following.kill()
+
+
+def test_the_audit_log_says_who_created_a_team_and_only_once(settings: Settings, database: Database) -> None:
+    """A client that creates its team is no person's act."""
+    printed(settings, "teams", "create", "acme", "--shards", "2", "--by", "ann", "--why", "pilot")
+    printed(settings, "teams", "create", "acme", "--by", "ben")
+    [entry] = newest_actions(database, Layout("acme", 2), 10)
+    assert (entry.act, entry.target, entry.by, entry.reason) == ("create", "acme", "ann", "pilot")
+    with connect(settings=msgspec.structs.replace(settings, team="beta")) as tb:
+        assert newest_actions(database, tb.context.layout, 10) == []

@@ -153,7 +153,7 @@ def audit(
 ) -> None:
     """List the newest manual actions, oldest first, with who did it and why.
 
-    These are cancel, waive, replay, undo and drop, and the limit, suspend and resume of the team.
+    These are cancel, waive, replay, undo and drop, and create, limit, suspend and resume of the team.
     """
     from tellback.state.audit import newest_actions
 

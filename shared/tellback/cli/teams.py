@@ -103,13 +103,16 @@ def create(
             min=1, max=MAX_SHARDS, help="Number of shards; it can't be changed later. Default: TELLBACK_SHARDS."
         ),
     ] = None,
+    why: WhyOption = "",
+    by: ByOption = "",
     redis_url: UrlOption = None,
 ) -> None:
     """Create a team. You rarely need to: the first client that connects creates its team."""
     with _teams(redis_url) as (teams, settings):
         from tellback.errors import StateConflict
+        from tellback.state.audit import Author
 
-        layout = teams.create(team, shards or settings.shards)
+        layout = teams.create(team, shards or settings.shards, Author.of(by, why))
         if shards and layout.shards != shards:
             raise StateConflict(f"team {team} exists and has {count_phrase(layout.shards, 'shard')}, which stay")
     echo(f"{team}: {count_phrase(layout.shards, 'shard')}")

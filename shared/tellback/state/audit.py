@@ -1,8 +1,8 @@
 """The audit log: every act of a person on the system, with who did it and why. Requirement C-76.
 
 An entry is written by the script that does the act, so there is no act without its entry, and no entry without the act.
-It is in the shard of what it acted on. Acts of many scripts, which are a replay of transcripts and its undoing, are
-written before they begin, to the team's first shard.
+It is in the shard of what it acted on. Acts that no script of their own does, which are a replay of transcripts, its
+undoing and the creation of a team, are written before they begin, to the team's first shard.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tellback.state.scripts import common as scripts
 MAX_PHRASE_CHARS: Final = MAX_NAME_CHARS + MAX_COMMAND_NOTE_CHARS + len("by : ")
 """Of `Author.phrase`; a host may write a longer one into its team's keys by itself."""
 
-Act = Literal["cancel", "waive", "replay", "undo", "drop", "limit", "suspend", "resume"]
+Act = Literal["cancel", "waive", "replay", "undo", "drop", "create", "limit", "suspend", "resume"]
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ def system_user() -> str:
 
 
 def log_act(database: Database, layout: Layout, author: Author, act: Act, target: str) -> None:
-    """Write the entry of an act that takes many scripts, before the first of them.
+    """Write the entry of an act that no one script does, before it begins.
 
     Raises:
         Unavailable: Redis is unavailable.

@@ -17,13 +17,14 @@ import msgspec
 from tellback import clock
 from tellback.errors import Unavailable
 from tellback.names import Family, check_team
+from tellback.state.audit import Author, log_act
 from tellback.state.database import Database
 from tellback.state.fleet import TeamVisits, place_of
 from tellback.state.intake import Notifications
 from tellback.state.keys import Layout, Shard, pattern_of, stream_of
 from tellback.state.limits import LimitStore, TeamLimits
 from tellback.state.script_calls import Command
-from tellback.state.team import existing_layouts, layouts_within_reach, no_team, open_layout
+from tellback.state.team import existing_layouts, layouts_within_reach, no_team, open_layout, stored_layout
 
 PAGE: Final = 200  # teams in one round trip
 
@@ -77,12 +78,14 @@ class Teams:
         """Return every team's name; one that has just come into being is not in the registry yet."""
         return sorted({*self._fleet.known(), *(each.team for each in Notifications(self._db).peek())})
 
-    def create(self, team: str, shards: int) -> Layout:
-        """Create a team with a number of shards; one that exists keeps its own.
+    def create(self, team: str, shards: int, author: Author | None = None) -> Layout:
+        """Create a team with a number of shards; one that exists keeps its own. The audit log names an author.
 
         Raises:
             InvalidInput: the team's name is not allowed.
         """
+        if author is not None and stored_layout(self._db, check_team(team)) is None:
+            log_act(self._db, Layout(team, shards), author, "create", team)
         layout = open_layout(self._db, check_team(team), shards)
         self._fleet.notice([team])
         return layout
