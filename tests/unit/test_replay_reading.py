@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tellback.cli.replay import _explain_differences
 from tellback.replay import reading
 from tellback.replay.reading import parse_line, read_transcripts
+from tellback.replay.run import ReplayResult
 from tellback.replay.transcript import (
     AgentAnswer,
     BadLine,
@@ -20,6 +22,7 @@ from tellback.replay.transcript import (
     Oddities,
     Step,
     ToolResult,
+    TranscriptCounts,
     UserMessage,
     content_text,
     count_steps,
@@ -323,3 +326,18 @@ def test_whatever_the_messages_every_user_message_ends_once(
     counts = found.counts
     assert counts.opened == roles.count("user") == counts.answered + counts.closed
     assert counts.tool_calls == roles.count("tool") + roles.count("function")
+
+
+def test_counts_that_differ_are_given_in_words_and_ten_lines_at_most(capsys: pytest.CaptureFixture[str]) -> None:
+    """Requirement A-651. A replay that somebody undid meanwhile printed a line of Python for each conversation."""
+    file, redis = TranscriptCounts(tool_calls=2, answered=1), TranscriptCounts(answered=1)
+    reason = redis.difference_from(file)
+    assert reason == "tool calls: 2 in the file, 0 in Redis"
+    outcome = ReplayResult(run="r", applied=True, differing=dict.fromkeys(range(12, 0, -1), reason))
+    _explain_differences("calls.jsonl", outcome, "replay")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"tellback: calls.jsonl, line 1: {reason}"
+    assert lines[9:] == [
+        f"tellback: calls.jsonl, line 10: {reason}",
+        "tellback: 2 more lines with a difference; --json names all",
+    ]

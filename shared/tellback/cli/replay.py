@@ -50,6 +50,8 @@ ROWS: Final = {
     "delivered": "answers delivered",
 }
 
+MOST_DIFFERING: Final = 10  # lines named; all of a file differ if somebody undoes the replay meanwhile
+
 KillHostsOption = Annotated[
     int | None,
     typer.Option(
@@ -244,8 +246,10 @@ def _explain_differences(file: str, outcome: ReplayResult, team: str) -> None:
         )
         why = "the workers made no progress" if outcome.workers else alone
         echo(f"tellback: some events were not applied: {why}", err=True)
-    for line, reason in outcome.differing.items():
+    for line, reason in sorted(outcome.differing.items())[:MOST_DIFFERING]:
         echo(f"tellback: {input_name(file)}, line {line}: {reason}", err=True)
+    if (others := len(outcome.differing) - MOST_DIFFERING) > 0:
+        echo(f"tellback: {count_phrase(others, 'more line')} with a difference; --json names all", err=True)
 
 
 def _play_file_with_hosts(

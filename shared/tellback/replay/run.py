@@ -256,7 +256,7 @@ class Replay:
             if one.failure is not None:
                 self._outcome.differing[one.line] = one.failure
             elif found.counts != one.expected:
-                self._outcome.differing[one.line] = f"file {one.expected}, Redis {found.counts}"
+                self._outcome.differing[one.line] = found.counts.difference_from(one.expected)
 
     def _has_workers(self) -> bool:
         context = self._tb.context

@@ -75,6 +75,15 @@ class TranscriptCounts:
         """Add the numbers of another one to these."""
         _add_fields(self, other)
 
+    def difference_from(self, file: TranscriptCounts) -> str:
+        """Return which numbers of Redis, these, differ from those of the file, in words."""
+        pairs = ((each.name, getattr(file, each.name), getattr(self, each.name)) for each in fields(self))
+        return "; ".join(
+            f"{name.replace('_', ' ')}: {wanted} in the file, {found} in Redis"
+            for name, wanted, found in pairs
+            if wanted != found
+        )
+
 
 @dataclass(slots=True)
 class Oddities:
