@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from functools import partial
@@ -18,6 +19,7 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.presence import Presence, Worker
+from tests.support.namespaces import require_namespaces
 from tests.support.redis_server import free_port
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers
@@ -114,3 +116,25 @@ def test_the_worker_is_killed_and_not_what_started_it(database: Database) -> Non
         assert started.stdout.readline() == "up\n"
         assert main(["--kill-after", "0", "worker", "w@test"]) == 1
         assert started.stdout.readline() == f"ended with {128 + signal.SIGKILL}\n"
+
+
+def test_a_worker_without_a_name_is_found_by_the_one_that_celery_gives_it(database: Database) -> None:
+    """Requirement A-652."""
+    del database
+    with subprocess.Popen([sys.executable, "-c", "input()", "worker", "-E"], stdin=subprocess.PIPE) as worker:
+        assert main(["--kill-after", "0", "worker", f"celery@{socket.gethostname()}"]) == 1
+        assert worker.wait(30) == -signal.SIGKILL
+
+
+def test_a_worker_of_that_name_in_a_container_is_left_alone(database: Database) -> None:
+    """Requirement A-652. Root sees the processes of containers, which have a system of their own."""
+    del database
+    require_namespaces()
+    script = "import os; print(os.getpid(), flush=True); input()"
+    worker = ["unshare", "--pid", "--fork", sys.executable, "-c", script, "worker", "-n", "w@test"]
+    with subprocess.Popen(worker, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == "1\n"
+        assert main(["--kill-after", "0", "worker", "w@test"]) == 1
+        assert started.communicate("\n", timeout=30) is not None
+        assert started.returncode == 0

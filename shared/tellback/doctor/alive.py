@@ -7,9 +7,9 @@
     alive flower URL     Flower responds
 
 Docker restarts a container that has ended, and none that is unhealthy: `--kill-after` ends a worker that hangs. It does
-nothing while Redis is away. It finds the worker by its name among the command lines of this host, so no other system on
-the host may have a worker of that name. A failed check prints the reason on standard error. Checks run every few
-seconds, so this module imports neither Celery nor the model.
+nothing while Redis is away. It finds the worker by its name among the command lines of this host or, in a container, of
+that container, so no other system there may have a worker of that name. A failed check prints the reason on standard
+error. Checks run every few seconds, so this module imports neither Celery nor the model.
 """
 
 from __future__ import annotations
@@ -97,6 +97,8 @@ def _processes_of(node: str, before: float) -> list[psutil.Process]:
         with contextlib.suppress(psutil.Error):
             words = process.cmdline()
             names = [word.rpartition("=")[2].replace("%h", socket.gethostname()) for word in words]
+            if not any(word.startswith(("-n", "--hostname")) for word in words):
+                names.append(f"celery@{socket.gethostname()}")  # Celery's own
             if node in names and "worker" in names and os.getuid() in (0, process.uids().real):
                 found[process.pid] = process, process.ppid(), words
     children = {pid for pid, (_, parent, words) in found.items() if parent in found and found[parent][2] == words}
@@ -104,8 +106,16 @@ def _processes_of(node: str, before: float) -> list[psutil.Process]:
     return [
         process
         for pid, (process, _, _) in found.items()
-        if pid not in children | starters | {os.getpid()} and process.create_time() <= before
+        if pid not in children | starters | {os.getpid()} and process.create_time() <= before and _is_here(pid)
     ]
+
+
+def _is_here(pid: int) -> bool:
+    """Return False for a process of a container, if this one runs outside: its name is one of another system."""
+    try:
+        return os.stat(f"/proc/{pid}/ns/pid").st_ino == os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116 - no path
+    except OSError:  # another system than Linux; or in a container, whose root may not read it and sees no other
+        return True
 
 
 if __name__ == "__main__":
