@@ -114,7 +114,7 @@ def test_everything_that_a_reviewer_needs_is_in_sight(size: tuple[int, int]) -> 
         for part in (
             "session s1 · 6 records · following",
             "Latest failure  exit 2 · ruff check",
-            "1 All 6  2 Failed 2  3 Null 1  4 Open 2  5 Retries 2  6 Slow 1  7 Cut 2",
+            "1 All 6  2 Failed 2  3 Null 1  4 Open 2  5 Retries 2  6 Slow 1  7 Partial 2",
             "✗ 1     12:01:02  300 ms   1/2 T   pytest -q",
             "∅ null  12:01:02  30.0 s       S   make docs",
             "expect one f",

@@ -100,7 +100,7 @@ SEVERAL = [
         (Kind.OPEN, "def"),
         (Kind.RETRIES, "bc"),
         (Kind.SLOW, "a"),
-        (Kind.CUT, "ce"),
+        (Kind.PARTIAL, "ce"),
     ],
 )
 def test_each_kind_is_found_and_counted(kind: Kind, ids: str) -> None:

@@ -42,7 +42,7 @@ class Kind(IntFlag):
     OPEN = 8  # a failure or null exit that no later linked success of the same command and no waiver resolved
     RETRIES = 16  # linked to another attempt
     SLOW = 32
-    CUT = 64  # something was truncated or redacted
+    PARTIAL = 64  # something was truncated or redacted
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ KIND_NAMES: Final = {
     Kind.OPEN: "Open",
     Kind.RETRIES: "Retries",
     Kind.SLOW: "Slow",
-    Kind.CUT: "Cut",
+    Kind.PARTIAL: "Partial",
 }
 
 _KEYS: Final = {kind: str(number) for number, kind in enumerate(KIND_NAMES, 1)}

@@ -186,11 +186,11 @@ class RecordReview:
             Kind.OPEN: not record.succeeded and not row.is_resolved,
             Kind.RETRIES: len(row.attempt_chain.row_indexes) > 1 or record.parent_command_id is not None,
             Kind.SLOW: record.duration_ms >= self._slow_ms,
-            Kind.CUT: _is_incomplete(record),
+            Kind.PARTIAL: _is_partial(record),
         }
         return sum(_BITS[kind] for kind, is_so in is_of.items() if is_so)
 
 
-def _is_incomplete(record: CommandRecord) -> bool:
-    cut, hidden = record.truncated, record.redacted
-    return cut.stdout or cut.stderr or hidden.stdout or hidden.stderr
+def _is_partial(record: CommandRecord) -> bool:
+    shortened, hidden = record.truncated, record.redacted
+    return shortened.stdout or shortened.stderr or hidden.stdout or hidden.stderr
