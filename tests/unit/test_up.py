@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tellback.settings import load
 from tellback.up import child as children
 from tellback.up import guard as guards
 from tellback.up.child import ChildProcess, ChildProgram, last_line, rotate_log
+from tellback.up.guard import STOP_SIGNALS
 from tellback.up.redis_server import configuration, parse_version
 from tellback.up.system import DataDir
 from tests.support.processes import run_program
@@ -244,6 +246,19 @@ class TestGuard:
                 [sys.executable, "-c", code], stdout=full, stderr=full, env=buffered, timeout=30, check=False
             )
         assert done.returncode == 7
+
+    @pytest.mark.programs
+    @pytest.mark.parametrize("number", STOP_SIGNALS)
+    def test_a_stop_before_the_supervisor_handles_it_is_no_failure(self, number: signal.Signals) -> None:
+        """Requirement A-653. Four seconds after a start, a Ctrl-C made `up` say that the supervisor was killed."""
+        code = "run_guarded(lambda guard: print('up', flush=True) or guard.recv(1))"
+        code = f"import sys; from tellback.up.guard import run_guarded; sys.exit({code})"
+        program = [sys.executable, "-c", code]
+        with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as up:
+            assert up.stdout is not None
+            assert up.stdout.readline() == "up\n"
+            up.send_signal(number)
+            assert (up.communicate(timeout=30)[1], up.returncode) == ("", 0)
 
     @pytest.mark.programs
     def test_a_supervisor_that_raises_is_shown_and_is_a_failure(self) -> None:

@@ -37,6 +37,7 @@ def run_guarded(supervise: Supervise) -> int:
     become_subreaper()
     sys.stdout.flush()
     sys.stderr.flush()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until both processes handle them
     supervisor = os.fork()
     if supervisor == 0:
         ours.close()
@@ -44,6 +45,7 @@ def run_guarded(supervise: Supervise) -> int:
     theirs.close()
     for number in STOP_SIGNALS:
         signal.signal(number, lambda _number, _frame: _forward_signals(supervisor))
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     _, status = os.waitpid(supervisor, 0)
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
@@ -68,6 +70,8 @@ def _run_supervisor(supervise: Supervise, guard: socket.socket) -> None:
     """Run `supervise` in the forked child, and exit; never returns into the parent's code."""
     code = 1
     try:
+        signal.signal(signal.SIGTERM, _stop_at_once)  # `supervise` handles it before it starts anything
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         os.setsid()  # the terminal's Ctrl-C goes to the guard alone, which passes it on
         become_subreaper()
         code = supervise(guard)
@@ -78,6 +82,10 @@ def _run_supervisor(supervise: Supervise, guard: socket.socket) -> None:
             with contextlib.suppress(Exception):  # such as that of a full disk
                 stream.flush()
         os._exit(code)
+
+
+def _stop_at_once(_number: int, _frame: object) -> None:
+    os._exit(0)
 
 
 def _forward_signals(supervisor: int) -> None:
