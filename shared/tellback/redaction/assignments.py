@@ -138,10 +138,10 @@ UNLESS: Final = {
     "secret": "(?<![0-9]:secret)(?<!existingsecret)(?<!checksum/secret)(?!smanager:)"
     r"(?!(?<=--secret)[ =](?=[a-z/-]{0,60}?(?:passw|token|secret|key|cred|cert))"
     r"[a-z]{2,20}(?:[_/-][a-z0-9]{1,20}){1,6}(?![\w/.-]))"
-    # What Kubernetes says of one by its name.
-    r"(?!s?[ ][\"'][\w./-]{1,80}[\"'][ ](?:not[ ]found|already[ ]exists|deleted|created|is[ ]forbidden))",
+    # What Kubernetes says of one by its name, which may end in a hash.
+    r"(?![ ](?:[a-z]{2,16}+-){1,5}[0-9a-f]{5,10}(?![\w-])"
+    r"|s?[ ][\"'][\w./-]{1,80}[\"'][ ](?:not[ ]found|already[ ]exists|deleted|created|is[ ]forbidden))",
     "signature": "(?![\"']?:[ ]?[\"']?[0-9a-f]{32}(?![0-9a-f]))",  # of a file, in a cache's tag or a compiler's list
-    # Those that only count visits.
     "cookie": r"(?!s?:[ \t](?:_(?:_utm|ga|gid|gcl|fbp)\w{0,20}=(?:[a-z]{2}[0-9]?\.)?+(?:[.$]?[a-z]?[0-9]{1,20}){1,12}|"
     r"(?:max-age|path|domain|expires|samesite)=[^;\n\"'=]{1,60}|secure|httponly|;[ ]?){1,20}+[\"']?[ \t\r]{0,4}$)",
     "_pat": "(?![a-rt-z])",  # `class Vision_PatchEmbed(Vision2_PatchEmbed)`

@@ -61,7 +61,8 @@ _SIGNS: Final = (
 )
 _FIRST: Final = "".join(sorted({word[0] for word in _FILLERS}))  # most values begin otherwise
 _FILLER: Final = rf"(?=[{_FIRST}]){trie(_FILLERS)}\b"
-_CONNECTED: Final = rf"(?![/?%.;-]|::test|\[[0-9a-f-]{{36}}\]){_SIGNS}(?:{_FILLER}(?:{_SIGNS})?+){{0,8}}+"
+# Directly behind a name, brackets hold an index, the id of a task or the parameters of a test.
+_CONNECTED: Final = rf"(?![/?%.;-]|::test|\[[\w.-]{{1,80}}\]){_SIGNS}(?:{_FILLER}(?:{_SIGNS})?+){{0,8}}+"
 # What else stands between a name and its value, by its first character: where that of an alternative does not fit, `re`
 # skips it for 4 ns; to enter it takes up to 40.
 _REMARK_ENDS: Final = r"[ ]?+[:=][ \t]{0,4}+(?:\r?\n[ \t]{0,40}+)?+"
