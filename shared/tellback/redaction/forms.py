@@ -156,7 +156,9 @@ _WORDED_DOUBTFUL: Final = (
     rf"(?:{_STATED_AHEAD}{_STATED_IN_SENTENCE}|{_SENTENCE_AHEAD}(?>word|wd|phrase|code){_IN_SENTENCE})"
 )
 
-_PAIRS_OF: Final = " ".join(f"{of}{sign}{{word}}" for of in ("id", "user", "username", "login") for sign in "/&|,")
+_PAIRS_OF: Final = " ".join(
+    f"{of}{sign}{{word}}" for of in (*"名号户디", "id", "user", "username", "login") for sign in "/&|,"
+)
 _PAIR_BEGINS: Final = r"[ \t]{0,2}(?:[=-]?>|[:=(-])[ \t]{0,4}"
 # After a space alone, and before a comma and a space, comes prose too: `username/password authentication, OAuth2`.
 _PAIRED: Final = (
@@ -239,13 +241,16 @@ NEAR_DIGITS: Final = (
         rf"(?<![\w.-]pw){_STATED_IN_SENTENCE.removeprefix('(?:word|wd|phrase|code)')}",
         r"(?=[ ](?:for|is|was|of|on|in|at)\b[^0-9\n]{0,100}+[0-9])",
     ),
-    # `Login: alice/…`; no path.
-    AnchoredRule(
-        "password",
-        "login",
-        rf":[ ]?(?![\w-]{{1,20}}+/v[0-9])[\w.@-]{{1,64}}+/(?=[^\s/\"'`()<>{{}}]{{8}}){NO_VALUE}{_MIXED}{DOUBT}"
-        r"[^\s/\"'`()<>{}]{8,40}+(?!/)",
-        "(?=:[ ]?[a-z])",
+    # `Login: alice/…`, "creds for the wiki: alice / …", "portal login ann@example.com / …"; no path.
+    *(
+        AnchoredRule(
+            "password",
+            word,
+            rf"{rest}(?:[ ][\w.-]{{1,16}}+){{0,4}}?[ ]?[:=]?[ ]?(?![\w-]{{1,20}}+/v[0-9])[\w.@-]{{1,40}}+[ ]?/[ ]?"
+            rf"(?=[^\s/\"'`()<>{{}}]{{8}}){NO_VALUE}{_MIXED}{DOUBT}[^\s/\"'`()<>{{}}]{{8,40}}+(?!/)",
+            rf"(?={rest}[ :][^\n/]{{1,200}}+/)",
+        )
+        for word, rest in (("login", ""), ("cred", "(?:entials|s)"))
     ),
     *(
         AnchoredRule("secret-assignment", anchor, f"{named}{said}", ahead if named else "")

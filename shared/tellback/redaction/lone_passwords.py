@@ -11,7 +11,7 @@ from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
 from tellback.redaction.lone_tokens import name_before, names_id
-from tellback.redaction.substrings import Located
+from tellback.redaction.substrings import Located, fold_ascii, located
 from tellback.redaction.values import CHANGES, seems_random
 
 _NEAR: Final = 150  # characters
@@ -81,6 +81,12 @@ def places(text: str, folded: str, within: Located, names: Iterable[str]) -> Gen
                 if _MIXED.search(kinds, first, last):
                     found_at = _only_one(text, first, last)
                     yield from (start for start in found_at if name not in _OF_LOGINS or _is_given(text, first, start))
+
+
+def places_in_line(line: str) -> Generator[int]:
+    """Yield where such passwords begin in one line."""
+    folded = fold_ascii(line)
+    yield from places(line, folded, located(folded), NAMES)
 
 
 def _is_given(text: str, first: int, start: int) -> bool:

@@ -180,6 +180,20 @@ def _without_signs(text: str) -> str:
     return (_SIGNS if _TIME.search(text) else _SIGNS_WITHOUT_TIMES).sub("\n", text)
 
 
+# A line of Chinese, Japanese or Korean has no spaces around a value, and signs of its own.
+_EAST_ASIAN: Final = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_WIDE: Final = lazy_pattern(rf"[\u3000-\u303f\uff01-\uff5e{_EAST_ASIAN}]")
+# In UTF-8 their letters begin with these bytes, and their signs may with the two that follow.
+_WIDE_BEGIN: Final = bytes(ord("w") if 0xE3 <= byte <= 0xED else ord(" ") for byte in range(256))
+_SIGNS_BEGIN_WIDE: Final = (b"\xef\xbc", b"\xef\xbd")
+# A value between such letters. Both begin with one, to which `re` skips.
+_VALUE_AFTER: Final = lazy_pattern(rf"[{_EAST_ASIAN}]++(?=[0-9A-Za-z][!-~]{{7}})")
+_VALUE_BEFORE: Final = lazy_pattern(rf"[{_EAST_ASIAN}](?<=[!-~]{{8}}.)")
+_WIDE_SIGN: Final = lazy_pattern("[\u3000-\u3002\u300c\u300d\uff01-\uff5e]")
+_SIGNS_OF: Final = dict(
+    zip("\u3000\u3001\u3002\u300c\u300d\uff08", (" ", ", ", ". ", ' "', '" ', " ("), strict=True)
+) | {chr(0xFF01 + ord(sign) - ord("!")): f"{sign} " for sign in ",:;)"}
+
 # Only ASCII is folded, so a word whose first letter may be a capital begins with its second.
 _PASSWORDS: Final = (
     *("contraseña", "hasło", "lösenord", "jelszó", "ifre", "ật khẩu", "ωδικός", "ароль", "арола", "סיסמה", "סיסמא"),
@@ -188,10 +202,11 @@ _PASSWORDS: Final = (
 )
 _PASSWORDS_IN_ASCII: Final = (
     *("kennwort", "wachtwoord", "contrasena", "contrasenya", "senha", "parola", "heslo"),
-    *("adgangskode", "salasana", "lozinka", "kata sandi"),
+    *("adgangskode", "salasana", "lozinka", "kata sandi", "mdp"),
 )
 _WITH_PASS: Final = ("passwort", "passord", "mot de passe", "mot_de_passe", "palavra-passe")
 _KEYS: Final = ("schlüssel", "clé", "люч", "окен", "密钥", "金鑰", "令牌", "トークン", "キー", "토큰")
+_LOGINS: Final = ("zugangsdaten", "credenciales", "credenciais", "identifiants")
 _KEYS_IN_ASCII: Final = ("clave", "chave", "chiave", "sleutel", "klucz", "nyckel")
 IS: Final = ("ist", "lautet", "es", "est", "é", "è")  # in tables and markup too, see `layouts`
 _IS: Final = (
@@ -199,19 +214,28 @@ _IS: Final = (
     *("adalah", "là", "είναι", "هي", "הוא", "היא"),
 )
 _SHORT: Final = 6  # letters; such a word is part of others ("enclave")
+_SHORTEST: Final = 3  # such a one is part of ids
 # What a sentence says after the name ("… für den Server lautet: "), or the sign before a value. After a colon words
 # may stand for themselves in English (`password: hunting`); here they are as often those of a form.
 _SAYS: Final = (
-    r"(?:(?:[ \t][^\s:=\uff1a]{1,24}+){0,6}?"
-    rf"(?:(?P<says>[ \t]{written_out(trie(_IS))}[ \t:]{{1,3}})"
-    rf"|(?P<sign>[ \t\xa0]{{0,2}}(?:\uff1a|:[ \t])(?=[ \t]{{0,4}}+\S)))"
-    r"|(?P<joined>[ \t]{0,2}(?:は|是|为|為|을|를|은|는)[ \t:\uff1a]{0,3}))?"
+    r"(?:(?:[ \t][^\s:=]{1,24}+){0,6}?"
+    rf"(?:(?P<says>[ \t]{written_out(trie(_IS))}[ \t:]{{1,3}})|(?P<sign>[ \t\xa0]{{0,2}}:[ \t](?=[ \t]{{0,4}}+\S)))"
+    rf"|(?P<joined>[ \t]{{0,2}}[{_EAST_ASIAN}]{{0,4}}+[ \t:]{{0,3}}(?=[\"'(]?[!-~]{{8}})))?"
 )
 
 
-def _pattern(word: str) -> re.Pattern[str]:
-    alone = rf"(?<![a-z]{word})" if len(word) <= _SHORT and word.isascii() else ""
-    return lazy_pattern(rf"{re.escape(word)}{alone}(?![a-z]){_SAYS}")
+def _patterns(words: Iterable[str], english: str) -> dict[str, tuple[str, re.Pattern[str]]]:
+    """Return by each word its name in English and the pattern of it and of what leads to its value."""
+    return {word: (english, lazy_pattern(f"{re.escape(word)}{_end_of(word)}{_SAYS}")) for word in words}
+
+
+def _end_of(word: str) -> str:
+    if word[-1] >= "\u3000":
+        return ""
+    if len(word) > _SHORT or not word.isascii():
+        return "(?![a-z])"
+    others = "a-z" if len(word) > _SHORTEST else "a-z0-9"
+    return f"(?<![{others}]{word})(?![{others}])"
 
 
 def _escaped(words: Iterable[str]) -> tuple[str, ...]:
@@ -219,32 +243,50 @@ def _escaped(words: Iterable[str]) -> tuple[str, ...]:
     return tuple("".join(sign if sign.isascii() else f"\\u{ord(sign):04x}" for sign in word) for word in words)
 
 
-SIGNS: Final = (*_BEFORE_FLAGS, *_PASSWORDS_IN_ASCII, *_KEYS_IN_ASCII)
+def _is_wide(text: str) -> bool:
+    if text.isascii():
+        return False
+    encoded = text.encode("utf-8", "surrogatepass")
+    may_be = b"w" in encoded.translate(_WIDE_BEGIN) or any(sign in encoded for sign in _SIGNS_BEGIN_WIDE)
+    return may_be and _WIDE.search(text) is not None
+
+
+SIGNS: Final = (*_BEFORE_FLAGS, *_PASSWORDS_IN_ASCII, *_KEYS_IN_ASCII, *_LOGINS)
 """Without these, or "pass" or an escape, `read` takes no more than margins from a text in small letters of ASCII."""
 
-_IN_OTHERS: Final = {word: ("password", _pattern(word)) for word in _PASSWORDS} | {
-    word: ("api key", _pattern(word)) for word in _KEYS
-}
-_IN_ASCII: Final = {word: ("password", _pattern(word)) for word in _PASSWORDS_IN_ASCII} | {
-    word: ("api key", _pattern(word)) for word in _KEYS_IN_ASCII
-}
-_ESCAPED: Final = {word: ("password", _pattern(word)) for word in _escaped(_PASSWORDS)} | {
-    word: ("api key", _pattern(word)) for word in _escaped(_KEYS)
-}
-_OF_PASS: Final = {word: ("password", _pattern(word)) for word in _WITH_PASS}
+_IN_OTHERS: Final = _patterns(_PASSWORDS, "password") | _patterns(_KEYS, "api key")
+_IN_ASCII: Final = (
+    _patterns(_PASSWORDS_IN_ASCII, "password")
+    | _patterns(_KEYS_IN_ASCII, "api key")
+    | _patterns(_LOGINS, "credentials")
+)
+_OF_PASS: Final = _patterns(_WITH_PASS, "password")
+_ESCAPED: Final = _escaped((*_PASSWORDS, *_KEYS))
+_LETTER: Final = lazy_pattern(r"\\u((?!00[0-7]|[dD][89a-fA-F])[0-9a-fA-F]{4})")
 
 
 def in_english(text: str) -> str:
     """Return the text with such names in English, each with what leads to its value cut down to "is" or "="."""
-    within = searchable(fold_ascii(text))
+    folded = fold_ascii(text)
+    within = searchable(folded)
+    if "\\u" in within and any(word in within for word in _ESCAPED):
+        text = _LETTER.sub(lambda escaped: chr(int(escaped[1], 16)), text)
+    wide = _is_wide(text)
+    if wide:
+        text = _WIDE_SIGN.sub(lambda sign: _SIGNS_OF.get(sign[0]) or chr(ord(sign[0]) - 0xFEE0), text)
+        text = _VALUE_BEFORE.sub(r" \g<0>", _VALUE_AFTER.sub(r"\g<0> ", text))
+    if wide or len(text) != len(folded):
+        folded = fold_ascii(text)
+        within = searchable(folded)
     names = dict[str, tuple[str, re.Pattern[str]]]()
-    of_pass, escaped = _OF_PASS if "pass" in within else {}, _ESCAPED if "\\u" in within else {}
-    for words in (_IN_ASCII, of_pass, escaped, {} if text.isascii() else _IN_OTHERS):
+    for words in (_IN_ASCII, _OF_PASS if "pass" in within else {}, {} if text.isascii() else _IN_OTHERS):
         for word, name in words.items():
             if word in within:
                 names[word] = name
     for english, pattern in names.values():
-        text = _replaced(text, pattern.finditer(fold_ascii(text)), english)
+        if matches := list(pattern.finditer(folded)):
+            text = _replaced(text, matches, english)
+            folded = fold_ascii(text)
     return text
 
 
@@ -255,7 +297,7 @@ def _replaced(text: str, matches: Iterable[re.Match[str]], english: str) -> str:
         parts += (
             text[end : match.start()],
             english,
-            " is " if match["says"] or match["joined"] else " = " if match["sign"] else "",
+            " is " if match["says"] or match["joined"] is not None else " = " if match["sign"] else "",
         )
         end = match.end()
     return "".join((*parts, text[end:]))

@@ -6,9 +6,12 @@ a password beside them, above their column, or the program that takes one tells 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
+from tellback.redaction import made_passwords
+from tellback.redaction.substrings import Located
 
 # Within a phrase. One for each sign, since `re` skips to a fixed one seven times as fast as to one of two.
 _WITHIN: Final = (
@@ -38,15 +41,28 @@ _PASSWORD: Final = lazy_pattern(
 )
 
 
-def randomised(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """Return the text with random characters for each phrase, and where these stand."""
-    places = _places(text)
+def randomised(text: str, folded: str, within: Located) -> tuple[str, list[tuple[int, int]], list[int]]:
+    """Return the text with random characters for each phrase, where these stand, and where words with a number do.
+
+    `folded` is the text in lower case, as is `within`.
+    """
+    made = list(made_passwords.spans(text, folded, within))
+    places = _apart([*_places(text), *made])
     parts: list[str] = []
     end = 0
     for start, until in places:
         parts += text[end:start], _RANDOM[: until - start]
         end = until
-    return "".join((*parts, text[end:])), places
+    return "".join((*parts, text[end:])), places, [start for start, _ in made]
+
+
+def _apart(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the parts in order, without those that begin within another."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if not found or start >= found[-1][1]:
+            found.append((start, end))
+    return found
 
 
 def _places(text: str) -> list[tuple[int, int]]:

@@ -25,6 +25,7 @@ from tellback.redaction import (
     links,
     lone_passwords,
     lone_tokens,
+    made_passwords,
     margins,
     phrases,
     printed,
@@ -195,8 +196,8 @@ class ScanSet(LightStruct):
             else:
                 yield from self.anywhere[scan.anchor].find_all(folded, text, places=places)
                 yield from self.near_digits[scan.anchor].find_all(folded, text, places=digits)
-        if any(scan.anchor in self.phrases for scan in present):
-            yield from self._find_phrases(spaced)
+        if any(scan.anchor in self.phrases for scan in present) or made_passwords.may_hold(within):
+            yield from self._find_phrases(spaced, folded, within)
         if names := [name for name in lone_passwords.NAMES if name in within]:
             yield from ((place, "password") for place in lone_passwords.places(text, folded, within, names))
         if runs.named:
@@ -212,9 +213,9 @@ class ScanSet(LightStruct):
             if joined is None or scan.may_match(joined):
                 yield from scan.find_all(spaced, text, runs.runs)
 
-    def _find_phrases(self, text: str) -> Generator[tuple[int, str]]:
+    def _find_phrases(self, text: str, folded: str, within: Located) -> Generator[tuple[int, str]]:
         """Yield the matches of rules of passwords with a phrase for a value."""
-        text, phrased = phrases.randomised(text)
+        text, phrased, made = phrases.randomised(text, folded, within)
         if not phrased:
             return
         folded = fold_ascii(text)
@@ -224,6 +225,9 @@ class ScanSet(LightStruct):
         near = searchable("\n".join(folded[start:end] for start, end in windows))
         for scan in _present(self.phrases, near):
             yield from scan.find_all(folded, text, windows)
+        for start, end in {(text.rfind("\n", 0, word) + 1, text.find("\n", word)) for word in made}:
+            for place in lone_passwords.places_in_line(text[start : end if end >= 0 else len(text)]):
+                yield start + place, "password"
 
     def _find_near(self, folded: str, text: str, values: list[Window], within: Located) -> Generator[tuple[int, str]]:
         """Yield the matches near long values with a digit, of rules that need one."""

