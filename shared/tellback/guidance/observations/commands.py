@@ -10,7 +10,7 @@ from typing import Final
 from tellback.guidance.progress.effects import words_in
 from tellback.guidance.progress.git_commands import git_words
 from tellback.guidance.progress.programs import GREPS
-from tellback.guidance.shell import SimpleCommand
+from tellback.guidance.shell import SimpleCommand, simple_commands
 
 # Programs whose exit of 1 is an answer: nothing found, or a difference.
 _ANSWERING: Final = words_in(
@@ -41,7 +41,20 @@ _GIT_CHANGEABLE: Final = words_in("stash branch remote tag")
 # Clients of databases: what they print is data, unless their exit code says otherwise.
 DATABASES: Final = words_in("psql mysql mariadb sqlite3 duckdb redis-cli mongosh")
 _SYSTEM: Final = ("/bin", "/usr", "/sbin", "/opt/homebrew", "/nix")
-_LOGS: Final = words_in("docker kubectl heroku podman flyctl vercel")
+# What a program that is installed shows under these verbs is the log of another.
+_LOGS: Final = words_in("logs logcat trace tail")
+_LOG_CLIENTS: Final = words_in(
+    "adb aws az docker docker-compose fly flyctl gcloud glab heroku kubectl nerdctl netlify oc pm2 podman railway"
+    " stern supervisorctl vercel wrangler"
+)
+# They run what is given to them on another machine or in a container, where a log may say anything too.
+_CARRIERS: Final = words_in("docker docker-compose kubectl lxc nerdctl oc podman")
+# Options of theirs that take the next word.
+_WITH_VALUE: Final = words_in(
+    "-B -b -c -D -E -e -F -f -I -i -J -l -m -n -o -p -S -u -w --container --context --env --kubeconfig --namespace",
+    "--user --workdir",
+)
+_FLAGS_OF_EXEC: Final = words_in("-i -it -t -ti -d -T")
 
 
 def answers_by_exit(command: SimpleCommand) -> bool:
@@ -83,14 +96,42 @@ def is_documented_answer(command: SimpleCommand, code: int) -> bool:
 def is_reading(command: SimpleCommand) -> bool:
     """Check for a program that only shows what is there."""
     words = command.words
+    if carried := _carried(command):
+        return all(map(is_reading, carried))
     if command.program == "git":
         verb = next(iter(git_words(words)), "")
         return verb in _GIT_READING and not (verb in _GIT_CHANGEABLE and _GIT_CHANGES & set(words))
-    if command.program in _LOGS:
-        return "logs" in words[:3]
+    if command.program in _LOG_CLIENTS:
+        return bool(_LOGS & set(words[:4]))
     if command.program == "sed":
         return not any(word.startswith(("-i", "--in-place")) for word in words[:4])
     return command.program in _READING and _is_of_system(command)
+
+
+def labels_its_own(command: SimpleCommand, said: str) -> bool:
+    """Check for a reading program that says "error: ..." of itself; `cat` and `ssh` say it behind their names.
+
+    Of a program that shows logs it is one line; several are a log's.
+    """
+    return command.program in ("git", "gh") or (
+        command.program in _LOG_CLIENTS and "\n" not in said and not _carried(command)
+    )
+
+
+def _carried(command: SimpleCommand) -> tuple[SimpleCommand, ...]:
+    """Return what a command runs elsewhere: `ssh host "cat app.log"`, `kubectl exec api-0 -- cat app.log`."""
+    words = command.words
+    if command.program in _CARRIERS and "exec" in words[:6]:
+        words = words[words.index("exec") + 1 :]
+    elif command.program != "ssh":
+        return ()
+    place = 0
+    while place < len(words) and words[place].startswith("-"):
+        flag = command.program != "ssh" and words[place] in _FLAGS_OF_EXEC
+        place += 1 + (words[place] in _WITH_VALUE and not flag)
+    if "--" in words:
+        place = words.index("--")
+    return simple_commands(" ".join(words[place + 1 :]))  # behind the host, the container or the dashes
 
 
 def _is_of_system(command: SimpleCommand) -> bool:

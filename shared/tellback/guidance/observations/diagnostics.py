@@ -211,6 +211,10 @@ _UNREADABLE: Final = re.compile(
     r"|To get started with GitHub CLI, [^\n]{1,100}|Alternatively, populate the GH_TOKEN [^\n]{1,100}"
     r"|[\w./-]{1,60}: (?:unrecognized|invalid|illegal|unknown)[^\n]{1,200}|(?:gh|HTTP): [^\n]{1,200} \(HTTP \d{3}\)"
     r"|[\w.-]{1,40}: error[^\n]{1,300}|(?:curl|wget|ssh)(?:: \(\d+\))?: [^\n]{1,200}"
+    # kubectl, and ssh of the way to a host
+    r"|command terminated with (?:non-zero )?exit code[^\n]{0,40}|[^\n]{0,100}Permission denied \([a-z,-]{1,80}\)\.?"
+    r"|Host key verification failed\.?|kex_exchange_identification: [^\n]{1,200}"
+    r"|Connection (?:closed|reset) by [^\n]{1,100}"
     # jq and ripgrep
     r"|(?:\w{1,20} )?parse error:(?: [^\n]{1,300})?|[^\s:]{1,300}: No such file or directory \(os error 2\)"
     r"|(?:[a-z ]{1,40} failed: )?GraphQL: [^\n]{1,200}|(?:no|failed to|could not|unable to) [^\n]{1,200})$"
@@ -304,6 +308,14 @@ def command_line(text: str) -> str | None:
 
 _USAGE: Final = re.compile(r"^[Uu]sage: .*(?:\n[ \t]+\S.*)+(?=\n)", _LINES)
 _LETTERS: Final = re.compile(r"\w")  # marks alone point at a place in the line above
+
+
+_LABEL: Final = re.compile(rf"(?:{ERROR_WORDS}) ?[:\uff1a]")
+
+
+def is_labelled(line: str) -> bool:
+    """Check for a line such as "error: ...", which a log or a file may begin with as well as a program."""
+    return _LABEL.match(line) is not None
 
 
 def unreadable_line(text: str) -> str | None:

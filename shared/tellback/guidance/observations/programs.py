@@ -20,6 +20,7 @@ from tellback.guidance.observations.commands import (
     answers_by_exit,
     is_documented_answer,
     is_reading,
+    labels_its_own,
 )
 from tellback.guidance.observations.complaints import complains_only, complaint_line
 from tellback.guidance.observations.emptiness import name_words
@@ -355,6 +356,10 @@ def _unreadable_line(text: str, commands: Sequence[SimpleCommand]) -> str | None
         return first
     if first.startswith("fatal: ") and any(each.program == "git" for each in commands):  # advice follows
         return first
+    if _ABSENT_FOLDER.match(first):  # what follows was read in another folder
+        return first
+    if diagnostics.is_labelled(first) and not any(labels_its_own(each, text) for each in commands):
+        return None
     return diagnostics.unreadable_line(text)
 
 

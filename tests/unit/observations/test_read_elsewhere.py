@@ -1,0 +1,57 @@
+"""Logs and files that a command reads on another machine, in a container or of a service. Requirement G-390."""
+
+from __future__ import annotations
+
+import pytest
+
+from tellback.guidance.observations.classify import classify
+from tellback.guidance.observations.evidence import verdict_of
+from tellback.guidance.observations.evidence_builder import build_evidence
+
+LOG = "fatal: not a git repository (or any of the parent directories): .git\nerror: failed to push some refs"
+CRASH = "Traceback (most recent call last):\n  File \"app.py\", line 2, in <module>\nKeyError: 'PORT'"
+
+
+def verdict(command: str, text: str) -> str:
+    return verdict_of(classify(build_evidence("Bash", {"command": command}, text, None), {}).code)
+
+
+@pytest.mark.parametrize("text", [LOG, CRASH], ids=["git", "traceback"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ssh web1 'cat /var/log/deploy.log'",
+        'ssh -i key.pem -p 2222 ops@web1 "sudo tail -n 2 /var/log/app.log | grep -v info"',
+        "ssh web1 'cd /srv/app && cat deploy.log'",
+        "ssh -t web1 -- journalctl -u app -n 3",
+        "kubectl exec -n shop api-0 -c app -- cat /var/log/app/error.log",
+        "docker exec -it -e A=1 api tail /app/debug.log",
+        "docker compose exec -T web cat /app/debug.log",
+        "aws logs tail /aws/lambda/api --since 5m",
+        "supervisorctl tail app stderr",
+        "pm2 logs api --nostream",
+        "heroku logs -n 2 -a shop",
+    ],
+)
+def test_a_log_that_is_read_elsewhere_may_say_anything(command: str, text: str) -> None:
+    assert verdict(command, text) == "success"
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("ssh web2 'cat app.log'", "ops@web2: Permission denied (publickey,password)."),
+        ("ssh web1 'cat gone.log'", "cat: gone.log: No such file or directory"),
+        ("ssh web1 'cd /srv/gone; ls'", "bash: line 1: cd: /srv/gone: No such file or directory\nnotes.txt"),
+        ("ssh web1 'git pull'", LOG),
+        ("ssh web1", LOG),
+        ("docker exec api python manage.py migrate", CRASH),
+        (
+            "kubectl exec api-1 -- cat /etc/gone.conf",
+            "cat: /etc/gone.conf: No such file or directory\ncommand terminated with exit code 1",
+        ),
+        ("kubectl exec api-1 -- cat app.log", 'Error from server (NotFound): pods "api-1" not found'),
+    ],
+)
+def test_what_could_not_be_read_or_was_done_elsewhere_is_a_failure(command: str, text: str) -> None:
+    assert verdict(command, text) == "failure"
