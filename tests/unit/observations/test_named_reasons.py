@@ -210,3 +210,81 @@ def test_what_a_page_wrote_to_its_console_is_no_failure_of_the_tool_that_shows_i
     said = "[ERROR] Uncaught TypeError: x is undefined @ http://localhost/a.js:3"
     for tool, code in (("mcp__playwright__browser_console_messages", "ok"), ("deploy", "error")):
         assert judged(tool, {}, said).code == code
+
+
+PYDANTIC = (
+    "pydantic_core._pydantic_core.ValidationError: 1 validation error for Config\nport\n"
+    "  Input should be a valid integer [type=int_parsing, input_value='x']\n    For further information visit x"
+)
+FIELD = "1 validation error for Config: port: Input should be a valid integer"
+POWERSHELL = (
+    "Get-Item : Cannot find path 'gone' because it does not exist.\nAt line:1 char:1\n+ Get-Item gone\n+ ~~~~~\n"
+    "    + CategoryInfo          : ObjectNotFound: (gone:String) [Get-Item], ItemNotFoundException\n"
+    "    + FullyQualifiedErrorId : PathNotFound,Microsoft.PowerShell.Commands.GetItemCommand"
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "name"),
+    [
+        (
+            "npx eslint src",
+            "/w/a.js\n  1:9  warning  Odd quotes  q\n  3:7   error    'b' is unused  x\n\n\u2716 2 problems (1 error)",
+            "3:7   error    'b' is unused",
+        ),
+        ("ruff check .", "F401 [*] `os` imported but unused\n --> a.py:1:8\n  |\n\nFound 1 error.", "F401 [*] `os`"),
+        ("ruff check .", "a.py:1:8: F401 [*] `os` imported but unused\nFound 1 error.", "a.py:1:8: F401"),
+        (
+            "npx jshint a.js",
+            "a.js: line 1, col 9, Expected an identifier.\n\n4 errors",
+            "a.js: line 1, col 9, Expected",
+        ),
+        (
+            "npx vite build",
+            'transforming...\nx Build failed in 55ms\nerror during build:\nCould not resolve "./gone.js"',
+            'Could not resolve "./gone.js"',
+        ),
+        (
+            "npm install nope",
+            "npm error code E404\nnpm error 404 Not Found - GET https://registry.example/nope\nnpm error 404",
+            "npm error 404 Not Found",
+        ),
+        (
+            "npm ci",
+            "npm ERR! code ENOENT\nnpm ERR! syscall open\nnpm ERR! path /w/a\nnpm ERR! errno -2\nnpm ERR! no such file",
+            "npm ERR! no such file",
+        ),
+        (
+            "gcc a.c -lnope",
+            "/usr/bin/ld: cannot find -lnope: No such file\ncollect2: error: ld returned 1 exit status",
+            "/usr/bin/ld: cannot find -lnope",
+        ),
+        (
+            "g++ a.c | tail -3",
+            (
+                "/usr/bin/ld: /tmp/a.o: in function `main':\na.c:(.text+0x5): undefined reference to `foo()'\n"
+                "collect2: error: ld returned 1 exit status"
+            ),
+            "undefined reference to `foo()'",
+        ),
+        (
+            "docker run -p 5432:5432 postgres",
+            f"docker: Error response from daemon: failed on {'x' * 300}: port is already allocated.",
+            "port is already allocated",
+        ),
+        ("Get-Item gone", POWERSHELL, "Cannot find path 'gone'"),
+        ("python a.py", f'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n{PYDANTIC}', FIELD),
+        ("python a.py 2>&1 | tail -5", f"{' ' * 20}^^^^^^^^^\n{PYDANTIC}", FIELD),
+    ],
+)
+def test_what_is_wrong_is_named_and_not_the_number_or_the_code_of_it(command: str, text: str, name: str) -> None:
+    """Requirement G-391."""
+    found = ran(command, text)
+    assert (found.code, name in found.message) == ("error", True), found.message
+
+
+def test_the_first_line_behind_a_heading_of_gemini_cli_is_a_line_of_the_output() -> None:
+    """Requirement G-391."""
+    said = "tar: gone.tar: Cannot open: No such file or directory\ntar: Error is not recoverable: exiting now"
+    text = f"Command: tar xf gone.tar\nDirectory: (root)\nOutput: {said}\nError: (none)\nExit Code: 2\nSignal: (none)"
+    assert judged("run_shell_command", {"command": "tar xf gone.tar"}, text).message == said.partition("\n")[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tellback.contracts.guidance import ToolInvoked
-from tellback.guidance.observations.diagnostics import final_exception
+from tellback.guidance.observations.tracebacks import raised_line
 from tellback.guidance.progress.reading import call_features
 from tellback.guidance.progress.substance import fails_in, labelled_error
 from tellback.guidance.shell import simple_commands
@@ -36,12 +36,12 @@ def cell(error: str, code: str, number: int) -> str:
 def test_a_cell_names_its_exception_below_the_frames() -> None:
     """G-325: it was named by the rule of dashes above them."""
     shown = cell("KeyError: 'order_date'", "df['order_date']", 4)
-    assert final_exception(shown) == "KeyError: 'order_date'"
+    assert raised_line(shown) == "KeyError: 'order_date'"
     assert fails_in(shown) == "<stdin>"
     library = shown.replace("\n\nKeyError", "\n\nFile /opt/pandas/core/frame.py:4102, in get(self)\n  1 x\n\nKeyError")
     assert fails_in(library) == "frame.py"
-    assert final_exception(cell("StopIteration", "next(i)", 2)) == "StopIteration"
-    assert final_exception(shown.partition("\nCell In")[0] + "\n") == "KeyError"
+    assert raised_line(cell("StopIteration", "next(i)", 2)) == "StopIteration"
+    assert raised_line(shown.partition("\nCell In")[0] + "\n") == "KeyError"
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tellback.guidance.observations.commands import answers_by_exit, is_reading
-from tellback.guidance.observations.diagnostics import ERROR_WORDS
+from tellback.guidance.observations.diagnostics import ERROR_WORDS, finding_line
 from tellback.guidance.observations.shapes import counts_none, shape_line
 from tellback.guidance.progress.effects import words_in
 from tellback.guidance.shell import SimpleCommand
@@ -62,13 +62,6 @@ _LINTERS: Final = words_in(
     "ansible-lint bandit codespell cpplint flake8 golangci-lint hadolint htmlhint luacheck markdownlint mdl pycodestyle"
     " pydocstyle pyflakes pylint revive ruff shellcheck standard staticcheck stylelint tflint vulture xo yamllint"
 )
-_FINDING: Final = re.compile(
-    r"^(?: {4})?(?:[^\s:()]{1,300}:\d+(?::\d+)?:? \S[^\n]{0,300}"
-    r"|In [^\s:()]{1,300} line \d+:(?:\n[^\n]{0,300}\n\s{0,200}\^-{1,200}\^? (?P<said>[^\n]{1,300}))?$"
-    r"| {2,4}\d+:\d+ {1,12}error\b[^\n]{1,300}|>> Issue: [^\n]{1,300})",
-    re.MULTILINE,
-)
-
 # A word for an error, at the beginning of a line or in a frame; after it a place or a code, then the colon.
 _LABELLED: Final = re.compile(
     rf"^(?:[^\w\s]{{1,3}} ?)?(?:[\w.-]{{1,20}} ){{0,2}}"
@@ -93,7 +86,7 @@ _SAID: Final = re.compile(
     r"|[ \u00d7x]{1,4}No solution found[^\n]{0,200}|go: (?!downloading|finding|extracting|added|upgraded|downgraded"
     r"|removed|creating|to add|found|warning)[^\n]{1,300}"
     r"|[^\n]{1,80} : (?:The term|Le terme|Die Benennung|El t\u00e9rmino|O termo|Il termine)\b[^\n]{1,300}"
-    r"|\s{0,8}\+ CategoryInfo {1,20}: [^\n]{1,200}"
+    r"|[^\n]{1,300}$(?=\nAt [^\n]{1,300}:\d+ char:\d+$)|\s{0,8}\+ CategoryInfo {1,20}: [^\n]{1,200}"  # PowerShell
     r"|Der Befehl \"[^\"\n]{1,100}\" ist entweder falsch geschrieben[^\n]{0,80}"
     r"|(?:\[?sudo\]?:? )?[^\n]{0,40}a password is required$|psql:[^\s:]{1,300}:\d+: (?:ERROR|FATAL): [^\n]{1,300}"
     r"|\w{1,40} has no command named \"[^\"\n]{1,80}\"[^\n]{0,80}"  # Terraform and its kin
@@ -276,5 +269,4 @@ def _whole_sentence(output: str, working: Sequence[SimpleCommand]) -> str | None
 def _finding_of_linter(output: str, commands: Sequence[SimpleCommand]) -> str | None:
     if not any(each.program in _LINTERS and not {"--fix", "format", "--help"} & set(each.words) for each in commands):
         return None
-    found = _FINDING.search(output)
-    return None if found is None else (found["said"] or found.group()).strip()
+    return finding_line(output)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from tellback.guidance.observations.tracebacks import raised_line
+
 _LINES: Final = re.MULTILINE
 
 # How compilers and git label an error in English, German, French, Spanish, Portuguese, Italian, Dutch, Polish, Russian,
@@ -18,28 +20,6 @@ ERROR_WORDS: Final = (
     r"error|(?:error )?fatal|fatal error|Fehler|Schwerwiegend|[Ee]rreur|erro|errore|fatale|fout|fataal|b\u0142\u0105d"
     r"|\u043e\u0448\u0438\u0431\u043a\u0430|\u9519\u8bef|\u81f4\u547d\u9519\u8bef|\u932f\u8aa4|\u30a8\u30e9\u30fc"
     r"|\u81f4\u547d\u7684\u30a8\u30e9\u30fc|\uc624\ub958"
-)
-
-_TRACE: Final = "Traceback (most recent call last):"
-# The first line after the frames. Any class name counts, because not all end in "Error".
-_RAISED: Final = re.compile(r"([A-Za-z_][\w.]{0,120})(?::[ \t]*(.{0,600}))?$")
-# A traceback of a syntax error that the interpreter itself prints has no first line; `compileall` puts stars before it.
-_SYNTAX: Final = re.compile(
-    r'^(?:\*\*\*)? {2,3}File "[^"\n]{1,300}", line \d+\n(?:[^\n]{0,300}\n){0,3}(?:Syntax|Indentation|Tab)Error: .*$',
-    _LINES,
-)
-# The end of a traceback whose beginning was cut off, as by `| tail -5`: a frame, its code, and what was raised.
-# Warnings are printed below frames too: 9 of 29 such ends on the tuning half.
-_CUT: Final = re.compile(
-    r'^ {2}File "[^"\n]{1,300}", line \d+, in [^\n]{1,200}\n(?: {4}[^\n]{0,400}\n){0,4}'
-    r"(?:[A-Za-z_]\w{0,60}\.){0,8}(?!\w{0,60}Warning\b)[A-Z]\w{0,60}(?::[ \t]*[^\n]{0,600})?$",
-    _LINES,
-)
-# The same after the frame itself was cut off: code of a frame or its marks, then what was raised, then nothing more.
-_CUT_SHORT: Final = re.compile(
-    r"^ {4}\S[^\n]{0,400}\n(?: {4}[ ~^]{1,400}\n)?(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception)"
-    r"(?::[ \t]*[^\n]{0,600})?\s*\Z",
-    _LINES,
 )
 
 # Runtimes other than Python, and the kernel.
@@ -116,6 +96,7 @@ _COMPILERS: Final = re.compile(
     rf"|(?:vet: )?{_PLACE}\.go:\d+:\d+: [^\n]{{1,300}}"
     r"|error: aborting due to [^\n]{1,100}(?:\n{1,2}For more information about this error, [^\n]{1,60})?"  # rustc
     r"|collect2: error: [^\n]{1,100}|[^\n]{0,200}undefined reference to [^\n]{1,100}"
+    r"|(?:[\w./-]{0,80}[/-])?ld(?:\.\w{1,8})?: (?!warning)[^\n]{1,300}$(?<!:)"
     r"| {1,4}error \u2022 [^\n]{1,300}"  # Dart and Flutter
     r"|SystemCheckError: [^\n]{1,200}|CommandError: [^\n]{1,200})",
     _LINES,
@@ -128,7 +109,8 @@ _TOTALS: Final = re.compile(
     r"|\W{0,3}[1-9]\d{0,8} problems? \([1-9]\d{0,8} errors?[^)\n]{0,60}\)?"  # eslint
     r"|[1-9]\d{0,8} issues?:$"  # golangci-lint
     r"|[1-9]\d{0,8} files? (?:would be|failed to) reformat(?:ted)?|\[warn\] Code style issues found"
-    r"|(?:\[[\w:.-]{1,60}\] )?ERROR task failed|npm (?:ERR!|error) [^\n]{1,200}|.{0,4}ELIFECYCLE.{1,200}"
+    r"|(?:\[[\w:.-]{1,60}\] )?ERROR task failed"
+    r"|npm (?:ERR!|error) [^\n]{1,200}|.{0,4}ELIFECYCLE.{1,200}"
     r"|error Command failed[^\n]{0,200}|error: script \"[^\"\n]{1,80}\" (?:exited|was terminated)[^\n]{0,80}"
     r"|(?:(?:g?make|ninja)(?:\[\d+\])?|[\w./-]{1,80}:\d+): \*\*\* [^\n]{1,200}$(?<! \(ignored\))"
     r"|ninja: build stopped[^\n]{0,100}|(?:\*\* )?(?:TEST|BUILD|Build) (?:FAILURE|FAILED)\b[^\n]{0,80}|Result: FAIL$"
@@ -140,7 +122,8 @@ _TOTALS: Final = re.compile(
     r"|Executed \d{1,9} out of \d{1,9} tests?: (?:[^\n]{0,80}(?:, | and ))?[1-9]\d{0,8} fails?\b[^\n]{0,60}"  # Bazel
     r"|(?:INFO: )?Build completed, [1-9]\d{0,8} tests? FAILED\b[^\n]{0,60}"  # Bazel
     r"|webpack \S{1,40} compiled with [1-9]\d{0,5} errors?[^\n]{0,60}"
-    r"|\[ERROR\] (?:Failed to execute goal|The goal you specified) [^\n]{1,600}|error during build:?$"
+    r"|\[ERROR\] (?:Failed to execute goal|The goal you specified) [^\n]{1,600}"
+    r"|error during build:?$(?:\n(?P<vite>[^\n]{1,300}))?"
     # Gradle, ESLint, RSpec and SQLFluff first say that something went wrong, then what.
     r"|(?:FAILURE: Build failed[^\n]{0,80}\n\n(?:\* Where:\n[^\n]{1,300}\n\n)?\* What went wrong:"
     r"|Oops! Something went wrong! :\(\n\nESLint: [^\n]{1,20}\n|Failed examples:\n"
@@ -189,7 +172,8 @@ _COMMANDS: Final = re.compile(
     r"|(?:\W{0,3}|Error: )ERR_PNPM_\w{1,60}\b[^\n]{0,300}|rsync error: [^\n]{1,200}"
     r"|Job for \S{1,100} failed because [^\n]{1,200}|(?:[^\n]{1,300}, )?version solving failed\.?$"  # systemd, Poetry
     r"|Your requirements could not be resolved to an installable set of packages\.?"  # Composer
-    r"|Error response from daemon: [^\n]{1,200}|(?:docker: )?Cannot connect to the Docker daemon[^\n]{0,100}"
+    r"|(?:docker: )?Error response from daemon: [^\n]{1,700}"
+    r"|(?:docker: )?Cannot connect to the Docker daemon[^\n]{0,100}"
     rf"|[\w./-]{{1,60}}: (?:fatal )?(?:{ERROR_WORDS}) ?[:\uff1a] [^\n]{{1,200}}"
     r"|[\w./-]{1,60}: (?:unrecognized|invalid|illegal|unknown) (?:option|service)[^\n]{0,100}|(?:rm|cp|mv|mkdir|touch"
     r"|tee|chmod|ln|tar(?: \(child\))?|gzip|bzip2|xz|unzip|sed|awk|dd|install): {1,2}(?:cannot|can't|can not|failed"
@@ -220,60 +204,12 @@ _UNREADABLE: Final = re.compile(
     r"|(?:[a-z ]{1,40} failed: )?GraphQL: [^\n]{1,200}|(?:no|failed to|could not|unable to) [^\n]{1,200})$"
 )
 
-# IPython and Jupyter name the exception first, and say below the frames what it was.
-_CELL: Final = re.compile(r"^([A-Z]\w{1,80}) {2,80}Traceback \(most recent call last\)$", _LINES)
-
-
-def _raised_in_cell(text: str) -> str | None:
-    raised = [*_CELL.finditer(text)] if " Traceback (most recent call last)\n" in text else []
-    if not raised:
-        return None
-    name = raised[-1][1]
-    below = text[raised[-1].end() :].splitlines()
-    return next((line.strip()[:800] for line in reversed(below) if re.match(rf"{name}(?::|\s*$)", line)), name)
-
-
-def final_exception(text: str) -> str | None:
-    """Return the last line of the last Python traceback, such as "KeyError: 'indexes'"; None without one."""
-    if (raised := _raised_in_cell(text)) is not None:
-        return raised
-    start = text.rfind(_TRACE)
-    while start >= 0 and not _begins_line(text, start):
-        start = text.rfind(_TRACE, 0, start)
-    if start < 0:
-        found = (_CUT.search(text) or _SYNTAX.search(text)) if '  File "' in text else None
-        found = found or _CUT_SHORT.search(text[-2_000:])
-        return None if found is None else found.group().rstrip().rpartition("\n")[2].strip()
-    for line in text[start + len(_TRACE) :].splitlines():
-        # A group of exceptions has its lines behind "|"; the marks of one place are indented too.
-        if line.strip() and line[:1] not in (" ", "\t", "|", "+"):
-            match = _RAISED.match(line.strip()[:800])
-            return None if match is None else match.group().strip()
-    return None  # cut before its end, as by `| head -20`
-
-
-def _begins_line(text: str, place: int) -> bool:
-    line = text.rfind("\n", 0, place) + 1
-    return place - line <= 8 and not text[line:place].strip(" E")  # pytest puts "E   " before it
-
-
-def has_traceback(text: str) -> bool:
-    """Check for a traceback of Python, complete or cut at its end."""
-    start = text.find(_TRACE)
-    while start >= 0:
-        if _begins_line(text, start):
-            return True
-        start = text.find(_TRACE, start + 1)
-    return _SYNTAX.search(text) is not None
-
 
 def crash_line(text: str) -> str | None:
     """Return the line of an uncaught exception or of a killed program."""
-    raised = final_exception(text)
+    raised = raised_line(text)
     if raised is not None:
         return raised
-    if has_traceback(text):
-        return _TRACE.rstrip(":")
     found = _found(_CRASHES, text) if any(map(text.__contains__, _CRASH_WORDS)) else None
     return _reason_above(text, found) if found is not None and _PASSES_ON.match(found) else found
 
@@ -295,10 +231,39 @@ def build_line(text: str) -> str | None:
     return " ".join(map(str.strip, found.split("\n"))) if found else total_line(text)
 
 
+# The finding of a linter; its total says only how many there are.
+_FINDING: Final = re.compile(
+    r"^(?: {0,4}(?:/|[A-Z]:)?[^\s:()]{1,300}:(?:\d+(?::\d+)?:? \S|\s?line \d+, col \d+, )[^\n]{0,300}"
+    r"|In [^\s:()]{1,300} line \d+:(?:\n[^\n]{0,300}\n\s{0,200}\^-{1,200}\^? (?P<said>[^\n]{1,300}))?$"
+    r"|[ \t]{1,4}\d+:\d+ {1,12}error\b[^\n]{1,300}|>> Issue: [^\n]{1,300}"
+    r"|[A-Z]{1,6}\d{1,5} [^\n]{1,300}$(?=\n {1,4}--> ))",  # Ruff
+    _LINES,
+)
+_WARNS: Final = re.compile(r"[^\n]{0,300}\b(?:warn(?:ing)?|note|info|hint)\b|[^\n]{1,300}: [WCRN]: ", re.IGNORECASE)
+_COUNTS: Final = re.compile(r"\W{0,3}(?:Found )?\d")
+
+
+def finding_line(text: str) -> str | None:
+    """Return the first finding that a linter reports, before a warning if there is another."""
+    found = [match["said"] or match.group() for match in _FINDING.finditer(text)]
+    return next((line for line in found if not _WARNS.match(line)), *found[:1] or (None,)).strip() if found else None
+
+
 def total_line(text: str) -> str | None:
     """Return the total that a linter or build tool prints at its end."""
     found = _found(_TOTALS, text) if any(map(text.__contains__, _TOTAL_WORDS)) else None
     return found or (_found(_COVERAGE, text) if "overage" in text else None)
+
+
+_NPM_CODE: Final = re.compile(r"npm (?:ERR!|error) code ")
+_NPM_SAID: Final = re.compile(r"^npm (?:ERR!|error) (?!(?:code|errno|syscall|path|dest)\b)[^\n]{1,200}", _LINES)
+
+
+def said_of(text: str, line: str) -> str:
+    """Return what a person would quote for a line that only counts what is wrong or has a code for it."""
+    if _COUNTS.match(line):
+        return finding_line(text[: text.find(line)]) or line
+    return (_found(_NPM_SAID, text) or line) if _NPM_CODE.match(line) else line
 
 
 def command_line(text: str) -> str | None:

@@ -58,6 +58,8 @@ _EXIT_LAST: Final = re.compile(
     re.MULTILINE,
 )
 _SIGNAL_LAST: Final = re.compile(r"^Signal: (?:SIG\w{2,8}|[1-9]\d?)$", re.MULTILINE)  # Gemini CLI
+# Above an output, whose first line stands behind the last word.
+_HEAD_OF_GEMINI: Final = re.compile(r"Command: .{0,20000}?\nDirectory: [^\n]{0,400}\n(?:Output|Stdout): ", re.DOTALL)
 _EXIT_TAIL: Final = 400  # characters; OpenHands adds lines about the folder and the interpreter
 
 _SHELL_NAMES: Final = frozenset(
@@ -124,7 +126,7 @@ def program_run(evidence: Evidence) -> ProgramRun | None:
     of_file = any(evidence.params.get(name) for name in FILE_FIELDS)  # whose first lines may be such a report
     if command is None and (code is None or stopped is None or of_file):
         return None
-    output = without_footer(output)
+    output = _HEAD_OF_GEMINI.sub("", without_footer(output), count=1)
     if command is not None and text.startswith(f"{command}\n"):  # OpenHands' terminal shows the command first
         output = output.removeprefix(command)
     return ProgramRun(commands, output, code, stopped=stopped or "")
@@ -373,9 +375,11 @@ def _failure_in(output: str, *, probes: bool) -> str | None:
     if counts is not None and counts.bad:
         return _named_failure(output) or str(counts)
     if counts is not None and counts.passed:
-        return diagnostics.total_line(output)
-    said = diagnostics.crash_line(output) or diagnostics.build_line(output) or diagnostics.verdict_line(output)
-    return said or (None if probes else diagnostics.command_line(output))
+        line = diagnostics.total_line(output)
+    else:
+        line = diagnostics.crash_line(output) or diagnostics.build_line(output) or diagnostics.verdict_line(output)
+        line = line or (None if probes else diagnostics.command_line(output))
+    return line and diagnostics.said_of(output, line)
 
 
 def _named_failure(output: str) -> str:
@@ -383,5 +387,5 @@ def _named_failure(output: str) -> str:
     counts = count_tests(output)
     line = diagnostics.failure_line(output)
     if counts is None or not counts.bad:
-        return line
+        return diagnostics.said_of(output, line)
     return f"{counts}: {line}" if line else str(counts)
