@@ -272,6 +272,12 @@ POWERSHELL = (
             f"docker: Error response from daemon: failed on {'x' * 300}: port is already allocated.",
             "port is already allocated",
         ),
+        (
+            "npx eslint a.js --format compact",
+            "/w/a.js: line 1, col 1, Error - Odd (quotes)\n\n1 problem",
+            "Error - Odd",
+        ),
+        ("zsh -c 'ls *.nope'", "zsh:1: no matches found: *.nope", "no matches found"),
         ("Get-Item gone", POWERSHELL, "Cannot find path 'gone'"),
         ("python a.py", f'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n{PYDANTIC}', FIELD),
         ("python a.py 2>&1 | tail -5", f"{' ' * 20}^^^^^^^^^\n{PYDANTIC}", FIELD),

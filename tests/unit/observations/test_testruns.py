@@ -40,6 +40,7 @@ from tests.support.examples import examples
         ("\u2713 12 of 12 unit tests passed", (12, 0, 0)),
         ("===== tests finished: 3 passed, 1 failed, in 0.10 seconds =====", (3, 1, 0)),
         ("no tests ran in 0.00s", (0, 0, 0)),
+        ("Ok:                 4   \nExpected Fail:      1   \nFail:               2   ", (4, 2, 0)),
     ],
 )
 def test_summaries(text: str, counts: tuple[int, int, int]) -> None:

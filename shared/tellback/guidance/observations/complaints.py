@@ -64,7 +64,7 @@ _LINTERS: Final = words_in(
 )
 # A word for an error, at the beginning of a line or in a frame; after it a place or a code, then the colon.
 _LABELLED: Final = re.compile(
-    rf"^(?:[^\w\s]{{1,3}} ?)?(?:[\w.-]{{1,20}} ){{0,2}}"
+    rf"^(?:[^\w\s]{{1,3}} ?)?(?:[\w.-]{{1,20}}:? ){{0,2}}"
     rf"(?:failed|failure|(?-i:[A-Z]\w{{1,60}})(?:error|exception)|{ERROR_WORDS})\b\]?"
     r"(?:\[[^\]\n]{1,30}\]|\([^)\n]{1,40}\)| [^:\n]{1,120})?\s?[:\uff1a] {0,4}\S[^\n]{0,300}$"
     r"|^\[(?:error|fatal)\] \w[^\n]{1,300}"
@@ -102,7 +102,10 @@ _UNABLE: Final = re.compile(
     r"|is (?:invalid|not (?:an?|allowed|installed|permitted|recogni[sz]ed|supported|valid))"
     r"|do(?:es)? not (?:exist|contain)|no such|must be installed|has not been|not found)\b"
     r"|abort(?:ed|ing)?(?:[:!]| with\b| due\b)|failed(?:[.!]?$|:| to\b)"
-    r"|unknown (?:command|option|flag|argument)\b|unrecogni[sz]ed\b)",
+    r"|unknown (?:command|option|flag|argument)\b|unrecogni[sz]ed\b|not recogni[sz]ed\b)"
+    # "Unknown unit 'm'", "conformability error": they begin or are the line.
+    r"|(?:unknown|undefined|unsupported|duplicate) \w{2,40}(?:$|:| [\"'`\u2018])"
+    r"|(?!no )(?:[a-z]{3,20} ){1,3}error[.!]?$",
     re.IGNORECASE,
 )
 _NOTED: Final = re.compile(r"(?:\S{1,20} )?\W?(?:warn|note|info|hint)|W: |debconf: ", re.IGNORECASE)

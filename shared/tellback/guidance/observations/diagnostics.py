@@ -73,6 +73,7 @@ _COMPILERS: Final = re.compile(
     rf"|{_PLACE}:\d+(?::\d+)?: (?:fatal )?error: [^\n]{{1,300}}"  # gcc, clang, javac, mypy
     rf"|{_PLACE}:\d+(?:[:.]\d+)?: ?(?:(?:internal compiler|parser|runtime|validity) )?(?:{ERROR_WORDS}) ?[:\uff1a]"
     r"[^\n]{1,300}"
+    rf"|{_PLACE}: line \d+, col \d+, Error\b[^\n]{{1,300}}"  # ESLint
     rf"|{_PLACE}:\d+: syntax error[,:] [^\n]{{1,300}}"  # Ruby, yacc
     # OCaml and Fortran show the source between the place and the message.
     rf"|(?:File \"[^\"\n]{{1,300}}\", lines? \d+[^\n]{{0,80}}|{_PLACE}:\d+:\d+):\n(?:[^\n]{{0,300}}\n){{0,9}}?"
@@ -189,7 +190,8 @@ _UNREADABLE: Final = re.compile(
     r"(?:[\w./-]{1,60}: (?:cannot (?:access|open|stat|read)\b[^\n]{1,300}"
     r"|(?:can't|couldn't) (?:open|read|find)[^\n]{1,300}"
     r"|[^\n]{1,300}: (?:No such file or directory|Permission denied|Is a directory|Operation not permitted))"
-    r"|(?:[\w./-]{0,60}/)?(?:ba|z|da|k)?sh: [^\n]{1,300}|\S{1,60}: command not found"
+    r"|(?:[\w./-]{0,60}/)?(?:ba|z|da|k)?sh:(?:\d{1,5}:)? [^\n]{1,300}"
+    r"|\S{1,60}: (?:command not found|Undefined variable\.)"
     rf"|(?:{ERROR_WORDS}) ?[:\uff1a][^\n]{{1,300}}|[Uu]sage: [^\n]{{1,300}}"
     r"|Error (?:response from daemon|from server \(\w{1,40}\)): [^\n]{1,300}"
     r"|To get started with GitHub CLI, [^\n]{1,100}|Alternatively, populate the GH_TOKEN [^\n]{1,100}"

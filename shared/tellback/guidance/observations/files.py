@@ -66,7 +66,7 @@ _NOT_CHANGED: Final = re.compile(
     r"|(?:old_string|old_str|search block|old text|the (?:old|search)\b.{0,40}) .{0,200}?(?:not found|did not match"
     r"|does not match|must match|not unique)"
     r"|file (?:already exists|has not been read|has been modified|does not exist|not found)\b"
-    r"|your proposed edit has introduced|multiple occurrences of|no sufficiently similar match"
+    r"|your (?:proposed edit has introduced|edit was not applied)|multiple occurrences of|no sufficiently similar match"
     r"|expected \d+ occurrences? but found|apply_patch verification failed|the tool execution failed\b"
     r"|invalid (?:context|patch|hunk|line range|diff)\b"
     r"|error: (?:patch failed|corrupt patch|\S{1,300} patch does not apply)"

@@ -22,7 +22,7 @@ _SPOT: Final = re.compile(r"[\w./\\<>-]{1,300}(?:\.\w{1,8}|>)[:(@]\d{1,7}\b|^ {0
 # "src/cart.erl:14:3: function total/1 undefined", "<stdin>:1:InvalidRequest: ...".
 _PLACED: Final = re.compile(
     r"^(?:[\w./\\+-]{1,300}\.\w{1,8}|<\w{1,20}>)"
-    r"(?:(?::\d{1,7}){1,2}(?:[.,]\d{1,7})?(?:-[\d.]{1,12})?:?\s{1,3}|(?::\d{1,7}){1,2}:)(?=\w)(?P<said>[^\n]{4,300})$",
+    r"(?:(?::\d{1,7}){1,2}(?:[.,]\d{1,7})?(?:-[\d.]{1,12})?:?\s{1,3}|(?::\d{1,7}){1,2}:)(?=[(\[]?\w)(?P<said>[^\n]{4,300})$",
     re.MULTILINE,
 )
 # "a.gp" line 4: ..., (file "a.tcl" line 4), Syntax error on line 12 of a.conf
@@ -54,11 +54,12 @@ _CODED: Final = re.compile(
 _DIED: Final = re.compile(r"[^\n]{1,300} at \S{1,200} line \d{1,7}\.$")
 # How a log, a framed line or a runner calls it, and an exit code or a signal in a program's own words.
 _CALLED: Final = re.compile(
-    r"\s{0,4}(?:(?:[\d:/.,TZ +-]{5,40}|\[\w{1,20}\]) {1,3}\[?(?:ERROR|error|FATAL|fatal|CRITICAL|PANIC)\b"
+    r"\s{0,4}(?:(?:[\d:/.,TZ +-]{5,40}(?:[\w.-]{1,40}\[\d{1,9}\]:?)?|\[\w{1,20}\]) {1,3}"
+    r"\[?(?:ERROR|error|FATAL|fatal|CRITICAL|PANIC|E(?= \w))\b|[EF]\d{4} [\d:.]{8,20} +\d{1,9} \S{1,80}\] "  # glog
     r"|\([A-Z][a-z]{1,20}[A-Z]\w{4,60}\) [A-Z]|\S{1,60}: (?:ERROR|FATAL|FAILED)\b"
     r"|\[(?:ALERT|EMERG|CRIT|FATAL|ERROR|error|fatal)\] "
     r"|\W{0,4}(?:ERROR|FATAL|FAILURES?|ABORTED)\b(?=\W{1,4}\w|\W*$)(?!\W{1,3}(?:0|none|no)\b)"
-    r"|[^\n]{1,200}[|\[] ?FAIL(?:ED)? ?[|\]]$|[^\n]{0,200}\b(?:non-?zero exit (?:code|status)"
+    r"|[^\n]{1,200}[|\[] ?(?:[1-9]\d{0,5} )?FAIL(?:ED)? ?[|\]]\W{0,80}$|[^\n]{0,200}\b(?:non-?zero exit (?:code|status)"
     r"|exit(?:ed)?(?: with)? ?(?:code|status)[ =:'\"]{1,4}[1-9]\d{0,2}\b|SIG(?:SEGV|ABRT|ILL|BUS|FPE)\b))"
 )
 # "Done. PASS=0 WARN=0 ERROR=1", "3 passed; 1 failed": at least two counts, one of them of what failed.

@@ -47,6 +47,7 @@ FORMS: Final = tuple(
         r"^<total> (?:runs|tests), <n>` assertions, `<failed> failures, <errors> errors",  # minitest
         r"^(?:<n> doctests?, )?(?:<n> propert(?:y|ies), )?<total> tests?, <failed>` failure`s?\b",  # ExUnit, bats
         r"^<total> tests?, <failed>` failed`$",  # harnesses that were written by hand
+        r"^`Ok: `{1,30}<passed> *\n(?:Expected Fail: {1,30}<n> *\n)?Fail: {1,30}<failed> *$",  # Meson
         r"^\d{1,3}`% tests passed, `<failed> tests failed out of <total>",  # ctest
         r"^`Failed `<failed>/<total> (?:subtests|tests?\b)",  # prove
         # googletest
