@@ -1,7 +1,8 @@
 """Split a shell's command line into its simple commands, as far as that is possible without running it.
 
-It knows lists, pipelines, quotes, here-documents, redirections, and the usual wrappers (`cd x &&`, `timeout 60`,
-`A=b`, `bash -c`). Substitutions are left inside their words. It never raises, and takes linear time.
+It knows lists, pipelines, quotes, here-documents, redirections, substitutions of processes, and the usual wrappers
+(`cd x &&`, `timeout 60`, `A=b`, `bash -c`). Other substitutions are left inside their words. It never raises, and
+takes linear time.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _NESTED: Final = 2  # `bash -c "bash -c ..."`
 # Every repeat is possessive, so a quote that never ends costs linear time; `stray` takes what no other group does.
 _TOKEN: Final = re.compile(
     r"""(?P<space>[ \t\r]++|\\\n)
+    |(?P<substitution>[<>]\((?:[^()]|\([^()]*+\))*+\))
     |(?P<redirect>\d?(?:&>>?|<<<|<<-?|>>|>\||>|<)(?:&\d?-?)?)
     |(?P<operator>&&|\|\||;;?|\|&?|\n|&|[()])
     |(?P<word>(?:'[^']*+'|"(?:\\.|[^"\\])*+"|\$\((?:[^()]|\([^()]*+\))*+\)|`[^`]*+`|\\.|[^\s'"\\;|&<>()`])++)
@@ -130,6 +132,7 @@ _of_short: Final = lru_cache(maxsize=1024)(_commands_of)
 def _split(text: str, depth: int) -> list[SimpleCommand]:
     reader = _Reader()
     place, pending, delimiters = 0, "", list[str]()
+    inner: list[SimpleCommand] = []
     while place < len(text):
         match = _TOKEN.match(text, place)
         assert match is not None, "every character is a token"
@@ -142,7 +145,9 @@ def _split(text: str, depth: int) -> list[SimpleCommand]:
                 reader.stdin, place = _here_document(text, place, delimiters.pop(0))
             reader.end(_OPERATORS.get(token, ";"))
             pending = ""
-        elif kind in ("word", "stray"):
+        elif kind in ("word", "stray", "substitution"):
+            if kind == "substitution" and depth < _NESTED:  # `diff <(git show HEAD:a) a`
+                inner += _split(token[2:-1], depth + 1)
             if token.startswith("#") and kind == "word" and not pending:
                 end = text.find("\n", place)
                 place = len(text) if end < 0 else end
@@ -155,7 +160,7 @@ def _split(text: str, depth: int) -> list[SimpleCommand]:
             else:
                 reader.words.append(token)
     reader.end("")
-    return [each for raw in reader.found for each in _unwrapped(raw, depth)]
+    return [*inner, *(each for raw in reader.found for each in _unwrapped(raw, depth))]
 
 
 # The other operators end a command.

