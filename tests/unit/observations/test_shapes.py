@@ -32,6 +32,7 @@ SHAPES = {
     "az group create": "(OrtNichtDa) Den Ort gibt es nicht.\nCode: OrtNichtDa",
     "sokat - TPC:x": "2026/11/30 02:21:07 sokat[929] E connect(5): abgelehnt",
     "kubelet --config a": "E1130 02:21:07.123456    1234 server.go:205] keine Datei",
+    "skopf inspekt dir:x": 'time="2026-11-30T02:53:49Z" level=fatal msg="keine Datei"',
     "rstpruef a.rst": 'a.rst:2: (INFO/1) Titel\na.rst:4: (ERROR/3) Direktive "x"',
     "wart": "\u2500\u2500 [ 1 FAILED ] \u2500\u2500\n\u2500\u2500\u2500",
     "einheiten -t '3 x' m": "Unknown unit 'x'",

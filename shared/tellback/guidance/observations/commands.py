@@ -20,6 +20,11 @@ _GIT_ANSWERS: Final = words_in("diff grep check-ignore merge-base show-ref rev-p
 # Programs that search, where no output at all means that nothing was found.
 SEARCHING: Final = GREPS | words_in("find fd locate pgrep which")
 
+# Filters of texts and tables, whose output is what they were given, or begins with their names.
+FILTERS: Final = words_in(
+    "pr split csplit dd iconv expand unexpand bzcat xzcat zstdcat zless datamash mlr csvcut csvgrep csvlook csvsort"
+    " csvstat",
+)
 # Programs that only show what is there. Their output is never read for errors of its own.
 _READING: Final = words_in(
     "cat head tail less more nl bat tac rev sed awk gawk cut sort uniq tr wc jq yq xxd hexdump od strings file stat",
@@ -27,7 +32,7 @@ _READING: Final = words_in(
     "hostname uname ps top free true false : export source . set unset sleep tee basename dirname realpath readlink",
     "seq history man journalctl pushd popd open view decompile disassemble read return exit dmesg mkdir touch shopt",
     "alias wait umask clear apropos zcat gh vim for case trap",
-).union(_ANSWERING, SEARCHING)
+).union(_ANSWERING, SEARCHING, FILTERS)
 # `bisect` runs what fails on purpose.
 _GIT_READING: Final = words_in(
     "show log diff blame status ls-files ls-tree branch reflog cat-file remote shortlog describe tag stash rev-list",

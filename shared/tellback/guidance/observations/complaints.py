@@ -37,7 +37,7 @@ _TOOLS: Final = words_in(
     " composer conda coverage dnf docker docker-compose dotnet dpkg eslint esbuild flutter gcloud gem git go gradle"
     " gradlew gsutil helm hg isort jest kubectl lerna mamba meson minikube mix mvn mvnw mysql next npm nx pdm php pip"
     " pip3 pnpm podman poetry prettier prisma psql pulumi rails rake rollup rustc rustup sass sbt serverless sqlite3"
-    " svn swift tea terraform tofu tsc turbo uv uvx vagrant vault vite webpack yarn yum"
+    " svn swift tea terraform tofu tsc turbo uv uvx vagrant vault vite webpack yarn yum mariadb"
 )
 # What they print are the words of others: of the agent's code, a recipe, a page, a table, a history, another machine.
 _PASSING_ON: Final = words_in(

@@ -16,6 +16,7 @@ from tellback.guidance.footers import without_footer
 from tellback.guidance.observations import diagnostics
 from tellback.guidance.observations.commands import (
     DATABASES,
+    FILTERS,
     QUIET,
     SEARCHING,
     answers_by_exit,
@@ -355,7 +356,7 @@ def _classify_reading(run: ProgramRun, output: str, evidence: Evidence) -> Findi
 def _unreadable_line(text: str, commands: Sequence[SimpleCommand]) -> str | None:
     """Return the first line if nothing but complaints was printed, in any language."""
     first = text.partition("\n")[0].strip()
-    quiet = tuple(f"{each.program}: " for each in commands if each.program in {*QUIET, "tar"})
+    quiet = tuple(f"{each.program}: " for each in commands if each.program in {"tar", *QUIET, *FILTERS})
     if first.startswith(quiet) and not first.startswith("tar: Removing "):
         return first
     if text.count("\n") < 8 and complains_only(text, commands):

@@ -56,6 +56,7 @@ _DIED: Final = re.compile(r"[^\n]{1,300} at \S{1,200} line \d{1,7}\.$")
 _CALLED: Final = re.compile(
     r"\s{0,4}(?:(?:[\d:/.,TZ +-]{5,40}(?:[\w.-]{1,40}\[\d{1,9}\]:?)?|\[\w{1,20}\]) {1,3}"
     r"\[?(?:ERROR|error|FATAL|fatal|CRITICAL|PANIC|E(?= \w))\b|[EF]\d{4} [\d:.]{8,20} +\d{1,9} \S{1,80}\] "  # glog
+    r"|time=\"?[\dT:.Z+ -]{5,40}\"? level=(?:error|fatal|panic) "  # logrus
     r"|\([A-Z][a-z]{1,20}[A-Z]\w{4,60}\) [A-Z]|\S{1,60}: (?:ERROR|FATAL|FAILED)\b"
     r"|\[(?:ALERT|EMERG|CRIT|FATAL|ERROR|error|fatal)\] "
     r"|\W{0,4}(?:ERROR|FATAL|FAILURES?|ABORTED)\b(?=\W{1,4}\w|\W*$)(?!(?: \w{1,20})?\W{1,3}(?:0|none|no)\b)"
