@@ -169,9 +169,11 @@ def tb(_emptied: None, settings: Settings) -> Iterator[Tellback]:
 
 
 @pytest.fixture
-def start_workers(_emptied: None, settings: Settings, tmp_path: Path) -> Iterator[StartWorkers]:
-    """Starts real Celery workers: see `StartWorkers`."""
-    start = StartWorkers(settings, tmp_path)
+def start_workers(
+    _emptied: None, settings: Settings, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[StartWorkers]:
+    """Starts real Celery workers: see `StartWorkers`. Slow tests start the program itself, as users do."""
+    start = StartWorkers(settings, tmp_path, forked=request.node.get_closest_marker("slow") is None)
     yield start
     start.kill_all()
 

@@ -59,7 +59,7 @@ def test_a_hung_worker_is_killed_and_a_healthy_one_is_not(
 
 
 def test_no_worker_is_killed_while_redis_is_away(start_workers: StartWorkers, monkeypatch: pytest.MonkeyPatch) -> None:
-    workers = start_workers(1, queues="turns")
+    workers = start_workers(1, queues="turns", forked=False)  # the check knows a worker by its arguments
     monkeypatch.setenv("TELLBACK_REDIS_URL", f"redis://127.0.0.1:{free_port()}/0")
     assert [main(["--kill-after", "0", "worker", _node(workers)]) for _ in range(3)] == [1, 1, 1]
     assert workers.processes[0].poll() is None

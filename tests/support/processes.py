@@ -5,12 +5,21 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Protocol
 
 import psutil
 
 
-def tree_of(process: subprocess.Popen[Any]) -> list[psutil.Process]:
+class StartedProcess(Protocol):
+    """A process that a test started or forked."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+
+def tree_of(process: StartedProcess) -> list[psutil.Process]:
     """Return a process and all below it, itself first; none if it has ended, since its id may be another's by now."""
     if process.poll() is not None:
         return []

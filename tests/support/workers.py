@@ -15,6 +15,7 @@ from typing import TypedDict, Unpack
 import psutil
 
 from tellback.settings import Settings
+from tests.support.forked import ForkedProcess, fork_celery
 from tests.support.processes import tree_of
 from tests.support.waiting import wait_until
 
@@ -33,12 +34,19 @@ def environment(settings: Settings, extra: Mapping[str, str] | None = None) -> d
     return {**os.environ, **given, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1", **(extra or {})}
 
 
-def _settled(process: subprocess.Popen[bytes], log: Path) -> bool:
+WorkerProcess = subprocess.Popen[bytes] | ForkedProcess
+
+
+def _settled(process: WorkerProcess, log: Path) -> bool:
     return process.poll() is not None or STARTED in log.read_text()
 
 
 class Workers:
-    """Some `celery worker` processes of one configuration."""
+    """Some `celery worker` processes of one configuration.
+
+    `forked` ones start in a fourth of the processor time (`tests.support.forked`), but their `/proc` shows neither
+    their arguments nor their environment.
+    """
 
     def __init__(
         self,
@@ -51,6 +59,7 @@ class Workers:
         env: Mapping[str, str] | None = None,
         app: str = APP,
         prefix: Sequence[str] = (),
+        forked: bool = False,
     ) -> None:
         self._settings = settings
         self._folder = folder
@@ -59,7 +68,8 @@ class Workers:
         self._env = environment(settings, {"TMPDIR": str(folder), **(env or {})})
         self._app = app
         self._prefix = prefix
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self._forked = forked and not prefix and "PYTHONPATH" not in (env or {})  # which only a new Python reads
+        self.processes: list[WorkerProcess] = []
         self.logs: list[Path] = []
         self._log_of: dict[int, Path] = {}
 
@@ -113,25 +123,21 @@ class Workers:
         """Start one more without waiting for it."""
         name = f"w{len(self.logs)}-{os.getpid()}"
         log = self._folder / f"{name}.log"
-        command = [
-            *self._prefix,
-            sys.executable,
-            "-m",
-            "celery",
-            "-A",
-            self._app,
-            "worker",
-            "-E",
-            "-n",
-            f"{name}@test",
-            "--loglevel=INFO",
-        ]
-        command += ["--without-gossip", "--without-mingle", *self._options]
-        with log.open("wb") as out:
-            process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=self._env)
+        arguments = ["-A", self._app, "worker", "-E", "-n", f"{name}@test", "--loglevel=INFO"]
+        arguments += ["--without-gossip", "--without-mingle", *self._options]
+        process = self._fork(arguments, log) if self._forked else self._run(arguments, log)
         self.processes.append(process)
         self.logs.append(log)
         self._log_of[process.pid] = log
+
+    def _run(self, arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
+        command = [*self._prefix, sys.executable, "-m", "celery", *arguments]
+        with log.open("wb") as out:
+            return subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=self._env)
+
+    def _fork(self, arguments: list[str], log: Path) -> ForkedProcess:
+        log.touch()
+        return fork_celery(arguments, self._env, log)
 
 
 class WorkerOptions(TypedDict, total=False):
@@ -143,18 +149,21 @@ class WorkerOptions(TypedDict, total=False):
     env: Mapping[str, str]
     app: str
     prefix: Sequence[str]
+    forked: bool
 
 
 class StartWorkers:
     """The fixture `start_workers`; what it starts is killed when the test ends."""
 
-    def __init__(self, settings: Settings, folder: Path) -> None:
+    def __init__(self, settings: Settings, folder: Path, *, forked: bool) -> None:
         self._settings = settings
         self._folder = folder
+        self._forked = forked
         self._started: list[Workers] = []
 
     def __call__(self, n: int = 1, **options: Unpack[WorkerOptions]) -> Workers:
         """Start `n` worker processes."""
+        options.setdefault("forked", self._forked)
         workers = Workers(self._settings, self._folder, **options)
         self._started.append(workers)
         workers.start(n)
