@@ -9,7 +9,6 @@ import asyncio
 
 import pytest
 
-from tellback.adapters.langchain import guided as guided_tool
 from tellback.adapters.openai import append_feedback, guided
 from tests.unit.test_adapter_messages import GOAL, Guide
 
@@ -32,6 +31,8 @@ def test_a_result_that_json_has_no_form_for_carries_guidance_too() -> None:
     """Requirement A-484. The tool had succeeded, and the agent got an exception of ours in place of its result."""
     from langchain_core.tools import tool
 
+    from tellback.adapters.langchain import guided as guided_tool
+
     @tool
     def pairs(a: int) -> dict[tuple[int, int], int]:
         """Count pairs."""
@@ -42,6 +43,8 @@ def test_a_result_that_json_has_no_form_for_carries_guidance_too() -> None:
 
 def test_feedback_that_waits_outlives_a_langchain_tool_that_raises() -> None:
     from langchain_core.tools import tool
+
+    from tellback.adapters.langchain import guided as guided_tool
 
     @tool
     def divide(a: int, b: int) -> float:

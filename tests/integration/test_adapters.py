@@ -7,12 +7,9 @@ import json
 import sys
 from importlib import import_module
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from openai.types.chat import ChatCompletionToolMessageParam
-from openai.types.responses.response_input_param import FunctionCallOutput
-from pydantic import TypeAdapter
 
 import tellback
 from tellback import InvalidInput, Prompt, Tellback
@@ -21,6 +18,10 @@ from tellback.adapters import openai as openai_adapter
 from tests.support.adapters import FEEDBACK, GOAL, WAIT, Silent, Speaking, reminded_prompt
 from tests.support.processes import run_program
 from tests.support.workers import StartWorkers
+
+if TYPE_CHECKING:  # every process of tests would load the packages to collect this file
+    from openai.types.chat import ChatCompletionToolMessageParam
+    from openai.types.responses.response_input_param import FunctionCallOutput
 
 
 @pytest.fixture
@@ -103,6 +104,9 @@ def test_feedback_is_appended_to_a_tool_message_which_stays_as_it_was(form: str)
     assert made == {"role": "tool", "tool_call_id": "c1", "content": expected}
     assert json.dumps(message) == before
     if "image" not in str(content):
+        from openai.types.chat import ChatCompletionToolMessageParam
+        from pydantic import TypeAdapter
+
         TypeAdapter(ChatCompletionToolMessageParam).validate_python(made)
     same = openai_adapter.append_feedback(message, [FEEDBACK], in_place=True)
     assert same is message
@@ -110,6 +114,9 @@ def test_feedback_is_appended_to_a_tool_message_which_stays_as_it_was(form: str)
 
 
 def test_items_of_the_responses_api() -> None:
+    from openai.types.responses.response_input_param import FunctionCallOutput
+    from pydantic import TypeAdapter
+
     made = openai_adapter.append_feedback(OUTPUT, [FEEDBACK, "and more"])
     assert made["output"] == f"42\n\n{GOAL}\n\nand more"
     TypeAdapter(FunctionCallOutput).validate_python(made)
@@ -158,6 +165,8 @@ def litellm(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.filterwarnings("ignore")  # litellm's own, and pydantic's of its types
 def test_litellm_takes_what_we_append(litellm: Any) -> None:
+    from pydantic import TypeAdapter
+
     made = litellm_adapter.append_feedback(cast("dict[str, Any]", TOOL), [FEEDBACK])
     TypeAdapter(litellm.types.llms.openai.ChatCompletionToolMessage).validate_python(made)
     message = litellm.Message(role="assistant", content="42")

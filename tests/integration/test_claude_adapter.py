@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Transport
-from claude_agent_sdk.types import PostToolUseHookInput, PostToolUseHookSpecificOutput, SyncHookJSONOutput
 
 import tellback
 from tellback import Feedback, Prompt, Tellback
@@ -21,8 +19,11 @@ from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
 
 
-class FakeCli(Transport):
-    """The other side of the SDK's control protocol: what the CLI writes and reads, without the CLI."""
+class FakeCli:
+    """The other side of the SDK's control protocol: what the CLI writes and reads, without the CLI.
+
+    It has the methods of the SDK's `Transport`; every process of tests would load the SDK to collect a subclass of it.
+    """
 
     def __init__(self) -> None:
         self._out: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
@@ -84,9 +85,11 @@ def talk(hooks: Any, *events: dict[str, Any]) -> list[Any]:
     """The answers that the SDK sends back for these events."""
 
     async def main() -> list[Any]:
+        from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
+
         cli = FakeCli()
         answers: list[Any] = []
-        async with ClaudeSDKClient(ClaudeAgentOptions(hooks=hooks), transport=cli):
+        async with ClaudeSDKClient(ClaudeAgentOptions(hooks=hooks), transport=cast("Any", cli)):
             answers += [await cli.call_hook(event["hook_event_name"], event, n) for n, event in enumerate(events)]
         return answers
 
@@ -134,6 +137,8 @@ def test_each_agent_of_a_session_has_an_evaluation_of_its_own(tb: Tellback, prom
 
 
 def test_the_answer_has_the_types_of_the_sdk() -> None:
+    from claude_agent_sdk.types import PostToolUseHookInput, PostToolUseHookSpecificOutput, SyncHookJSONOutput
+
     (answer,) = talk(claude.hooks(Speaking()), tool_event("PostToolUse", "t", tool_response="x"))
     specific = answer["hookSpecificOutput"]
     assert specific == {"hookEventName": "PostToolUse", "additionalContext": GOAL}

@@ -6,12 +6,11 @@ import asyncio
 import json
 import os
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-import claude_agent_sdk
 import pytest
-from claude_agent_sdk import ClaudeAgentOptions, query
 
 from tellback import FeedbackProviderConfig, FeedbackTrigger, StaticFeedback, Tellback
 from tellback.adapters.claude_agent_sdk import hooks
@@ -20,7 +19,11 @@ from tests.support.hooks import PROGRAM, troubles
 from tests.support.messages_api import MessagesApi, messages_api
 from tests.support.workers import StartWorkers, environment
 
-CLI: Final = Path(claude_agent_sdk.__file__).with_name("_bundled") / "claude"
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
+# Not imported: every process of tests would load the SDK to collect this file.
+CLI: Final = Path(str(cast("ModuleSpec", find_spec("claude_agent_sdk")).origin)).with_name("_bundled") / "claude"
 CONFIG: Final = """
 [[providers]]
 name = "StaticFeedback"
@@ -97,6 +100,8 @@ def test_the_hooks_of_the_sdk_with_its_own_program(tb: Tellback, start_workers: 
     prompt = tb.prompt("s1", "p", feedback_providers=[reminder])
 
     async def talk(api: MessagesApi) -> list[Any]:
+        from claude_agent_sdk import ClaudeAgentOptions, query
+
         options = ClaudeAgentOptions(
             hooks=hooks(prompt, wait=1.0), env=own_environment(api, tmp_path), cwd=tmp_path, allowed_tools=["Bash"]
         )

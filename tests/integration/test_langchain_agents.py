@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from langchain import agents
-from langchain.agents.middleware import TodoListMiddleware
-from langchain.tools import InjectedToolCallId, ToolRuntime, tool
-from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
-from langchain_core.tools import BaseTool
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command, interrupt
 
 import tellback
 from tellback import Feedback
-from tellback.adapters.langchain import guided
-from tellback.adapters.langchain_agents import GuidanceMiddleware
+
+if TYPE_CHECKING:
+    from tests.support.langchain_agents import How, Way
 
 GOAL = "[Feedback - Goal]\n\nMind the goal."
-
-How = Literal["middleware", "guided"]
-Way = Literal["sync", "async"]
 
 
 class TeamGuide:
@@ -48,80 +37,26 @@ class TeamGuide:
         raise NotImplementedError
 
 
-class OneCallModel(GenericFakeChatModel):
-    """A model that makes one call of a tool, and answers."""
-
-    def bind_tools(self, *_: Any, **__: Any) -> Any:
-        return self
-
-
-create_agent = cast("Any", agents).create_agent  # has parts without types
-
-
-def calling(name: str, args: dict[str, Any]) -> OneCallModel:
-    def messages() -> Iterator[AIMessage]:
-        yield AIMessage("", tool_calls=[{"name": name, "args": args, "id": "c1", "type": "tool_call"}])
-        yield AIMessage("done")
-
-    return OneCallModel(messages=messages())
-
-
-@tool
-def find(query: str, runtime: ToolRuntime[None, dict[str, Any]]) -> str:
-    """Find, with the state that LangGraph adds."""
-    return f"{query} of {len(runtime.state['messages'])} messages"
-
-
-@tool
-def keep(query: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
-    """Keep, by a change of the agent's state."""
-    return Command(update={"messages": [ToolMessage(f"kept {query}", tool_call_id=tool_call_id)]})
-
-
-@tool
-def ask(query: str) -> str:
-    """Ask a person, which pauses the run."""
-    return str(interrupt(query))
-
-
-@tool
-def fail(query: str) -> str:
-    """Fail."""
-    raise LookupError(query)
-
-
-def agent_with(used: BaseTool, guide: TeamGuide, how: How) -> Any:
-    tools = [guided(used, guide)] if how == "guided" else [used]
-    middleware = [GuidanceMiddleware(guide)] if how == "middleware" else []
-    model = calling(used.name, {"query": "Ruby"})
-    return create_agent(model, tools, middleware=middleware, name="researcher", checkpointer=InMemorySaver())
-
-
-def run(agent: Any, way: Way) -> list[BaseMessage]:
-    given = {"messages": [("user", "who?")]}, {"configurable": {"thread_id": "t1"}}
-    made = asyncio.run(agent.ainvoke(*given)) if way == "async" else agent.invoke(*given)
-    messages: list[BaseMessage] = made["messages"]
-    return messages
-
-
 BOTH = pytest.mark.parametrize("how", ["middleware", "guided"])
 TWICE = pytest.mark.parametrize("way", ["sync", "async"])
 
 
 @BOTH
 @TWICE
-@pytest.mark.parametrize(("used", "said"), [(find, "Ruby of 2 messages"), (keep, "kept Ruby")], ids=["text", "command"])
+@pytest.mark.parametrize(("used", "said"), [("find", "Ruby of 2 messages"), ("keep", "kept Ruby")])
 def test_a_result_brings_guidance_and_only_what_the_model_asked_is_published(
-    used: BaseTool, said: str, how: How, way: Way
+    used: str, said: str, how: How, way: Way
 ) -> None:
+    from tests.support.langchain_agents import TOOLS, agent_with, run
+
     guide = TeamGuide()
-    messages = run(agent_with(used, guide, how), way)
+    messages = run(agent_with(TOOLS[used], guide, how), way)
     assert [message.content for message in messages[-2:]] == [f"{said}\n\n{GOAL}", "done"]
     (seen,) = guide.seen
     assert seen.pop("duration_ms") >= 0
     assert seen == {
         "agent": "researcher",
-        "tool": used.name,
+        "tool": used,
         "params": {"query": "Ruby"},
         "result": said,
         "error": None,
@@ -132,6 +67,8 @@ def test_a_result_brings_guidance_and_only_what_the_model_asked_is_published(
 @BOTH
 @TWICE
 def test_an_interrupt_is_no_failure_of_the_tool(how: How, way: Way) -> None:
+    from tests.support.langchain_agents import agent_with, ask, run
+
     guide = TeamGuide()
     messages = run(agent_with(ask, guide, how), way)
     assert (messages[-1].content, guide.seen) == ("", []), "it waits for a person"
@@ -140,6 +77,8 @@ def test_an_interrupt_is_no_failure_of_the_tool(how: How, way: Way) -> None:
 @BOTH
 @TWICE
 def test_an_exception_is_published_and_raised_again(how: How, way: Way) -> None:
+    from tests.support.langchain_agents import agent_with, fail, run
+
     guide = TeamGuide()
     with pytest.raises(LookupError, match="Ruby"):
         run(agent_with(fail, guide, how), way)
@@ -148,6 +87,11 @@ def test_an_exception_is_published_and_raised_again(how: How, way: Way) -> None:
 
 @TWICE
 def test_the_middleware_serves_tools_that_other_middleware_adds(way: Way) -> None:
+    from langchain.agents.middleware import TodoListMiddleware
+
+    from tellback.adapters.langchain_agents import GuidanceMiddleware
+    from tests.support.langchain_agents import calling, create_agent, run
+
     guide = TeamGuide()
     todos = [{"content": "read", "status": "pending"}]
     middleware = [TodoListMiddleware(), GuidanceMiddleware(guide)]
@@ -159,10 +103,10 @@ def test_the_middleware_serves_tools_that_other_middleware_adds(way: Way) -> Non
 
 @TWICE
 def test_a_change_of_state_without_a_message_is_published_and_stays(way: Way) -> None:
-    @tool
-    def forget(query: str) -> Command[Any]:
-        """Forget."""
-        return Command(update={"kept": query})
+    from langgraph.types import Command
+
+    from tellback.adapters.langchain import guided
+    from tests.support.langchain_agents import forget
 
     guide = TeamGuide()
     made = guided(forget, guide)
