@@ -41,7 +41,8 @@ def test_a_closed_stream_is_as_good_as_dev_null(line: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("given", ["--version", "--help", "hook status --json", "records --file log"])
 def test_a_result_that_cannot_be_printed_is_an_error(given: str, tmp_path: Path) -> None:
     """As on a full disk: a script would take the empty answer for a result."""
-    shell(f"{TELLBACK} run --file log true", tmp_path)
+    if "log" in given:
+        shell(f"{TELLBACK} run --file log true", tmp_path)
     done = shell(f"{TELLBACK} {given} >&-", tmp_path)
     assert done.returncode == 1
     assert done.stderr == b"tellback: can't write: standard output is closed\n"

@@ -248,8 +248,8 @@ def test_the_scans_for_a_text_are_those_whose_words_it_has() -> None:
 def test_every_repeat_of_every_rule_is_bounded() -> None:
     """Each position of a text then costs at most a constant, whatever the text is."""
     parser: Any = import_module("re._parser")
-    for scan in _every(all_scans()):
-        assert _longest_repeat(parser.parse(scan.pattern, re.MULTILINE)) <= 2_000, scan.anchor
+    for pattern, anchor in {scan.pattern: scan.anchor for scan in _every(all_scans())}.items():
+        assert _longest_repeat(parser.parse(pattern, re.MULTILINE)) <= 2_000, anchor
 
 
 def _every(scans: ScanSet) -> list[Scan]:
