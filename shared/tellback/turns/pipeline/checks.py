@@ -73,10 +73,7 @@ def _unreadable_fields(context: TurnContext) -> Iterator[tuple[str, str]]:
             yield from _type_problems(name, _shorten_texts(getattr(context, name)), kind)
     yield from _plain_problems(context)
     if context.outgoing_response is not None:
-        try:
-            check_prepared(context.outgoing_response)
-        except InvalidInput as error:
-            yield "outgoing_response", str(error)
+        yield from _prepared_problems(context.outgoing_response)
 
 
 def _shorten_texts(value: object) -> object:
@@ -130,7 +127,11 @@ def _response_problems(context: TurnContext, before: TurnContext) -> Iterator[tu
         return
     if response is None:
         yield "outgoing_response", "was taken away"
-        return
+    else:
+        yield from _prepared_problems(response)
+
+
+def _prepared_problems(response: OutgoingResponse) -> Iterator[tuple[str, str]]:
     try:
         check_prepared(response)
     except InvalidInput as error:

@@ -106,10 +106,7 @@ class TurnPipeline:
         """
         if not isinstance(cast("object", context), TurnContext):
             raise InvalidInput(f"context: a TurnContext, not {type(context).__name__}")
-        problems = sanitize_context(context)
-        _record_failures(
-            context, [SystemFailure(system=HOST_STEP, error="InvalidInput", message=problem) for problem in problems]
-        )
+        _record_invalid(context, HOST_STEP, sanitize_context(context))
         for system in (*self._before, ResponseRoutingSystem(transport), *self._after):
             custom = any(system is each for each in self._custom)
             self._run_system(system, context, guard if custom else None, custom=custom)
@@ -133,21 +130,20 @@ class TurnPipeline:
             restore_context(context, before)
             # SystemStopped only wraps; the type of the system's own exception tells operators more.
             cause = error.__cause__ if isinstance(error, SystemStopped) else None
-            _record_failures(context, [failure_from_exception(system.name, cause or error)])
+            _record_failure(context, failure_from_exception(system.name, cause or error))
         else:
             if custom:  # the built-in systems leave nothing to repair
-                name = system.name
-                problems = repair_context(context, before)
-                _record_failures(
-                    context, [SystemFailure(system=name, error="InvalidInput", message=problem) for problem in problems]
-                )
+                _record_invalid(context, system.name, repair_context(context, before))
 
 
-def _record_failures(context: TurnContext, failures: Iterable[SystemFailure]) -> None:
-    for given in failures:
-        failure = clean_failure(given)
-        context.system_errors.append(failure)
-        _logger.warning("turn.system_failed", turn=context.turn.id, system=failure.system, error=failure.error)
+def _record_invalid(context: TurnContext, system: str, problems: Iterable[str]) -> None:
+    for problem in problems:
+        _record_failure(context, clean_failure(SystemFailure(system=system, error="InvalidInput", message=problem)))
+
+
+def _record_failure(context: TurnContext, failure: SystemFailure) -> None:
+    context.system_errors.append(failure)
+    _logger.warning("turn.system_failed", turn=context.turn.id, system=failure.system, error=failure.error)
 
 
 def check_systems(systems: Iterable[AgentSystem]) -> tuple[AgentSystem, ...]:
