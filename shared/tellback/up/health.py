@@ -72,8 +72,8 @@ def flower_is_healthy(url: str) -> bool:
         return False
 
 
-class RollCall:
-    """The processes that reported since the roll call began: workers by pid, beat by the tasks that workers ran for it.
+class ReadinessProbe:
+    """The processes that reported since the probe began: workers by pid, beat by the tasks that workers ran for it.
 
     Pids tell a worker that was just started from one of an earlier run whose presence has not expired yet.
     """
@@ -88,7 +88,7 @@ class RollCall:
         self._presence = Presence(self._database, settings.team)
         self._since = self._database.now_ms()
 
-    def answered_workers(self) -> set[tuple[str, int]]:
+    def ready_workers(self) -> set[tuple[str, int]]:
         """Return the node name and main process id of each worker that takes tasks and loads no model at present."""
         return {(worker.name, worker.pid) for worker in self._workers() if worker.preload != "loading"}
 
@@ -101,8 +101,8 @@ class RollCall:
             return self._presence.all_workers()
         return []
 
-    def beat_heard(self) -> bool:
-        """Return True if a worker ran a task from beat since the roll call began."""
+    def beat_ran(self) -> bool:
+        """Return True if a worker ran a task from beat since the probe began."""
         with contextlib.suppress(Unavailable):
             return (self._presence.last_beat() or 0) >= self._since
         return False

@@ -23,7 +23,7 @@ from tellback.errors import ConfigurationError, Timeout, Unavailable
 from tellback.settings import load
 from tellback.up.child import ChildProcess, last_line, rotate_log
 from tellback.up.guard import STOP_SIGNALS, kill_descendants
-from tellback.up.health import RollCall, flower_is_healthy, redis_answers
+from tellback.up.health import ReadinessProbe, flower_is_healthy, redis_answers
 from tellback.up.system import SystemPlan
 
 START_SECONDS: Final = 180.0  # with the embedding model, from a slow disk
@@ -106,12 +106,12 @@ class SystemSupervisor:
             url = self._system.settings.redis_url
             self._wait_until_ready({"redis": lambda: redis_answers(url)}, deadline)
         self._write_connection_file()
-        roll = RollCall(self._system.settings)
-        with contextlib.closing(roll):
+        probe = ReadinessProbe(self._system.settings)
+        with contextlib.closing(probe):
             for program in self._system.after_redis:
                 self._spawn(program.name)
-            self._wait_until_ready(self._readiness_checks(roll), deadline)
-            without_model = roll.without_model()
+            self._wait_until_ready(self._readiness_checks(probe), deadline)
+            without_model = probe.without_model()
         self._ready = True
         self._reporter.ready({name: child.pid for name, child in self._children.items() if child.pid is not None})
         for node, program in self._system.workers.items():
@@ -124,18 +124,18 @@ class SystemSupervisor:
         self._children[name] = ChildProcess(programs[name], report=self._report_to_guard)
         self._start_child(self._children[name])
 
-    def _readiness_checks(self, roll: RollCall) -> dict[str, Callable[[], bool]]:
+    def _readiness_checks(self, probe: ReadinessProbe) -> dict[str, Callable[[], bool]]:
         """Return, by service name, the function that checks whether the service is ready."""
 
         def worker_is_ready(node: str, name: str) -> Callable[[], bool]:
-            return lambda: (node, self._children[name].pid or 0) in roll.answered_workers()
+            return lambda: (node, self._children[name].pid or 0) in probe.ready_workers()
 
         system = self._system
         checks = {program.name: worker_is_ready(node, program.name) for node, program in system.workers.items()}
         if system.flower_url is not None:
             url = system.flower_url
             checks["flower"] = lambda: flower_is_healthy(url)
-        checks["beat"] = roll.beat_heard
+        checks["beat"] = probe.beat_ran
         return checks
 
     def _wait_until_ready(self, checks: dict[str, Callable[[], bool]], deadline: float) -> None:
@@ -153,12 +153,8 @@ class SystemSupervisor:
 
     def _tick(self) -> None:
         """Wait for one tick, then restart children that ended, reap orphans and tidy up."""
-        if self._signals:
-            raise _StopRequested
-        if select.select([self._guard], [], [], TICK_SECONDS)[0]:
-            self._guard_died = True
-            raise _StopRequested
-        if self._signals:
+        self._guard_died = bool(select.select([self._guard], [], [], TICK_SECONDS)[0])
+        if self._guard_died or self._signals:
             raise _StopRequested
         for child in self._children.values():
             self._restart_if_ended(child)
