@@ -157,7 +157,7 @@ def _distribution(requirement: str) -> str:
 
 
 def _is(stamp: Path, key: str) -> bool:
-    """Tell whether the stamp carries this key and the Python that the environment points to still exists."""
+    """Return True if the stamp has this key, and the Python that the environment points to still exists."""
     try:
         return stamp.read_text("utf-8") == key and VENV_PYTHON.exists()
     except OSError:

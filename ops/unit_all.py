@@ -44,7 +44,7 @@ def _candidates(version: str) -> Iterator[str]:
 
 
 def _is_version(python: str, version: str) -> bool:
-    """Tell whether it runs at all, too: a shim of pyenv on PATH may stand for a version that is not there."""
+    """Return True if it is of this version and runs: a shim of pyenv on PATH may name a version that is not there."""
     code = f"import sys, venv, ensurepip; sys.exit('%d.%d' % sys.version_info[:2] != {version!r})"
     try:
         return subprocess.run([python, "-c", code], capture_output=True, timeout=30, check=False).returncode == 0

@@ -15,7 +15,7 @@ from celery import Celery
 from tellback import Settings, Tellback
 from tellback.broker import KEY_PREFIX
 from tellback.broker_transport import Unfit, check_envelope, check_task
-from tellback.doctor.infrastructure import rejected
+from tellback.doctor.infrastructure import check_rejected_messages
 from tellback.names import SWEEPS_QUEUE, Family, Task
 from tellback.state.database import Database
 from tellback.state.presence import Presence
@@ -250,7 +250,7 @@ def test_forged_messages_are_rejected_and_counted_and_no_worker_ends(
     wait_until(lambda: calls(tb) == 3, "what is good is served after them", timeout=20)
     wait_until(lambda: database.command("HLEN", f"{KEY_PREFIX}unacked") == 0, "none of them is kept")
     assert [worker.rejected for worker in presence.workers()] == [pushed]
-    finding = rejected(presence.workers())
+    finding = check_rejected_messages(presence.workers())
     assert finding.state == "wrong"
     assert str(pushed) in finding.found
     assert "broker.rejected" in workers.log()

@@ -39,7 +39,6 @@ QUARANTINED: Final = (
     "restore what you need from a backup, and delete it"
 )
 
-
 UNREADABLE_JOBS: Final = (
     "if a newer release queued them, upgrade the workers; otherwise somebody changed them by hand: each ends after "
     "an hour with a record that says so, if its session is known. Rename a key that is not a hash (`redis-cli RENAME`)"

@@ -96,7 +96,7 @@ def _checks_with_redis(settings: Settings) -> Iterator[DoctorFinding]:
         if place_of(FLEET) in database.away:  # none would seem to run
             raise database.away[place_of(FLEET)]
         yield infrastructure.check_workers(presence, now_ms)
-        yield infrastructure.rejected(alive)
+        yield infrastructure.check_rejected_messages(alive)
         yield infrastructure.check_versions(alive, version("tellback"))
         yield from infrastructure.check_policies(alive)
         yield from infrastructure.check_model_copies(alive)

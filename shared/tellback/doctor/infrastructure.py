@@ -103,7 +103,7 @@ def check_model(settings: Settings) -> DoctorFinding:
 def check_spool(settings: Settings) -> DoctorFinding:
     """Check the spool for events not sent yet, and for those that can't be sent."""
     folder, most = settings.data_path / SPOOL / settings.team, settings.spool_max_bytes
-    if _unreadable(settings.data_path):
+    if _foreign_directory(settings.data_path):
         return note("spool", "not checked", "see `data directory` below")
     used = sum(spool_sizes(str(folder)))
     found = f"{used} of {most} bytes in {folder}"
@@ -138,7 +138,7 @@ def check_variables() -> DoctorFinding:
     return note("variables", "; ".join(map(str, unknown)), "correct the name, or unset it: it has no effect")
 
 
-def _unreadable(folder: Path) -> str:
+def _foreign_directory(folder: Path) -> str:
     """Return the data directory, or one of its spool, if it belongs to another user and this one may not use it."""
     try:
         places = [str(folder), *(place for place, _, _ in os.walk(folder / SPOOL, onerror=_raise))]
@@ -158,7 +158,7 @@ def _raise(error: OSError) -> None:
 def check_data_dir(settings: Settings) -> DoctorFinding:
     """Check that this user can write the spool's directory."""
     folder = settings.data_path
-    if path := _unreadable(folder):
+    if path := _foreign_directory(folder):
         advice = "give each user a data directory, by TELLBACK_DATA_DIR, or events of this user can't be spooled"
         return wrong("data directory", f"{path} is another user's", advice)
     existing = next((path for path in (folder, *folder.parents) if path.exists()), folder)
@@ -207,7 +207,7 @@ def _silent_workers_text(silent: dict[str, int], now_ms: int) -> str:
     return "".join(f"; {name} went silent {(now_ms - at) / 1000:.0f} s ago" for name, at in silent.items())
 
 
-def rejected(alive: list[Worker]) -> DoctorFinding:
+def check_rejected_messages(alive: list[Worker]) -> DoctorFinding:
     """Check whether workers have rejected messages from the broker since they started."""
     found = ", ".join(f"{worker.name} {worker.rejected}" for worker in alive if worker.rejected)
     if not found:

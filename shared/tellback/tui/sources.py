@@ -28,9 +28,8 @@ CHUNK: Final = 2_000  # records in one batch; the app handles keys between batch
 READ_BYTES: Final = 1 << 20
 MAX_LINE_BYTES: Final = 16 << 20  # far above any record; bounds memory when the input has no line ends
 
-DeliverRecords = Callable[
-    [list[CommandRecord], str], None
-]  # the records, oldest first, and the source's current status
+DeliverRecords = Callable[[list[CommandRecord], str], None]
+"""Takes records, oldest first, and the source's current status."""
 
 
 class RecordSource(Protocol):
