@@ -60,11 +60,11 @@ class Search(NamedTuple):
 SEARCHES: Final = {
     "1": Search(5, "is in no index"),
     "2": Search(0, "events lost"),
-    "3": Search(0, "events twice"),
+    "3": Search(20, "events twice"),
     "6": Search(0, "with a full Redis"),
     "7": Search(0, "seconds between deadline and fallback"),
     "applied ids forgotten": Search(12, "signals counted"),
-    "taken without an operation": Search(72, "delivered"),
+    "taken without an operation": Search(105, "delivered"),
     "fallback beside an answer": Search(51, "2 first answers"),
     "claimed within the lease of another": Search(3, "within the lease of attempt"),
     "standstill counted with later steps": Search(75, "seconds between deadline and fallback"),
@@ -73,7 +73,7 @@ SEARCHES: Final = {
     "copies of a lost tail kept": Search(0, "in the bank"),
     "copies compared by version alone": Search(153, "in the bank"),
     "stored beside the loss": Search(50, "records"),
-    "left running by a frozen worker": Search(150, "overlap"),
+    "left running by a frozen worker": Search(190, "overlap"),
 }
 QUICK: Final = {"3", "6", "7", "taken without an operation", "left running by a frozen worker"}  # of each loop
 WATCHING: Final = "tellback-call-deadline"  # a thread of a client that outlives its last call by two seconds
