@@ -22,10 +22,10 @@ def arrivals(rate: float, count: int, seed: int) -> Iterator[int]:
 
 
 def each(rate: float, count: int, seed: int, call: Callable[[int, int], float]) -> list[float]:
-    """Return the result of `call(number, due)` for each arrival; one that takes long holds none of the next up.
+    """Return the result of `call(number, due)` for each arrival; a long one delays none of the next.
 
-    The thread that waited for an arrival makes its call, as where all is done by one thread: to hand it to another took
-    50 us, and a millisecond or more for one in ten where other processes want the cores.
+    The thread that waited for an arrival makes its call, as if one thread did everything: to hand it to another took
+    50 us, and a millisecond or more for one in ten while other processes wanted the cores.
     """
     coming, turn = enumerate(arrivals(rate, count, seed)), Lock()
     results: dict[int, float] = {}

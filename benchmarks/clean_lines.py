@@ -24,10 +24,10 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Generator
-from math import sqrt
 from pathlib import Path
 from typing import Final
 
+from benchmarks.scoring import Share
 from tellback.redaction import SOURCE_RULES, Redactor
 
 _SEED: Final = 20261128
@@ -37,7 +37,6 @@ _PARTS: Final = 20
 _SHOWN: Final = 400  # characters of a line
 _HALVES: Final = ("tune", "measure")
 _FIXED: Final = re.compile("|".join(f"(?:{pattern})" for _, pattern in SOURCE_RULES), re.IGNORECASE)
-_Z: Final = 1.96  # of an interval of 95 %
 
 
 def main(command: str, folder: str, out: str = "", part: str = "0") -> None:
@@ -99,19 +98,11 @@ def _rate(out: Path) -> None:
             continue
         false = judged.count("false")
         each = counts[half]["others"] / counts[half]["lines"] * 10_000
-        low, high = (bound * each for bound in _interval(false, len(judged)))
+        low, high = (bound * each for bound in Share(false, len(judged)).interval)
         print(
             f"{half}: {counts[half]}; false {false} of {len(judged)}, "
             f"in 10,000 lines {false / len(judged) * each:.2f} ({low:.2f} to {high:.2f})"
         )
-
-
-def _interval(found: int, tried: int) -> tuple[float, float]:
-    """Return Wilson's interval of a share."""
-    share, square = found / tried, _Z * _Z
-    centre = share + square / (2 * tried)
-    half = _Z * sqrt(share * (1 - share) / tried + square / (4 * tried * tried))
-    return (centre - half) / (1 + square / tried), (centre + half) / (1 + square / tried)
 
 
 if __name__ == "__main__":

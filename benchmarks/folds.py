@@ -33,13 +33,11 @@ from tellback.replay.accounts import GuidanceAnalyzer
 from tellback.replay.reading import TranscriptTools
 
 FOLDS: Final = 5
-FALSE_COSTS: Final = (
-    3  # right nudges that one false nudge outweighs: with a precision of 0.75 a detector is worth nothing
-)
+FALSE_COSTS: Final = 3  # right nudges that a false one outweighs: with a precision of 0.75 a detector is worth nothing
 
 Labels = Mapping[str, Sequence[Stretch]]
-# By transcript, the calls at which something was found, and its kind.
 Found = Mapping[str, Sequence[tuple[int, str]]]
+"""By transcript, the calls at which something was found, and its kind."""
 Setting = tuple[Any, str, float]
 
 # The thresholds that decide most, with the values that are compared.

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from benchmarks.scoring import Share
 from benchmarks.transcripts import read_coding
 from tellback.guidance.observations.classify import classify
 from tellback.guidance.observations.evidence import verdict_of
@@ -21,7 +21,6 @@ from tellback.replay.accounts import observe_arguments
 from tellback.replay.transcript import ToolResult
 
 LABELS: Final = Path(__file__).parent / "labels" / "results.jsonl"
-NORMAL: Final = 1.96  # 95 %
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +63,6 @@ def judge(labels: Sequence[Label], transcripts: Path) -> Iterator[Judged]:
             yield Judged(label, verdict_of(classify(evidence, {}).code))
 
 
-def interval(right: int, of: int) -> tuple[float, float]:
-    """Return Wilson's interval of a share, in which it lies with 95 %."""
-    share = right / of
-    middle = share + NORMAL**2 / (2 * of)
-    half = NORMAL * math.sqrt(share * (1 - share) / of + NORMAL**2 / (4 * of * of))
-    return (middle - half) / (1 + NORMAL**2 / of), (middle + half) / (1 + NORMAL**2 / of)
-
-
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks results", description=__doc__)
     parser.add_argument("file", type=Path, help="the coding transcripts")
@@ -82,7 +73,7 @@ def main(words: Sequence[str] | None = None) -> None:
         found = [each for each in judged if each.label.sample == sample]
         wrong = [each for each in found if not each.right]
         right = len(found) - len(wrong)
-        low, high = interval(right, len(found))
+        low, high = Share(right, len(found)).interval
         false = sum(each.verdict == "failure" for each in wrong)
         missed = sum(each.label.label == "failure" for each in wrong)
         print(
