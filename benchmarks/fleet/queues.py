@@ -39,20 +39,20 @@ def exponential(mean: float) -> Service:
 
 @dataclass
 class _WaitingQueue:
-    """A stage at work: each event is when it came into the system, and how long it has waited."""
+    """A stage at work: each event is how long it has waited, and when it came into this queue."""
 
     env: simpy.Environment
     stage: Stage
     dice: random.Random
-    done: Callable[[float, float], None]
+    done: Callable[[float], None]
     idle: int = 0
-    waiting: deque[tuple[float, float, float]] = field(default_factory=deque[tuple[float, float, float]])
+    waiting: deque[tuple[float, float]] = field(default_factory=deque[tuple[float, float]])
 
     def __post_init__(self) -> None:
         self.idle = self.stage.servers
 
-    def put(self, came: float, waited: float) -> None:
-        self.waiting.append((came, waited, self.env.now))
+    def put(self, waited: float) -> None:
+        self.waiting.append((waited, self.env.now))
         if self.idle:
             self.idle -= 1
             self.env.process(self._serve())
@@ -61,10 +61,10 @@ class _WaitingQueue:
         """Serve as long as something waits."""
         while self.waiting:
             batch = [self.waiting.popleft() for _ in range(min(self.stage.batch, len(self.waiting)))]
-            waits = [waited + self.env.now - since for _, waited, since in batch]
+            waits = [waited + self.env.now - since for waited, since in batch]
             yield self.env.timeout(self.stage.service(self.dice, len(batch)))
-            for (came, _, _), waited in zip(batch, waits, strict=True):
-                self.done(came, waited)
+            for waited in waits:
+                self.done(waited)
         self.idle += 1
 
 
@@ -88,19 +88,14 @@ def simulate(rate: float, stages: Sequence[Stage], events: int, *, warm: float =
     dice = random.Random(1)
     env = simpy.Environment()
     waits: list[float] = []
-
-    def leave(came: float, waited: float) -> None:
-        del came
-        waits.append(waited)
-
     queues: list[_WaitingQueue] = []
     for stage in reversed(stages):
-        queues.insert(0, _WaitingQueue(env, stage, dice, queues[0].put if queues else leave))
+        queues.insert(0, _WaitingQueue(env, stage, dice, queues[0].put if queues else waits.append))
 
     def arrive() -> Generator[simpy.Event, Any, None]:
         for _ in range(events):
             yield env.timeout(dice.expovariate(rate))
-            queues[0].put(env.now, 0.0)
+            queues[0].put(0.0)
 
     env.process(arrive())
     env.run()
