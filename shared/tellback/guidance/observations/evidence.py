@@ -143,7 +143,7 @@ class Suggestion(msgspec.Struct, frozen=True, omit_defaults=True):
     def key(self) -> str:
         """The identity of a suggestion: its kind and call, or its words without a call.
 
-        What "Check your arguments: ..." names is no part of it.
+        The arguments that "Check your arguments: ..." names are not part of it.
         """
         offer = self.offer
         said = {"custom": self.text, "fix_arguments": self.text.partition(":")[0]}.get(self.kind)

@@ -116,7 +116,7 @@ class CallSituation:
 
     @property
     def may_have_answer(self) -> bool:
-        """False during work on files or with commands, whose results answer no question by themselves."""
+        """Return False during work on files or with commands, whose results answer no question by themselves."""
         if works_on_files(self.tool, self.params):
             return False
         return not self.memory.held or not all(works_on_code(each.tool) for each in self.memory.held)
