@@ -35,6 +35,7 @@ from tellback.state.script_calls import FirstCall, ScriptCall
 from tellback.state.unavailable import LOST
 
 RETRY_SECONDS: Final = 0.5
+SAY_AGAIN_SECONDS: Final = 60.0  # between two log lines with the same reason; each retry wrote one
 
 SLICE: Final = 1_000  # orphaned events between two flushes of our own: a whole backlog delayed a host by 23 s
 
@@ -71,6 +72,8 @@ class Lane:
         self.taken: list[SpooledEvent] = []  # by a send that has not ended, or was given up; sent first
         self._bytes = 0
         self._next_try = 0.0
+        self._reason, self._say_again = "", 0.0  # of the last line about spooled events
+        self._unsaid = 0  # events that were spooled since
         self._tried_since: float | None = None  # since the first attempt to send what is in memory; by `since_boot`
         self.may_have_orphans = False
         """True if other processes may have left events to send."""
@@ -170,6 +173,7 @@ class Lane:
         if self._spool.pending:
             self._spool.send_own(send)
             self.may_have_orphans = True  # other processes may have died during the outage
+            self._reason, self._unsaid = "", 0  # the next outage is another
             _logger.info("publisher.recovered")
 
     def _send_others(self, send: Send) -> None:
@@ -197,7 +201,13 @@ class Lane:
                 self._spool.append(events, self._age())
             except SpoolFull as full:
                 raise SpoolFull(f"events can neither be sent ({trouble}) nor kept on disk: {full}") from full
-            _logger.warning("publisher.spooled", stream=self._stream, events=len(events), reason=str(trouble))
+            self._say_spooled(len(events), str(trouble))
+
+    def _say_spooled(self, events: int, reason: str) -> None:
+        self._unsaid += events
+        if reason != self._reason or clock.monotonic() >= self._say_again:
+            _logger.warning("publisher.spooled", stream=self._stream, events=self._unsaid, reason=reason)
+            self._reason, self._say_again, self._unsaid = reason, clock.monotonic() + SAY_AGAIN_SECONDS, 0
 
     def spool_first(self) -> None:
         """Spool the first of the events in memory, as many as there is room for, before their process ends."""
