@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from itertools import chain
 from typing import Any, Final, cast
@@ -22,6 +22,7 @@ from tellback import clock
 from tellback.backoff import Backoff
 from tellback.forks import HasLock
 from tellback.state.call_deadline import CallDeadline, CircuitBreaker
+from tellback.state.cluster_call import CONFIRMATIONS, PASSING, ClusterCall, NodeAddress, final_reply
 from tellback.state.redis_py import RedisConnections, checked_replies, open_socket
 from tellback.state.script_calls import Command
 from tellback.state.slots import slot_of_command
@@ -34,57 +35,9 @@ SILENT_SECONDS: Final = 5.0  # after a call that a node did not answer; then it 
 QUICK_REPLY_SECONDS: Final = 0.02  # for which the caller that begins the asking waits for the node's reply
 LOST_RETRIES: Final = 2  # of a call whose connection was lost, as on one server
 
-# A confirmation concerns the command before it: it goes to the same node, and again if that one is sent again.
-CONFIRMATIONS: Final = frozenset({"WAIT", "WAITAOF"})
-
 EVERYWHERE: Final = frozenset({"FLUSHALL", "SCRIPT"})  # commands without a key that concern every primary
 
-NodeAddress = tuple[str, int]
-
-# Refusals that pass: a slot that moves, one that has no primary, and a primary that was demoted.
-_PASSING: Final = (exceptions.TryAgainError, exceptions.ClusterDownError, exceptions.ReadOnlyError)
-
 _UNANSWERED: Final = (exceptions.ConnectionError, exceptions.TimeoutError)
-
-
-def _final(reply: Any, asked: NodeAddress | None) -> Any:
-    """Return a reply to a call that ends; a refusal is noted to be of the node that was asked last."""
-    if isinstance(reply, exceptions.AskError):  # the nodes of a slot that moves may name each other until the end
-        reply = exceptions.TryAgainError("the keys of the call are on two nodes")
-    if asked is not None and isinstance(reply, (exceptions.BusyLoadingError, exceptions.ResponseError)):
-        reply.add_note(f"{asked[0]}:{asked[1]}")
-    return reply
-
-
-class _ClusterCall:
-    """The commands of one call, their replies, and the indexes of those that still wait for one."""
-
-    def __init__(self, commands: Sequence[Command], end: float, lost_retries: int) -> None:
-        self.commands = commands
-        self.slots: list[int | None] = []
-        for command in commands:
-            follows = self.slots and command[0] in CONFIRMATIONS
-            self.slots.append(self.slots[-1] if follows else slot_of_command(command))
-        self.replies: list[Any] = [None] * len(commands)
-        self.waiting = list(range(len(commands)))
-        self.asking: dict[int, NodeAddress] = {}
-        self.asked: dict[int, NodeAddress] = {}  # the node that each was last sent to
-        self.end = end
-        self.lost_retries = lost_retries
-
-    def packet(self, indexes: Iterable[int]) -> list[Command]:
-        """Return the commands of these indexes, each one that was redirected by ASK after its ASKING."""
-        return [part for at in indexes for part in ([("ASKING",)] if at in self.asking else []) + [self.commands[at]]]
-
-    def store(self, indexes: Sequence[int], replies: Sequence[Any] | Exception) -> None:
-        """Store the replies to a packet, or one error in place of all of them."""
-        if isinstance(replies, Exception):
-            replies = [replies] * len(self.packet(indexes))
-        rest = iter(replies)
-        for at in indexes:
-            if at in self.asking:
-                next(rest)
-            self.replies[at] = next(rest)
 
 
 class ClusterConnections(HasLock):
@@ -131,12 +84,12 @@ class ClusterConnections(HasLock):
         """
         if any(command[0] in EVERYWHERE for command in commands):
             return [self._run_everywhere(command) for command in commands]
-        call = _ClusterCall(commands, self._end(), LOST_RETRIES if repeat and self._seconds is None else 0)
+        call = ClusterCall(commands, self._end(), LOST_RETRIES if repeat and self._seconds is None else 0)
         for attempt, delay in enumerate(chain((0.0,), BACKOFF.delays())):
             self._attempt(call)
             refused = self._keep_waiting(call)
             if not call.waiting or clock.monotonic() + delay >= call.end:
-                return [_final(reply, call.asked.get(at)) for at, reply in enumerate(call.replies)]
+                return [final_reply(reply, call.asked.get(at)) for at, reply in enumerate(call.replies)]
             if refused or attempt > AT_ONCE:
                 clock.sleep(delay)
         raise AssertionError("delays have no end")
@@ -158,9 +111,9 @@ class ClusterConnections(HasLock):
                 raise
             redirection = next((reply for reply in replies if isinstance(reply, exceptions.AskError)), None)
             if redirection is None:
-                if any(isinstance(reply, _PASSING) for reply in replies):
+                if any(isinstance(reply, PASSING) for reply in replies):
                     self._primaries = {}
-                return [_final(reply, address) for reply in replies]
+                return [final_reply(reply, address) for reply in replies]
             asking = not isinstance(redirection, exceptions.MovedError)  # which is an AskError too
             address = self._redirected(redirection, address)
         raise exceptions.ClusterDownError("the nodes redirect without end")
@@ -250,7 +203,7 @@ class ClusterConnections(HasLock):
         replies = [pool.run_all([command])[0] for pool in self.each_primary()]
         return next((reply for reply in replies if isinstance(reply, Exception)), replies[0])
 
-    def _attempt(self, call: _ClusterCall) -> None:
+    def _attempt(self, call: ClusterCall) -> None:
         """Send what waits to its nodes and store the replies."""
         groups: dict[NodeAddress, list[int]] = {}
         try:
@@ -258,8 +211,7 @@ class ClusterConnections(HasLock):
                 address = call.asked[at] = call.asking.get(at) or self._primary(call.slots[at], call.end)
                 groups.setdefault(address, []).append(at)
         except _UNANSWERED as error:
-            # A refusal says more than that there was no time left to ask who has the slot now.
-            call.store([at for at in call.waiting if not isinstance(call.replies[at], _PASSING)], error)
+            call.lose(call.waiting, error)
             return
         # The nodes work side by side: each has all its commands before the first reply is read.
         with ExitStack() as stack:
@@ -271,16 +223,25 @@ class ClusterConnections(HasLock):
                         raise exceptions.TimeoutError("a call just before got no reply")
                     sent.append((indexes, stack.enter_context(self._pool(address).sent(call.packet(indexes), left))))
                 except _UNANSWERED as error:
-                    self._note_unanswered(address, error)
-                    call.store(indexes, error)
+                    self._note_lost(call, indexes, error, left)
             for indexes, read in sent:
                 address = call.asked[indexes[0]]
                 try:
                     call.store(indexes, read())
                     self._silent.pop(address, None)
                 except _UNANSWERED as error:
-                    self._note_unanswered(address, error)
-                    call.store(indexes, error)
+                    self._note_lost(call, indexes, error, left)
+
+    def _note_lost(self, call: ClusterCall, indexes: Sequence[int], error: Exception, left: float) -> None:
+        if self._is_late(left):
+            call.lose(indexes, error)
+        else:
+            self._note_unanswered(call.asked[indexes[0]], error)
+            call.store(indexes, error)
+
+    def _is_late(self, left: float) -> bool:
+        """Check whether refusals took most of a call's time: a node that gave no reply in the rest may be well."""
+        return self._seconds is not None and -left > self._seconds / 2
 
     def _note_unanswered(self, address: NodeAddress, error: Exception) -> None:
         error.add_note(f"{address[0]}:{address[1]}")  # which the message of `Unavailable` names
@@ -301,7 +262,7 @@ class ClusterConnections(HasLock):
         """Return the seconds by which a call that begins now has to end before a whole call deadline, as negative."""
         return 0.0 if self._seconds is None else end - clock.monotonic() - self._seconds
 
-    def _keep_waiting(self, call: _ClusterCall) -> bool:
+    def _keep_waiting(self, call: ClusterCall) -> bool:
         """Keep calls that were redirected, or may still succeed, as waiting; return True if any was refused."""
         waiting, asking = list[int](), dict[int, NodeAddress]()
         refused = lost = False
@@ -316,7 +277,7 @@ class ClusterConnections(HasLock):
                 if not isinstance(reply, exceptions.MovedError):
                     asking[at] = address
                 waiting.append(at)
-            elif isinstance(reply, _PASSING):
+            elif isinstance(reply, PASSING):
                 refused = True
                 waiting.append(at)
             elif isinstance(reply, _UNANSWERED):
@@ -363,11 +324,13 @@ class ClusterConnections(HasLock):
                 if failed:
                     trouble.add_note(failed)  # not all that are known, of which most may be well
                 break
+            left = self._left(end)
             try:
-                with self._pool(address).sent([("CLUSTER", "SLOTS")], self._left(end)) as read:
+                with self._pool(address).sent([("CLUSTER", "SLOTS")], left) as read:
                     [reply] = read()
             except _UNANSWERED as error:
-                self._note_silent(address, error)
+                if not self._is_late(left):
+                    self._note_silent(address, error)
                 # One that refuses the login or the certificate says more than one that is away.
                 if asked == 0 or not isinstance(error.__context__, ConnectionRefusedError):
                     trouble, failed = error, f"{address[0]}:{address[1]}"
