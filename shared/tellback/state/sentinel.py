@@ -115,7 +115,11 @@ class _SentinelGroup(Sentinel):
             if clock.monotonic() < trusted_until or self._is_confirmed(service_name, address):
                 return address
             self.announcements.announced = None
-        asked: ServerAddress = cast("Any", super()).discover_master(service_name)
+        try:
+            asked: ServerAddress = cast("Any", super()).discover_master(service_name)
+        finally:  # nobody would close them before they are collected, with a warning
+            for sentinel in cast("list[Any]", self.sentinels):
+                sentinel.connection_pool.disconnect(inuse_connections=False)
         return asked
 
     def _is_confirmed(self, name: str, address: ServerAddress) -> bool:
