@@ -159,6 +159,14 @@ def test_broken_settings(settings: Settings, broken: dict[str, str]) -> None:
     assert run_hook(settings, tool_event(), env=broken) == b""
 
 
+@pytest.mark.parametrize("wait", ["0", "-1", "nan", "3600"])
+def test_no_event_is_lost_because_of_how_long_to_wait_for_it(settings: Settings, wait: str) -> None:
+    """G-383: `--wait=0` was refused in each hook, and with it every event of the agent."""
+    unused = f"redis://127.0.0.1:{free_port()}/0"
+    assert run_hook(settings, tool_event("toolu_1"), f"--wait={wait}", f"--redis-url={unused}") == b""
+    assert spooled(settings) == ["toolu_1"]
+
+
 def test_rules_that_cannot_be_read_publish_nothing(settings: Settings, tmp_path: Path) -> None:
     """An event that is not redacted as its user wants must not be sent at all."""
     rules = tmp_path / "rules.toml"

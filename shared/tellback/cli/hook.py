@@ -288,7 +288,7 @@ def _check_options(arguments: list[str]) -> None:
     from tellback.state.database import Database
     from tellback.urls import Address
 
-    options = read_options(arguments, {"TELLBACK_DATA_DIR": os.devnull})
+    options = read_options(arguments, {"TELLBACK_DATA_DIR": os.devnull}, strict=True)
     Database(options.redis_url).close()
     if Address(options.redis_url).password:
         raise ConfigurationError(

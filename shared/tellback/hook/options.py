@@ -65,6 +65,10 @@ DEFAULTS: Final = {  # those of `tellback.Settings`; a test compares them
 
 PROMPT: Final = "agent"
 
+# Seconds. In a millisecond Redis is hardly asked: the event is kept on disk, and a later hook sends it.
+LEAST_WAIT: Final = 0.001
+LONGEST_WAIT: Final = 10.0
+
 
 class HookOptions(LightStruct):
     """The options of a hook process; `wait` is the longest time in seconds that it spends on Redis.
@@ -88,8 +92,8 @@ class HookOptions(LightStruct):
     traceparent: str = ""
 
 
-def read_options(arguments: Sequence[str], environ: Mapping[str, str]) -> HookOptions:
-    """Return the options from arguments and environment.
+def read_options(arguments: Sequence[str], environ: Mapping[str, str], *, strict: bool = False) -> HookOptions:
+    """Return the options from arguments and environment; `strict` refuses a wait that is out of bounds.
 
     Raises:
         ConfigurationError: an argument or a variable is wrong; the message names it.
@@ -107,6 +111,7 @@ def read_options(arguments: Sequence[str], environ: Mapping[str, str]) -> HookOp
 
         running = find_running_in(data)
         url = running.redis_url if running else text("redis_url")
+    named_wait = "--wait" if "hook_wait" in given else "TELLBACK_HOOK_WAIT"
     return HookOptions(
         redis_url=url,
         team=check_team(text("team")),
@@ -115,7 +120,7 @@ def read_options(arguments: Sequence[str], environ: Mapping[str, str]) -> HookOp
         intake_max=_whole_number("intake_max", text("intake_max"), 1, 2**62),
         intake_max_bytes=_whole_number("intake_max_bytes", text("intake_max_bytes"), 1, 2**62),
         spool_max_bytes=_whole_number("spool_max_bytes", text("spool_max_bytes"), 4096, 2**62),
-        wait=_seconds_value("--wait" if "hook_wait" in given else "TELLBACK_HOOK_WAIT", text("hook_wait")),
+        wait=_seconds_value(named_wait, text("hook_wait"), strict=strict),
         prompt=given.get("prompt"),
         config=text("hook_config"),
         redaction_rules=text("redaction_rules"),
@@ -210,14 +215,15 @@ def _whole_number(name: str, text: str, least: int, most: int) -> int:
     return value
 
 
-def _seconds_value(name: str, text: str) -> float:
+def _seconds_value(name: str, text: str, *, strict: bool) -> float:
+    """Return the seconds, unless `strict` the nearest that are allowed: no event is lost by how long to wait."""
     try:
         value = float(text)
     except ValueError:
-        value = 0.0
-    if not 0 < value <= 10:
-        raise ConfigurationError(f"{name} is not a number of seconds above 0 and at most 10")
-    return value
+        value = None
+    if value is None or (strict and not 0 < value <= LONGEST_WAIT):
+        raise ConfigurationError(f"{name} is not a number of seconds above 0 and at most {LONGEST_WAIT:g}")
+    return min(max(LEAST_WAIT, value), LONGEST_WAIT)
 
 
 LISTS: Final = ("required_files", "required_tools", "checklist")
