@@ -265,6 +265,12 @@ def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Fi
         return _classify_reading(run, output, evidence)
     asks = known and all(each.program in DATABASES for each in run.commands)
     said = _failure_in(output, probes=asks or any(each.before == "||" for each in run.commands))
+    if (
+        said is None
+        and run.commands
+        and all(each.program == "redis-cli" or each.before == "|" for each in run.commands)
+    ):
+        said = diagnostics.redis_error(output)
     counted = count_tests(output) is not None
     if said is None and not counted and _hides_exit(run, known=known):
         said = complaint_line(output, run.commands) or diagnostics.start_line(output)
