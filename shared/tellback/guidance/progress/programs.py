@@ -257,6 +257,8 @@ def _container(words: tuple[str, ...]) -> Effect:
     first = _first(words)
     if first == "wait" or (first == "logs" and {"-f", "--follow"} & set(words)):
         return "wait"
+    if first in ("build", "bake"):  # as of any program: the files that it reads are what changes its result
+        return "test"
     return "read" if first in _STATE_READS else "run" if first in ("exec", "run", "port-forward") else "write"
 
 
