@@ -24,7 +24,8 @@ from tellback.contracts.guidance import (
     ToolInvoked,
 )
 from tellback.guidance.measures import count_call, counter_name, stored_tool_call
-from tellback.guidance.progress.judge import CallReading, note_change
+from tellback.guidance.progress.judge import CallReading
+from tellback.guidance.progress.outside import note_change
 from tellback.guidance.provider import (
     FeedbackContext,
     LastFeedbackCounters,

@@ -86,6 +86,36 @@ def test_a_short_error_of_a_cell_is_known_by_its_line() -> None:
     assert [said.observations[0].value for _, said in nudges_in(numbered)] == ["IndexError: 3"]
 
 
+def test_each_of_three_tables_may_lack_the_same_column() -> None:
+    """G-386: the third was reported as the same error, of whichever table."""
+    tables = ("orders", "customers", "items")
+    for key in ("rev", "order_date"):
+        calls: list[MadeCall] = [
+            (TOOLS[1], {"code": f"{each}['{key}'].sum()"}, cell(f"KeyError: '{key}'", f"{each}['{key}'].sum()", n))
+            for n, each in enumerate(tables)
+        ]
+        assert not spoken(calls)
+
+
+def written(n: int, asked: str, *, failed: bool = True) -> list[MadeCall]:
+    said = (
+        f'{TRACE}  File "/r/try_{n}.py", line 2, in <module>\n    connect({asked})\nTypeError: connect() needs a host'
+    )
+    script: dict[str, object] = {
+        "file_path": f"/r/try_{n}.py",
+        "content": f"from lib import connect\nconnect({asked})\n",
+    }
+    run = claude_code(f"python try_{n}.py", said if failed else f"connected as {asked}", int(failed))
+    return [("Write", script, f"File created successfully at: /r/try_{n}.py"), run]
+
+
+def test_new_scripts_that_fail_by_one_call_are_reported() -> None:
+    """G-387: each has a frame of its own, which was taken for a closer look at the failure."""
+    assert [call for call, _ in nudges_in([each for n in range(6) for each in written(n, f"{n}")])] == [6]
+    learnt = [each for n in range(6) for each in written(n, f"{n}") + written(n, f"{n}, host", failed=False)]
+    assert not spoken(learnt)
+
+
 def pip(package: str, said: str) -> str:
     return (
         f"Collecting {package}\n  error: subprocess-exited-with-error\n  \u2570\u2500> [6 lines of output]\n"

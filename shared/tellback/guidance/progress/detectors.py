@@ -14,8 +14,10 @@ from tellback.guidance.progress.effects import notes_an_item, words_in
 from tellback.guidance.progress.faults import (
     BLOCKS,
     MUTE,
+    OWN_SCRIPT,
     error_key,
     fails_for_certain,
+    is_own_misuse,
     is_refused,
     is_refused_edit,
     ran_out_of_time,
@@ -143,14 +145,17 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     window = BLOCKED_ATTEMPT if blocks else ATTEMPT
     form = features.form or (features.purpose if refused else "")
     worked = trail.worked.get(mark(form), 0) if form else 0  # for other items of a list
+    own = is_own_misuse(trail, features)
+    if own and retry_key not in trail.failures:  # a script that worked in between is where it was learnt
+        worked = max(worked, trail.worked.get(OWN_SCRIPT, 0))
     retries = _retries(trail, features, retry_key, at, worked if refused else 0)
     again = attempts(trail, key, worked, window)
     row = [each for each in trail.failures.get(key, ()) if each > worked] if again else []
     if len(retries) >= (RETRIES_ASKED_FOR if features.retry_asked else REPEATS):
         calls = max(retries, note_attempt(trail, key, row, at), key=len)
         return StuckFinding("same_failure", key, len(calls), calls[0], at, detail=features.error)
-    closer = features.effect == "run" and bool(features.lines) and features.known < RETRY_SHARE
-    unfixed = bool(again) and trail.fixed <= again[-1] and not (features.fixes or _is_own(trail, features))
+    closer = features.effect == "run" and bool(features.lines) and features.known < RETRY_SHARE and not own
+    unfixed = bool(again) and trail.fixed <= again[-1] and not (features.fixes or own)
     if again and not blocks and not ran_out_of_time(features) and (closer or unfixed):
         # Nothing was fixed since, or a run shows something else: a bug examined from several sides fails each time.
         note_attempt(trail, key, row[:-1], at)
@@ -162,14 +167,6 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
         return None
     # Each is close to the next, so the row is one attempt, of which a window of actions shows only the end.
     return StuckFinding("same_failure", key, len(row), row[0], at, detail=features.error)
-
-
-def _is_own(trail: ProgressTrail, features: CallFeatures) -> bool:
-    """Check whether code that the agent wrote itself fails, by what it takes for granted and not by what it calls."""
-    if not features.misuse:
-        return False
-    written = features.misuse in ("<stdin>", "<string>") or file_mark(features.misuse) in trail.contents
-    return written or any(file_mark(path) == file_mark(features.misuse) for path, _ in features.contents)
 
 
 _RETRIED: Final = frozenset({"run", "test", "install", "read", "search"})

@@ -116,6 +116,7 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
         features.misuse = "<string>"
     else:
         features.misuse = substance.fails_in(text) if _MISUSE.match(features.error) else ""
+    missing = _missing_key(text, features.error) if features.misuse else ""
     # A last line with numbers says how much failed, and not what.
     if features.named and not (unknown and _NUMBER.search(substance.without_times(error))):
         said = _GOT.sub("got", error) if names and error else features.error
@@ -123,10 +124,27 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
         said_why = raised or (error and not failed_names(error))
         reason = reason_of(text, names[-1]) if names and not said_why else ""
         reason = reason or " ".join(_APPLIED.findall(text)[-1:])
-        features.error_mark = substance.error_fingerprint(f"{said} {' '.join(names)} {reason}".rstrip())
+        features.error_mark = substance.error_fingerprint(f"{said} {' '.join(names)} {reason}{missing}".rstrip())
     else:
         features.error_mark = substance.fingerprint(_GOT.sub("got", substance.without_places(text)))
     features.error = _quoted(features, text)[:ERROR_CHARS]
+
+
+_KEY: Final = re.compile(r"KeyError: ['\"](\w[^'\"\n]{0,80})['\"]$")
+# The name in front of a row of attributes, calls and indexes, the last of which has a text in it.
+_ASKED_FOR: Final = re.compile(
+    r"([A-Za-z_]\w{0,40})(?:\.\w{1,40}|\([^()\n]{0,60}\)|\[[^\[\]\n]{0,60}\]){0,6}[\[(]{1,2}['\"]([^'\"\n]{1,80})['\"]"
+)
+
+
+def _missing_key(text: str, error: str) -> str:
+    """Return what lacks the key that an error names: each of three tables may lack the same column."""
+    key = _KEY.match(error)
+    if key is None:
+        return ""
+    lines = (line[:_ASKED_CHARS] for line in text.splitlines() if key[1] in line)
+    asked = [name for line in lines for name, word in _ASKED_FOR.findall(line) if word == key[1]]
+    return f" {asked[-1]}" if asked else ""
 
 
 def _quoted(features: CallFeatures, text: str) -> str:

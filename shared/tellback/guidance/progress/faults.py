@@ -13,7 +13,7 @@ from tellback.guidance.observations.texts import timeout_in
 from tellback.guidance.progress.effects import INTERPRETERS, plain_name, words_in
 from tellback.guidance.progress.features import DISTINCT_CHARS, CallFeatures
 from tellback.guidance.progress.substance import fault_pattern
-from tellback.guidance.progress.trail import mark
+from tellback.guidance.progress.trail import ProgressTrail, file_mark, mark
 
 # A path for which a right is missing: another program, or an attempt to get that right, does not get around it.
 _NO_RIGHT: Final = re.compile(
@@ -105,6 +105,17 @@ _TALKERS: Final = words_in("cd ls cat head tail pwd echo printf true date whoami
 def says_why(programs: Sequence[str], params: Mapping[str, Any]) -> bool:
     """Check whether a command line would say why it failed."""
     return bool(programs) and _TALKERS.issuperset(programs) and "/dev/null" not in str(params)
+
+
+OWN_SCRIPT: Final = mark("own script")  # the key under which the last script that worked is remembered
+
+
+def is_own_misuse(trail: ProgressTrail, features: CallFeatures) -> bool:
+    """Check whether code that the agent wrote itself fails, by what it takes for granted and not by what it calls."""
+    if not features.misuse:
+        return False
+    written = features.misuse in ("<stdin>", "<string>") or file_mark(features.misuse) in trail.contents
+    return written or any(file_mark(path) == file_mark(features.misuse) for path, _ in features.contents)
 
 
 def error_key(features: CallFeatures) -> str:

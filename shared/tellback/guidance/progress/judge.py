@@ -15,6 +15,7 @@ from tellback.contracts.guidance import ToolCall, ToolInvoked
 from tellback.guidance.observations.evidence import Verdict
 from tellback.guidance.progress import detectors, endings, fruitless
 from tellback.guidance.progress.effects import DeclaredEffect
+from tellback.guidance.progress.faults import OWN_SCRIPT
 from tellback.guidance.progress.features import CallFeatures
 from tellback.guidance.progress.reading import call_features
 from tellback.guidance.progress.reports import first_reportable
@@ -250,17 +251,14 @@ def _note_outcome(trail: ProgressTrail, features: CallFeatures, at: int) -> None
     form = features.form or features.purpose
     if form and features.effect != "wait":  # a look that shows no failure yet works through no list
         remember(trail.worked, form_mark(form), at, WORKED_MAX)
+    if features.scripted:
+        remember(trail.worked, OWN_SCRIPT, at, WORKED_MAX)
     if features.moves:  # what failed at another revision says nothing of what is here
         trail.failures, trail.tests, trail.restores = {}, {}, []
 
 
 # Effects of calls that run or change something; reads and searches between them make an attempt no older.
 _ACTIONS: Final = frozenset({"write", "install", "run", "test"})
-
-
-def note_change(trail: ProgressTrail, at: int) -> None:
-    """Record a change by someone else after call `at`: any answer may be another one now."""
-    trail.changed = trail.anything = trail.fixed = at
 
 
 def hash_of(attempt: str, news: int) -> int:
