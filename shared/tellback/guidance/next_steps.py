@@ -13,6 +13,7 @@ from tellback.guidance.progress.fruitless import MISSING
 from tellback.guidance.progress.programs import effect_of
 from tellback.guidance.progress.reading import command_line
 from tellback.guidance.progress.shell_calls import asks_service
+from tellback.guidance.progress.states import is_dead
 from tellback.guidance.progress.substance import is_absent
 from tellback.guidance.progress.trail import StuckFinding
 from tellback.guidance.shell import simple_commands
@@ -66,6 +67,11 @@ GUESSED_STEP: Final = (
     "try another."
 )
 
+ENDED_STEP: Final = (
+    "It has ended or failed, and no wait changes that: find out why (its log, its exit code), then start it again."
+)
+ASKED_STEP: Final = "Somebody has to decide it: tell them what waits, and go on with what does not depend on it."
+
 # What the code itself got wrong: words such as `Forbidden` or `RateLimiter` in it are the code's, and nobody's refusal.
 _OF_CODE: Final = lazy_pattern(
     r"\bAssertion(?:Failed)?Error\b|^(?:E +)?assert |^assertion |\b(?:Attribute|Name|Type|Reference)Error: "
@@ -111,7 +117,8 @@ _GIT: Final = lazy_pattern(
     r"|Author identity unknown"
 )
 _REFUSED_EDIT: Final = lazy_pattern(
-    r"\bold_?[sS]tr(?:ing)?\b|String to replace|No replacement|replace_all|SEARCH block|Failed to find expected lines"
+    r"\bold_?[sS]tr(?:ing)?\b|String to replace|No replacement|replace_all|SEARCH(?:/REPLACE)? block"
+    r"|Failed to find expected lines"
     r"|could not find the string|proposed edit|File already exists|^New string .*already exists|has not been read"
     r"|patch does not apply|does not match anything|corrupt patch|^String '|\b[Hh]unks? (?:#\d+ )?(?:failed|FAILED)"
     r"|NoMatch|patch failed|[Mm]ultiple occurrences|[Mm]odified since read"
@@ -121,7 +128,8 @@ _SERVER: Final = lazy_pattern(
     r"|Internal Server Error"
 )
 _LACKING: Final = lazy_pattern(
-    r"No module named|command not found|not recognized as|Cannot find (?:module|package) '[^./]"
+    r"No module named|command not found|^make(?:\[\d+\])?: [\w.+-]+: No such file"
+    r"|not recognized as|Cannot find (?:module|package) '[^./]"
     r"|[Cc]ould(?: not|n't) connect|[Cc]annot connect|[Cc]onnection refused"
     r"|(?:[Oo]peration|[Cc]onnection|[Rr]equest|[Rr]ead) timed out|[Dd]eadline exceeded|[Cc]onnection closed"
     r"|\bE(?:TIMEDOUT|CONNREFUSED|NOTFOUND|AI_AGAIN|NETUNREACH|HOSTUNREACH)\b|\bERR_(?:CONNECTION|NAME|INTERNET)_"
@@ -178,6 +186,8 @@ def next_step(found: StuckFinding, call: ToolCall | None, general: str) -> str:
     """Return the one next step of a finding on a call; `general` is that of its kind."""
     if found.detail == NOTHING_SHOWN:
         return PAST_END_STEP
+    if found.kind == "dead_wait":
+        return _step_of_wait(found, general)
     if found.subject == MISSING or (found.kind in ("same_failure", "failing_tool") and is_absent(found.detail)):
         return MISSING_PAGES_STEP
     if found.kind not in ("same_failure", "same_call", "failing_tool") or not found.detail:
@@ -191,6 +201,16 @@ def next_step(found: StuckFinding, call: ToolCall | None, general: str) -> str:
     own = _about_the_call(found, call)
     fitting = (*_FITTING, *_FITTING_KIND.get(found.kind, ()))
     return own or next((step for pattern, step in fitting if pattern.search(found.detail)), general)
+
+
+# What a person does, in the name or the state of what is waited for.
+_DECIDED: Final = lazy_pattern(r"approv|review|sign[-_ ]?off|consent|confirmation|manual")
+
+
+def _step_of_wait(found: StuckFinding, general: str) -> str:
+    if _DECIDED.search(f"{found.subject} {found.detail}".lower()):
+        return ASKED_STEP
+    return ENDED_STEP if is_dead(found.detail) else general
 
 
 def _about_the_call(found: StuckFinding, call: ToolCall | None) -> str:

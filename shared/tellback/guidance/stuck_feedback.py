@@ -20,6 +20,7 @@ from tellback.guidance.progress.failed_tests import failed_names
 from tellback.guidance.progress.features import SHOWN
 from tellback.guidance.progress.fruitless import MISSING
 from tellback.guidance.progress.output import printed_by
+from tellback.guidance.progress.reading import command_line
 from tellback.guidance.progress.trail import StuckFinding
 from tellback.guidance.provider import FeedbackContext, NamedByClass
 from tellback.lazy_pattern import lazy_pattern
@@ -152,19 +153,27 @@ def _evidence(found: StuckFinding, context: FeedbackContext) -> list[Observation
         Observation(label, text[:_SHOWN])
         for label, kinds, text in (
             ("error", ("same_failure", "same_call", "failing_tool"), _LABEL.sub("", found.detail)),
-            ("call", ("same_call", "two_states", "dead_wait"), found.subject),
+            ("call", ("same_call", "dead_wait"), found.subject),
+            ("call", ("two_states",), _asked_at(found.at, context) or found.subject),
+            ("the other", ("two_states",), _asked_at(found.at - 1, context)),
             ("last call", ("no_news",), found.detail),
-            ("it shows", ("same_output",), found.detail),
+            ("it shows", ("same_output", "dead_wait"), found.detail),
             ("read", ("same_lines",), "" if found.detail == NOTHING_SHOWN else found.detail),
         )
         if found.kind in kinds and (text or found.kind == "same_failure")
     ]
-    if found.kind == "two_states" and (other := _call_at(found.at - 1, context)) is not None:
-        asked = " ".join(" ".join(map(str, other.params.values())).split())
-        seen.append(Observation("the other", f"{other.tool} {asked}"[:SHOWN].strip()))
     if found.kind in ("same_failure", "same_call") and (test := _failed_test(found, context)):
         seen.append(Observation("test", test[:_SHOWN]))
     return seen
+
+
+def _asked_at(index: int, context: FeedbackContext) -> str:
+    """Return what a call asked, with every argument: two calls in turn may differ in one alone."""
+    call = _call_at(index, context)
+    if call is None:
+        return ""
+    asked = command_line(call.params) or " ".join((call.tool, *map(str, call.params.values())))
+    return " ".join(asked.split())[:SHOWN]
 
 
 def _failed_test(found: StuckFinding, context: FeedbackContext) -> str:

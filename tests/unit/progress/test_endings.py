@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.dialects import claude_code, codex_exec, mini_swe_agent, nudges_in, reported
+from tellback.guidance.next_steps import ASKED_STEP, ENDED_STEP
+from tests.support.dialects import MadeCall, claude_code, codex_exec, mini_swe_agent, nudges_in, reported, step_of
 
 RUN = "18231177"
 DONE = '{"conclusion":"failure","status":"completed"}'
@@ -21,6 +22,32 @@ def test_a_run_that_is_over_is_known_in_other_words() -> None:
     """Requirement G-215."""
     [(call, said)] = reported(OVER)
     assert (call, said[:25]) == (3, "You have waited 3 times s")
+
+
+def asked_for(state: str) -> MadeCall:
+    return "get_approval", {"id": "AP-1"}, f'{{"id": "AP-1", "status": "{state}"}}'
+
+
+def test_feedback_on_a_wait_shows_what_the_last_one_showed_and_a_step_that_fits_it() -> None:
+    """G-381: to check the process of what had ended, or of a person, was no step that could be taken."""
+    ((_, feedback),) = nudges_in(OVER)
+    assert ("it shows", '{"conclusion":"failure"}') in [(each.label, each.value) for each in feedback.observations]
+    assert feedback.suggestions == (ENDED_STEP,)
+    assert step_of([asked_for("pending_approval")] * 6) == ASKED_STEP
+
+
+@pytest.mark.parametrize("state", ["pending_approval", "awaiting_review", "waiting-for-manager"])
+def test_to_ask_for_a_decision_again_is_a_wait(state: str) -> None:
+    """G-381: between other work the third look was reported as the same call."""
+    looks = [asked_for(state)] * 5
+    others: list[MadeCall] = [("get_invoice", {"id": f"I-{n}"}, f'{{"id": "I-{n}", "sum": {n}}}') for n in range(5)]
+    assert reported([call for pair in zip(looks, others, strict=True) for call in pair]) == []
+
+
+def test_to_hand_in_twice_in_turn_is_no_going_back_and_forth() -> None:
+    """G-382: the calls after the end are what is reported."""
+    ends: list[MadeCall] = [("finish", {"message": f"Part {n} is done."}, "Thank you.") for n in (1, 2)]
+    assert [said[:20] for _, said in reported([*ends, *ends])] == ["You said at call 1 t"]
 
 
 def test_a_change_in_between_and_other_runs_begin_a_new_wait() -> None:

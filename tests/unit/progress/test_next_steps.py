@@ -64,6 +64,7 @@ FAILURES = [
     ("./gradlew test", "abc", "ERROR: JAVA_HOME is not set and no 'java' command could be found.", LACKING_STEP),
     ("psql -c", "abc", 'psql: connection to server at "/s" failed: No such file or directory', LACKING_STEP),
     ("bundle exec rspec", "abc", "LoadError: cannot load such file -- pg", LACKING_STEP),
+    ("make proto", "abc", "make: protoc: No such file or directory\nmake: *** [proto] Error 127", LACKING_STEP),
     ("redis-cli get", "abc", "(error) NOAUTH Authentication required.", "the address and the account"),
     ("git pull", "abc", "fatal: Could not read from remote repository.", "the address and the account"),
     ("git rebase", "abc", "error: cannot rebase: You have unstaged changes.", GIT_STEP),

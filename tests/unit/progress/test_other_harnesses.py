@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tellback.guidance.next_steps import MISCALLED_STEP, RAN_OUT_STEP
+from tellback.guidance.next_steps import MISCALLED_STEP, RAN_OUT_STEP, REFUSED_EDIT_STEP
 from tellback.guidance.stuck_feedback import TEXTS
 from tests.support.dialects import MadeCall, nudges_in, spoken
 
@@ -199,3 +199,17 @@ def test_a_tool_that_is_called_wrongly_has_a_step_of_its_own(call: MadeCall, ste
     """G-239: no code raises it, unless a program that a shell ran says so."""
     calls = [each for n in range(3) for each in (rewritten(n), call)]
     assert nudges_in(calls)[0][1].suggestions == (step,)
+
+
+def test_of_a_block_that_aider_could_not_place_no_marker_is_quoted() -> None:
+    """G-385: "<<<<<<< SEARCH" was the error, and the step to find out what raises it."""
+    said = (
+        "# 1 SEARCH/REPLACE block failed to match!\n\n## SearchReplaceNoExactMatch: This SEARCH block failed to "
+        "exactly match lines in a.py\n<<<<<<< SEARCH\n{0}\n=======\nb\n>>>>>>> REPLACE"
+    )
+    calls: list[MadeCall] = [
+        ("apply_edit", {"path": "a.py", "search": f"a{n}"}, said.format(f"a{n}")) for n in range(3)
+    ]
+    ((_, feedback),) = nudges_in(calls)
+    assert feedback.observations[0].value == "# 1 SEARCH/REPLACE block failed to match!"
+    assert feedback.suggestions == (REFUSED_EDIT_STEP,)

@@ -254,8 +254,18 @@ def test_both_of_two_calls_in_turn_are_named() -> None:
     ((_, feedback),) = nudges_in(shown)
     assert [(each.label, each.value) for each in feedback.observations] == [
         ("call", "systemctl status db"),
-        ("the other", "bash systemctl status web"),
+        ("the other", "systemctl status web"),
     ]
+
+
+def test_two_calls_that_differ_in_one_argument_are_told_apart() -> None:
+    """G-380: both were named by the id alone, which they share."""
+    moved: list[MadeCall] = [
+        ("update_event", {"id": "ev_92", "start": start}, f'{{"id": "ev_92", "start": "{start}"}}')
+        for start in ("14:00", "10:00") * 2
+    ]
+    ((_, feedback),) = nudges_in(moved)
+    assert [each.value for each in feedback.observations] == ["update_event ev_92 10:00", "update_event ev_92 14:00"]
 
 
 @pytest.mark.parametrize(

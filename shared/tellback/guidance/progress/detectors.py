@@ -268,7 +268,7 @@ def _range(view: View) -> str:
 def two_states(trail: ProgressTrail, features: CallFeatures, at: int, state: int) -> StuckFinding | None:
     """Find two calls in turn, each with the answer that it had before."""
     trail.states = [*trail.states[-3:], state]
-    if features.waits or features.effect in ("plan", "wait", "none") or len(trail.states) < 4:
+    if features.waits or features.effect in ("plan", "wait", "none", "finish") or len(trail.states) < 4:
         return None
     a, b, c, d = trail.states
     if a == c and b == d and a != b:

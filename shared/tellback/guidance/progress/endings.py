@@ -33,7 +33,9 @@ def dead_wait(trail: ProgressTrail, features: CallFeatures, at: int, repeats: li
             calls = max([calls, *(_counted(trail, thing, at) for thing in _things(features))], key=len)
     else:  # a log, a service or another wait that shows a new line says that it moves
         calls = [index for index in calls if index >= trail.moved]
-    return StuckFinding("dead_wait", features.shown, len(calls), calls[0], at) if len(calls) >= needed else None
+    if len(calls) < needed:
+        return None
+    return StuckFinding("dead_wait", features.shown, len(calls), calls[0], at, detail=features.error or features.last)
 
 
 def _things(features: CallFeatures) -> list[str]:

@@ -21,7 +21,8 @@ _LABELS: Final = ("status", "state", "phase")
 _PENDING: Final = re.compile(
     rf"\b(?:{'|'.join(_LABELS)})\b"
     r"[\"'>\s:=]{1,6}(?:\w{1,20}[_ -])?(?:queued|pending|running|waiting|scheduled|processing"
-    r"|in[_ -]?progress|building|deploying|starting|creating|updating|provisioning|initiali[sz]ing|executing)\b",
+    r"|in[_ -]?progress|building|deploying|starting|creating|updating|provisioning|initiali[sz]ing|executing"
+    r"|awaiting)(?:[_ -]\w{1,20})?\b",
     re.IGNORECASE,
 )
 # What no service is in for good, so that it needs no such label; Kubernetes', AWS's and Docker's words.

@@ -176,7 +176,7 @@ def fails_in(text: str) -> str:
 
 
 # Lines that stand above what failed, among them the warnings of any program.
-_OPENER: Final = re.compile(r"#|On branch |(?:\S{1,60} )?(?:warning|warn|deprecated):? ", re.IGNORECASE)
+_OPENER: Final = re.compile(r"#(?! \d+ SEARCH/)|On branch |(?:\S{1,60} )?(?:warning|warn|deprecated):? ", re.IGNORECASE)
 
 
 def first_line(text: str) -> str:
