@@ -108,6 +108,9 @@ def shard_of(routing: str, shards: int) -> int:
     return zlib.crc32(routing.encode()) % shards
 
 
+USER_PROMPT: Final = "prompt"  # the kind of a published change that says that the user spoke
+
+
 def agent_evaluation(evaluation: str, agent: str, longest: int) -> str:
     """Return the name of a subagent's evaluation, from that of the main agent's; without a subagent it is the same.
 

@@ -50,6 +50,25 @@ def test_what_one_subagent_failed_at_is_not_held_against_another(
     assert troubles(settings) == ""
 
 
+def test_what_a_user_asked_for_again_is_no_repeat(
+    tb: Tellback, settings: Settings, start_workers: StartWorkers
+) -> None:
+    """G-389: the hook of a prompt published nothing, so the third failure was held against the agent."""
+    start_workers(1, queues="events")
+    spoke = {"session_id": "s1", "hook_event_name": "UserPromptSubmit", "prompt": "Once more, my-own-words."}
+
+    def fail(call_id: str) -> bytes:
+        return run_hook(settings, failed_call(call_id), PATIENT, event="post-tool-use-failure")
+
+    for n in range(3):
+        assert fail(f"t{n}") == b""
+        assert run_hook(settings, spoke, PATIENT, event="user-prompt-submit") == b""
+    assert [fail(f"t{n}") for n in (3, 4)] == [b"", b""]
+    assert "3 times since call 4" in context_of(fail("t5")), "of its own accord"
+    assert "my-own-words" not in str([*tb.history("s1")]), "what was said stays where it was said"
+    assert troubles(settings) == ""
+
+
 @pytest.mark.usefixtures("tb")
 def test_the_main_agent_reads_once_of_a_subagent_that_ended_failing_and_of_no_other(
     settings: Settings, start_workers: StartWorkers, tmp_path: Path

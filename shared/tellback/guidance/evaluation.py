@@ -25,7 +25,7 @@ from tellback.contracts.guidance import (
 )
 from tellback.guidance.measures import count_call, counter_name, stored_tool_call
 from tellback.guidance.progress.judge import CallReading
-from tellback.guidance.progress.outside import note_change
+from tellback.guidance.progress.outside import note_change, note_prompt
 from tellback.guidance.provider import (
     FeedbackContext,
     LastFeedbackCounters,
@@ -42,6 +42,7 @@ from tellback.guidance.state import (
     ProviderSlot,
 )
 from tellback.guidance.stuck_feedback import kinds_off
+from tellback.names import USER_PROMPT
 
 # A hundred years, in seconds despite the name: `datetime` ends at the year 9999, and a host may send any number.
 MAX_TIMER_SECONDS: Final = 100 * 365 * 86_400.0
@@ -308,7 +309,10 @@ def fire_timers(
 def record_change(
     state: EvaluationState, *, at: int, kind: str, name: str, detail: str | None = None, by: str = ""
 ) -> None:
-    """Record a published change: the newest are kept, all are counted."""
+    """Record a published change: the newest are kept, all are counted. A user's word is none that agents read of."""
+    if kind == USER_PROMPT:
+        note_prompt(state.trail.progress, state.calls)
+        return
     state.changes_total += 1
     note_change(state.trail.progress, state.calls)
     change = ContextChange(index=state.changes_total, at=at, kind=kind, name=name, detail=detail, by=by)

@@ -13,7 +13,7 @@ from tellback.contracts.limits import HOOK_ID, MAX_NAME_CHARS, MAX_SESSION_CHARS
 from tellback.errors import InvalidInput
 from tellback.hook.options import EVENTS
 from tellback.light_struct import LightStruct
-from tellback.names import agent_evaluation
+from tellback.names import USER_PROMPT, agent_evaluation
 from tellback.redaction import Redactor
 from tellback.truncation import (
     WHOLE_KEY,
@@ -115,6 +115,16 @@ def tool_invoked(event: HookEvent, prompt: str, traceparent: str = "") -> bytes:
     if traceparent:
         where["traceparent"] = traceparent
     return encode_json({"type": "ToolInvoked", "v": SCHEMA_VERSION, **where, **(event.call or {})})
+
+
+def user_spoke(event: HookEvent, prompt: str, traceparent: str = "") -> tuple[str, bytes]:
+    """Return the id and the JSON of the `ContextChanged` that says that the user spoke; not what was said."""
+    id_ = HOOK_ID + os.urandom(12).hex()
+    where = {"session": event.session, "evaluation": event.evaluation, "prompt": prompt}
+    if traceparent:
+        where["traceparent"] = traceparent
+    said = {"event_id": id_, "kind": USER_PROMPT, "name": "user"}
+    return id_, encode_json({"type": "ContextChanged", "v": SCHEMA_VERSION, **where, **said})
 
 
 def encode_json(value: object) -> bytes:

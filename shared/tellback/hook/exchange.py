@@ -56,15 +56,15 @@ FULL: Final = "Redis{at} is full (at its maxmemory) and refuses what is new: try
 class HookRequest(LightStruct):
     """The events to publish and the feedback to request.
 
-    `begun` makes the event that begins the evaluation, needed only if Redis lacks it; `call_event` is the id and the
-    JSON of a tool call; `operations` are the operation ids for taking feedback, unanswered ones of earlier processes
-    first.
+    `begun` makes the event that begins the evaluation, needed only if Redis lacks it; `own_event` is the id and the
+    JSON of a tool call or of a user's word; `operations` are the operation ids for taking feedback, unanswered ones of
+    earlier processes first.
     """
 
     event: HookEvent
     prompt: str
     begun: Callable[[], bytes]
-    call_event: tuple[str, bytes] | None
+    own_event: tuple[str, bytes] | None
     operations: Sequence[str]
 
 
@@ -102,8 +102,8 @@ class HookExchange:
 
     def events_to_publish(self) -> list[bytes]:
         """Return the events to publish, in order."""
-        call_event = [self._asked.call_event[1]] if self._asked.call_event else []
-        return call_event if self.begun else [self._asked.begun(), *call_event]
+        own = [self._asked.own_event[1]] if self._asked.own_event else []
+        return own if self.begun else [self._asked.begun(), *own]
 
     def stream(self) -> str:
         """Return the session's intake stream, by the number of shards that this host knows."""
@@ -134,8 +134,8 @@ class HookExchange:
             with _until(share_of_time(self._end, 2), connection):
                 _notify(connection, stream, reply)
         self._send_spooled(connection, bounds)
-        if self._asked.call_event and self._asked.operations:
-            self._wait_for_feedback(connection, shard, self._asked.call_event[0])
+        if self._asked.event.call and self._asked.own_event and self._asked.operations:
+            self._wait_for_feedback(connection, shard, self._asked.own_event[0])
 
     def _send_spooled(self, connection: RespConnection, bounds: Bounds) -> None:
         """Send events from this host's spools for half of the time that is left; later hooks send the rest."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tellback import clock
 from tellback.hook.claimed_files import ClaimedFiles, subagent_notes, unanswered_requests
-from tellback.hook.event import TOOL_EVENTS, HookEvent, encode_json, read_event, tool_invoked
+from tellback.hook.event import TOOL_EVENTS, HookEvent, encode_json, read_event, tool_invoked, user_spoke
 from tellback.hook.exchange import HookExchange, HookRequest
 from tellback.hook.failure_log import log_failure
 from tellback.hook.options import PROMPT, HookConfig, HookOptions, find_file, read_config, read_options
@@ -51,12 +51,18 @@ def handle_event(raw: bytes, name: str, arguments: Sequence[str]) -> None:
         _write_answer({"decision": "block", "reason": missing})
     unanswered = unanswered_requests(options.data, f"{options.team}\n{event.session}\n{prompt}\n{event.evaluation}")
     operations = [*unanswered.claim(), os.urandom(12).hex()] if delivers else []
-    published = tool_invoked(event, prompt, options.traceparent) if event.call else b""
-    call_event = (event.call["event_id"], published) if event.call else None
-    asked = HookRequest(event, prompt, lambda: _evaluation_begun(options, event, prompt), call_event, operations)
+    own = _own_event(options, event, prompt)
+    asked = HookRequest(event, prompt, lambda: _evaluation_begun(options, event, prompt), own, operations)
     exchange = HookExchange(options, asked, memory, clock.monotonic() + options.wait)
     exchange.start()
     _print_feedback(exchange, options, event, unanswered)
+
+
+def _own_event(options: HookOptions, event: HookEvent, prompt: str) -> tuple[str, bytes] | None:
+    """Return the id and the JSON of what the event publishes of its own, None if it only begins an evaluation."""
+    if event.call:
+        return event.call["event_id"], tool_invoked(event, prompt, options.traceparent)
+    return user_spoke(event, prompt, options.traceparent) if event.name == "UserPromptSubmit" else None
 
 
 def _print_feedback(exchange: HookExchange, options: HookOptions, event: HookEvent, unanswered: ClaimedFiles) -> None:
