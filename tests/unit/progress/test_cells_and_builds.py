@@ -217,3 +217,25 @@ def test_the_lines_that_were_read_are_named_as_they_were_asked_for() -> None:
 
     ((_, nudge),) = nudges_in([read(100), read(103), read(100), read(103)])
     assert [each.value for each in nudge.observations] == ["lines 103-162"]
+
+
+def test_builds_of_an_image_are_compared_by_what_failed_in_them() -> None:
+    """G-388: read as that of a test, each was another failure, by the time in front of its lines."""
+    said = (
+        "#7 [4/6] RUN pip install -r requirements.txt\n"
+        "#7 {0}.347 ERROR: No matching distribution found for torchx==9.9\n"
+        '#7 ERROR: process "/bin/sh -c pip install -r requirements.txt" did not complete successfully: exit code: 1'
+    )
+    failing = [
+        each for n in range(3) for each in (claude_edit(n), claude_code("docker build .", said.format(n + 2), 1))
+    ]
+    assert [call for call, _ in nudges_in(failing)] == [6]
+    options = [claude_code(f"docker build --build-arg WORKERS={n} .", "naming to app done") for n in range(6)]
+    assert not spoken(options)
+
+
+def test_a_build_that_nothing_led_to_makes_no_repetition_fair() -> None:
+    """G-388."""
+    tried = [claude_code("docker run --rm app selftest", "selftest: 3 of 6 ok\npart 4 is missing") for _ in range(3)]
+    builds = [claude_code("docker build .", f"#9 exporting layers {n}00 of 900\n#9 DONE") for n in range(3)]
+    assert nudges_in([call for pair in zip(builds, tried, strict=True) for call in pair])

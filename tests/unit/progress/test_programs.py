@@ -183,9 +183,6 @@ LINES: Final[dict[Effect, str]] = {
         find . -name 'a.py' -exec python {} ;
     """,
     "test": """
-        docker build -t shop .
-        docker compose -f dev.yml build web
-        docker buildx bake
         npm --prefix app test
         npm -w app test
         npm run test:unit

@@ -257,8 +257,6 @@ def _container(words: tuple[str, ...]) -> Effect:
     first = _first(words)
     if first == "wait" or (first == "logs" and {"-f", "--follow"} & set(words)):
         return "wait"
-    if first in ("build", "bake"):  # as of any program: the files that it reads are what changes its result
-        return "test"
     return "read" if first in _STATE_READS else "run" if first in ("exec", "run", "port-forward") else "write"
 
 
@@ -328,13 +326,20 @@ _BY_ARGUMENTS: Final[dict[str, Callable[[tuple[str, ...]], Effect]]] = {
 def changes_files(command: SimpleCommand, effect: Effect) -> bool:
     """Check whether a command may change what another one reads."""
     if effect in ("write", "install"):
-        return True
+        return bool(command.writes_to) or not _builds_image(command)
     if command.writes_to and any(name != "/dev/null" for name in command.writes_to):
         return True
     if command.program in SCRIPT_PROGRAMS:
         return any(_WRITING_CODE.search(text) for text in (*command.words, command.stdin) if text)
     corrects = command.program == "rubocop" and not {"-a", "-A"}.isdisjoint(command.words)
     return effect == "test" and (corrects or not _FIXES.isdisjoint(command.words))
+
+
+def _builds_image(command: SimpleCommand) -> bool:
+    """Check for a build of an image: what it shows depends on files, and it changes none."""
+    if command.program not in ("docker", "podman", "docker-compose"):
+        return False
+    return _first(from_subcommand(command.words, _CONTAINER_WITH_VALUE, _GROUPS)) in ("build", "bake")
 
 
 _FIXES: Final = words_in("--fix --write --apply --autocorrect --autocorrect-all")
