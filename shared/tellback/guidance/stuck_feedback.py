@@ -60,7 +60,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "List what is there (folders, names, links of a page, values of a column) before you search for another word.",
     ),
     "worse_tests": (
-        "`{subject}` got worse {count} times in a row since call {since}: {detail} now.",
+        "`{subject}` got worse {count} times in a row since call {since}: {detail} before.",
         "Take the last change back, and find out why it broke them.",
     ),
     "failing_tool": (
@@ -157,6 +157,7 @@ def _evidence(found: StuckFinding, context: FeedbackContext) -> list[Observation
             ("call", ("two_states",), _asked_at(found.at, context) or found.subject),
             ("the other", ("two_states",), _asked_at(found.at - 1, context)),
             ("last call", ("no_news",), found.detail),
+            ("last search", ("empty_searches",), "" if found.subject == MISSING else found.detail),
             ("it shows", ("same_output", "dead_wait"), found.detail),
             ("read", ("same_lines",), "" if found.detail == NOTHING_SHOWN else found.detail),
         )

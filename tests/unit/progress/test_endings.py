@@ -39,9 +39,9 @@ def test_feedback_on_a_wait_shows_what_the_last_one_showed_and_a_step_that_fits_
 @pytest.mark.parametrize("state", ["pending_approval", "awaiting_review", "waiting-for-manager"])
 def test_to_ask_for_a_decision_again_is_a_wait(state: str) -> None:
     """G-381: between other work the third look was reported as the same call."""
-    looks = [asked_for(state)] * 5
+    asked = [asked_for(state)] * 5
     others: list[MadeCall] = [("get_invoice", {"id": f"I-{n}"}, f'{{"id": "I-{n}", "sum": {n}}}') for n in range(5)]
-    assert reported([call for pair in zip(looks, others, strict=True) for call in pair]) == []
+    assert reported([call for pair in zip(asked, others, strict=True) for call in pair]) == []
 
 
 def test_to_hand_in_twice_in_turn_is_no_going_back_and_forth() -> None:

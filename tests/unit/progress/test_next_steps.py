@@ -19,6 +19,7 @@ from tellback.guidance.next_steps import (
 )
 from tellback.guidance.stuck_feedback import TEXTS
 from tests.support.dialects import MadeCall, Shell, claude_code, codex_json, mini_swe_agent, nudges_in, openhands
+from tests.support.stretches import claude_edit
 
 CODE_STEP = TEXTS["same_failure"][1]
 OUT_OF_MEMORY = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
@@ -147,6 +148,14 @@ def test_another_spelling_of_a_word_that_nothing_was_found_for_is_another_search
     calls: list[MadeCall] = [("Grep", {"pattern": word, "path": "src"}, "No matches found") for word in spellings]
     ((call, feedback),) = nudges_in(calls)
     assert (call, feedback.suggestions) == (6, (TEXTS["empty_searches"][1],))
+    assert [(each.label, each.value) for each in feedback.observations] == [("last search", "Grep rate_limits")]
+
+
+def test_feedback_on_tests_that_get_worse_says_from_what_to_what() -> None:
+    """G-380."""
+    runs = [claude_code("pytest -q", f"{n} failed, {20 - n} passed in 1.00s", 1) for n in (3, 5, 9)]
+    ((_, feedback),) = nudges_in([each for n, run in enumerate(runs) for each in (claude_edit(n), run)])
+    assert feedback.summary == "`pytest -q` got worse 2 times in a row since call 4: 9 failed now, 5 before."
 
 
 def test_a_patch_that_does_not_fit_is_quoted_by_its_error_and_not_by_the_file() -> None:

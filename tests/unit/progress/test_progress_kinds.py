@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tellback import FeedbackProviderConfig, InvalidInput, StuckFeedback, recommended_providers
 from tellback.contracts.guidance import Outcome, OutcomeCode
-from tellback.guidance.next_steps import COUNTED_STEP, FAILING_CALL_STEP, LACKING_STEP, REFUSED_EDIT_STEP
+from tellback.guidance.next_steps import COUNTED_STEP, ENDED_STEP, FAILING_CALL_STEP, LACKING_STEP, REFUSED_EDIT_STEP
 from tellback.guidance.progress.trail import StuckFinding
 from tellback.guidance.stuck_feedback import KINDS, TEXTS
 from tellback.testing import Call, Changed, Fire, Step, context, run_all
@@ -315,7 +315,7 @@ def test_each_way_to_get_nowhere_is_reported_once_with_evidence_and_one_step(kin
     fires = reports(make())
     assert [fire.call for fire in fires] == [at]
     feedback = fires[0].feedback
-    assert feedback.suggestions == (TEXTS[kind][1],)
+    assert feedback.suggestions == (ENDED_STEP if kind == "dead_wait" else TEXTS[kind][1],)
     assert "call" in feedback.summary
     assert not any(word in feedback.render() for word in ("{", "}", "use the result that you have"))
 

@@ -258,7 +258,7 @@ def test_both_of_two_calls_in_turn_are_named() -> None:
     ]
 
 
-def test_two_calls_that_differ_in_one_argument_are_told_apart() -> None:
+def test_two_calls_that_differ_in_one_argument_have_names_of_their_own() -> None:
     """G-380: both were named by the id alone, which they share."""
     moved: list[MadeCall] = [
         ("update_event", {"id": "ev_92", "start": start}, f'{{"id": "ev_92", "start": "{start}"}}')

@@ -293,8 +293,8 @@ def worse_tests(trail: ProgressTrail, features: CallFeatures, now: TestCounts, a
     remember(trail.tests, key, entry, TESTS_MAX)
     if before is None or entry.worse < WORSE_RUNS or entry.worse == before.worse:
         return None
-    said = "failed" if features.tests is not None else "findings"
-    return StuckFinding("worse_tests", features.shown, entry.worse, entry.since, at, detail=f"{now.bad} {said}")
+    said = f"{now.bad} {'failed' if features.tests is not None else 'findings'} now, {before.failed}"
+    return StuckFinding("worse_tests", features.shown, entry.worse, entry.since, at, detail=said)
 
 
 def _lints(features: CallFeatures, before: TestRun) -> bool:

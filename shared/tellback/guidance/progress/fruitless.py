@@ -43,7 +43,7 @@ def _empty_searches(trail: ProgressTrail, features: CallFeatures, at: int) -> St
     count, first = trail.empties
     if count - trail.apart < EMPTY_SEARCHES:
         return None
-    return StuckFinding("empty_searches", features.tool, count, first, at)
+    return StuckFinding("empty_searches", features.tool, count, first, at, detail=features.shown)
 
 
 # What code has and words have not, and what stands for any character, in a pattern that is no name of files.

@@ -1,4 +1,4 @@
-"""What happens beside an agent's calls: a change by someone else, and a word of the user."""
+"""Changes by someone else, and words of the user, beside the calls of an agent."""
 
 from __future__ import annotations
 
