@@ -36,4 +36,5 @@ def test_the_name_of_a_pod_is_a_margin(pod: str) -> None:
 
 @pytest.mark.parametrize("phrase", ["orbit-velvet-canyon-lantern", "velvet-canyon-42"])
 def test_a_phrase_with_hyphens_is_known_by_what_follows_one(phrase: str) -> None:
-    assert phrases.randomised(f"-- say {phrase} or -x2")[1] == [(7, 7 + len(phrase))]
+    text = f"-- say {phrase} or -x2"
+    assert phrases.randomised(text, text, {})[1] == [(7, 7 + len(phrase))]
