@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tellback.redaction import margins, phrases, redact_text
+from tellback.redaction.substrings import located
 
 SECRET = "kind: Secret\ndata:\n  settings: aHVudGVyMg==\n"
 
@@ -37,4 +38,4 @@ def test_the_name_of_a_pod_is_a_margin(pod: str) -> None:
 @pytest.mark.parametrize("phrase", ["orbit-velvet-canyon-lantern", "velvet-canyon-42"])
 def test_a_phrase_with_hyphens_is_known_by_what_follows_one(phrase: str) -> None:
     text = f"-- say {phrase} or -x2"
-    assert phrases.randomised(text, text, {})[1] == [(7, 7 + len(phrase))]
+    assert phrases.randomised(text, text, located(text))[1] == [(7, 7 + len(phrase))]

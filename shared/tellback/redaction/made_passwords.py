@@ -41,7 +41,7 @@ _AFTER_PASSWORD: Final = (
 # Behind a login the user comes first, and machines are called as passwords are: "log in to staging-web-01".
 _AFTER_LOGIN: Final = lazy_pattern(rf"(?i:[^\n]{{1,116}}?(?:(?:\b(?:with|is)|[ ]/)[ ]{{1,4}}|[\w.-][/:]){_QUOTES})")
 # "Pass" alone is a verb: "pass model-1 to it".
-_NAMES: Final = {
+NAMES: Final = {
     "pass": lazy_pattern(rf"(?i:pass(?:(?=w|phrase|code)w?|(?=[ ]?[:=]|'s )){_AFTER_PASSWORD})"),
     "pw": lazy_pattern(rf"(?i:pw(?<![a-z]pw)d?(?![a-z]){_AFTER_PASSWORD})"),
     **dict.fromkeys(("login", "log in", "cred"), _AFTER_LOGIN),
@@ -53,17 +53,12 @@ _SAYS_NAME: Final = lazy_pattern(
 )
 
 
-def may_hold(within: Located) -> bool:
-    """Return whether a text in lower case has one of the names."""
-    return any(name in within for name in _NAMES)
-
-
 def spans(text: str, folded: str, within: Located) -> Generator[tuple[int, int]]:
     """Yield where such words begin and end; `folded` is the text in lower case, as is `within`."""
     for start, end in _windows(text, within):
         for word in _WORD.finditer(text, start, end + _LONGEST):  # none is cut
             if not _NO_PASSWORD.search(word[0]) and (
-                _SAYS_NAME.match(text, word.end()) or any(_gives(text, folded, name, word) for name in _NAMES)
+                _SAYS_NAME.match(text, word.end()) or any(_gives(text, folded, name, word) for name in NAMES)
             ):
                 yield word.span()
 
@@ -74,7 +69,7 @@ def _windows(text: str, within: Located) -> list[tuple[int, int]]:
     Each has room for the names that follow soon, so that text full of names costs no more.
     """
     starts: list[int] = []
-    for name in _NAMES:
+    for name in NAMES:
         place, digit = 0, -1
         while (place := within.find(name, place, len(text))) >= 0:
             begin = max(0, place - _BEFORE)
@@ -100,4 +95,4 @@ def _windows(text: str, within: Located) -> list[tuple[int, int]]:
 def _gives(text: str, folded: str, name: str, word: re.Match[str]) -> bool:
     """Return whether the last such name before the word gives it."""
     place = folded.rfind(name, max(0, word.start() - _NEAR), word.start())
-    return place >= 0 and _NAMES[name].match(text, place, word.start()) is not None
+    return place >= 0 and NAMES[name].match(text, place, word.start()) is not None

@@ -196,7 +196,7 @@ class ScanSet(LightStruct):
             else:
                 yield from self.anywhere[scan.anchor].find_all(folded, text, places=places)
                 yield from self.near_digits[scan.anchor].find_all(folded, text, places=digits)
-        if any(scan.anchor in self.phrases for scan in present) or made_passwords.may_hold(within):
+        if any(scan.anchor in self.phrases for scan in present) or any(name in within for name in made_passwords.NAMES):
             yield from self._find_phrases(spaced, folded, within)
         if names := [name for name in lone_passwords.NAMES if name in within]:
             yield from ((place, "password") for place in lone_passwords.places(text, folded, within, names))

@@ -182,9 +182,7 @@ def _run_in_record(evidence: Evidence, commands: tuple[SimpleCommand, ...]) -> P
     if isinstance(code, int):
         fields = {"returncode": code, "stdout": ""}
     found = [place[name] for place in (fields, as_mapping(fields.get("metadata"))) for name in _EXITS if name in place]
-    if not found and isinstance(
-        fields.get("interrupted"), bool
-    ):  # Claude Code's, which reports another exit as an error
+    if not found and isinstance(fields.get("interrupted"), bool):  # Claude Code's; another exit is reported as an error
         found = [0]
     if not found or not any(name in fields for name in _OUTPUTS):
         return None
@@ -211,10 +209,8 @@ def _reported_exit(run: ProgramRun) -> int | None:
     # Several are an experiment with programs that may well fail.
     asking = [each for each in run.commands if any("$?" in word or "PIPESTATUS" in word for word in each.words)]
     asks = len(asking) == 1 and asking[0] is run.commands[-1] and asking[0].program in ("echo", "printf")
-    if asks and not run.exit_code:
-        printed = _PRINTED_EXIT.findall(run.output[-_EXIT_TAIL:])
-        if printed:
-            return int(printed[-1])
+    if asks and not run.exit_code and (printed := _PRINTED_EXIT.findall(run.output[-_EXIT_TAIL:])):
+        return int(printed[-1])
     return run.exit_code
 
 
