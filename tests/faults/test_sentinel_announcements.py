@@ -138,10 +138,14 @@ def test_a_sentinel_that_ends_a_subscription_is_listened_to_again(
         wait_until(lambda: listeners(sentinels.watchers[2]), "it listens again")
 
 
+def start_nothing(announcements: SentinelAnnouncements) -> None:
+    """Take the place of `start`."""
+
+
 def test_who_begins_to_listen_asks_what_it_missed(sentinels: Sentinels, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(Database(sentinels.url)) as database:
         with monkeypatch.context() as patched:
-            patched.setattr(SentinelAnnouncements, "start", lambda _: None)
+            patched.setattr(SentinelAnnouncements, "start", start_nothing)
             assert port_of(database) == sentinels.first.port
         fail_over(sentinels)
         wait_until(lambda: all(names(each, sentinels.second) for each in sentinels.watchers), "all have switched")

@@ -72,7 +72,8 @@ class Lane:
         self.taken: list[SpooledEvent] = []  # by a send that has not ended, or was given up; sent first
         self._bytes = 0
         self._next_try = 0.0
-        self._reason, self._say_again = "", 0.0  # of the last line about spooled events
+        self._reason: str = ""  # of the last line about spooled events
+        self._say_again: float = 0.0
         self._unsaid = 0  # events that were spooled since
         self._tried_since: float | None = None  # since the first attempt to send what is in memory; by `since_boot`
         self.may_have_orphans = False

@@ -80,8 +80,7 @@ def raw_entry(id_: bytes, fields: Sequence[Any] | None, deliveries: int) -> RawE
 
 def many_in(found: Mapping[Lease, Any]) -> dict[Lease, tuple[bytes, int]]:
     """Return where many entries stand that scripts left to their caller (lib/reading), by the scripts' replies."""
-    many = {lease: reply for lease, reply in found.items() if isinstance(reply, list) and reply[:1] == [b"many"]}
-    return {lease: (after, most) for lease, (_, after, most) in many.items()}
+    return {lease: (reply[1], reply[2]) for lease, reply in found.items() if reply and reply[0] == b"many"}
 
 
 def _text(values: Sequence[bytes]) -> str | list[str]:
