@@ -261,6 +261,18 @@ class TestGuard:
             assert (up.communicate(timeout=30)[1], up.returncode) == ("", 0)
 
     @pytest.mark.programs
+    @pytest.mark.parametrize("number", STOP_SIGNALS)
+    def test_a_stop_from_the_terminal_before_the_supervisor_leaves_it_is_no_failure(
+        self, number: signal.Signals
+    ) -> None:
+        """Requirement A-653. A Ctrl-C in that moment made `up` print a traceback of the supervisor, and end with 1."""
+        code = f"os.setsid = lambda: signal.raise_signal({int(number)}); sys.exit(run_guarded(lambda guard: 7))"
+        done = run_program(
+            [sys.executable, "-c", f"import os, signal, sys; from tellback.up.guard import run_guarded; {code}"]
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+    @pytest.mark.programs
     def test_a_supervisor_that_raises_is_shown_and_is_a_failure(self) -> None:
         code = "import sys; from tellback.up.guard import run_guarded; sys.exit(run_guarded(lambda guard: 1 / 0))"
         done = run_program([sys.executable, "-c", code])

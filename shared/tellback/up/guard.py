@@ -70,7 +70,9 @@ def _run_supervisor(supervise: Supervise, guard: socket.socket) -> None:
     """Run `supervise` in the forked child, and exit; never returns into the parent's code."""
     code = 1
     try:
-        signal.signal(signal.SIGTERM, _stop_at_once)  # `supervise` handles it before it starts anything
+        # `supervise` handles them before it starts anything. A Ctrl-C of the terminal may come before `setsid`.
+        for number in STOP_SIGNALS:
+            signal.signal(number, _stop_at_once)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         os.setsid()  # the terminal's Ctrl-C goes to the guard alone, which passes it on
         become_subreaper()
