@@ -32,7 +32,7 @@ _ALIKE: Final = (
     ("ҲҳƧƨჽႽꕶ𐊴𐓄ꛕ𑣩", "xxssssSxSpc"),  # and more
 )
 _DASHES: Final = "\u058a\u05be\u1806\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\u30fc\u4e00"
-_BRACKETS: Final = ("【〔⟦「〚❲⁅‹〈⟨›〉⟩", "[[[[[[[<<<>>>")
+_BRACKETS: Final = ("【〔⟦「〚❲⁅‹〈⟨❬❮❰›〉⟩❭❯❱", "[[[[[[[<<<<<<>>>>>>")
 TAGS: Final = (0xE0000, 0xE007F)
 """The first and the last of the characters that stand for ASCII and are not shown."""
 _BLANKS: Final = "\u2800\u303f"  # Braille without dots: it looks blank, and is not a space to Unicode

@@ -65,19 +65,19 @@ _SEQUENCE: Final = lazy_pattern(
 # Colours (m), modes (h, l) and reports (n) leave it where it is; a reset goes to the first column.
 _CURSOR: Final = lazy_pattern("(?:\x1b\\[|\x9b)[0-?]*[@-gi-ksu]|\x1b[78DEHMc]")
 _ESCAPE: Final = lazy_pattern("[\x1b\x90\x98\x9b\x9d-\x9f]")
-# A line end or a tab within a text of JSON or Python.
-_ESCAPED_END: Final = lazy_pattern(r"(?<!\\)\\++(?:[nrt]|01[25])")
+# A line end or a tab within a text of JSON, Python, C or JavaScript, or in a URL.
+_ESCAPED_END: Final = lazy_pattern(r"(?<!\\)\\++(?:[nrtvf]|0?1[2-5]|u\{0*[aAdD]\}|U0{7}[aAdD])|%0[aAdD]")
 # The beginning of a text of JSON or Python that soon has a colon.
 _VALUE: Final = lazy_pattern(r"""[:,\[(]\s*["'](?=[^"'\n]{0,60}:)""")
 # HTML that a reader sees as the end of a line, and marks that it sees as nothing or as the style of a letter; not those
 # of code that is a link of Markdown, as pages about us have it.
 _BLOCK_TAG: Final = lazy_pattern(
     r"<(?i:[bh]r|/?(?:p|div|li|[uod]l|h[1-6]|t[rdh]|d[td]|pre|section|article|blockquote|summary|details|center|main"
-    r"|header|footer|a(?:side|ddress)|nav|fig(?:ure|caption)|fieldset|legend|form|caption|table|t(?:body|head|foot)))\b"
-    r"[^<>]{0,80}>"
+    r"|header|footer|a(?:side|ddress)|nav|fig(?:ure|caption)|fieldset|legend|form|caption|table|t(?:body|head|foot)|body"
+    r"|button|dialog|hgroup|marquee|menu|opt(?:ion|group)|search|textarea))\b[^<>]{0,400}>"
 )
 _MARKUP: Final = lazy_pattern(
-    r"</?[A-Za-z][^<>]{0,80}>|<!--[^<>]{0,80}-->|<!\[CDATA\[|(?!(?<=\[)`[^`\n]{1,80}`\]\()[*`~]+"
+    r"</?[A-Za-z][^<>]{0,400}>|<!--(?:-?>|(?:[^<\n]|<(?!!--)){0,200}?--!?>)|<\?[^<>]{0,80}>|<!\[CDATA\[|(?!(?<=\[)`[^`\n]{1,80}`\]\()[*`~]+"
 )
 _TAGS: Final = lazy_pattern(f"[{chr(TAGS[0])}-{chr(TAGS[1])}]+")
 # Markdown and list marks before a heading do not change what a reader sees.
@@ -317,8 +317,8 @@ def _may_hold(text: str, marks: _Marks) -> bool:
 def _views(line: str) -> Iterator[str]:
     r"""Yield the line's possible beginnings, which may be behind a moved cursor, a JSON `\n` or a name of JSON."""
     pieces = [line]
-    if "\\" in line or "&" in line:
-        ended = _ESCAPED_END.sub("\n", unescaped(line)).splitlines()
+    if "\\" in line or "&" in line or "%0" in line:
+        ended = [piece for piece in _ESCAPED_END.sub("\n", unescaped(line)).splitlines() if piece.strip()]
         pieces += ended
         pieces += [f"{above} {below}" for above, below in pairwise(ended) if len(above) <= _SPLIT]
     if "<" in line:
