@@ -5,11 +5,15 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +21,12 @@ import psutil
 import pytest
 
 from tellback import clock
-from tellback.commands import supervision
+from tellback.commands import runner, supervision
 from tellback.commands.control import CommandControl
+from tellback.commands.follow import FollowTap
 from tellback.commands.runner import NOT_STARTED, OVERDUE, CommandResult, ExecutionSpec, run
 from tellback.commands.supervision import SupervisorProcess
+from tellback.commands.truncation import StreamTruncator
 from tellback.redaction import Redactor
 from tests.support.commands import alive
 from tests.support.waiting import wait_until
@@ -127,6 +133,38 @@ def test_a_timeout_keeps_what_was_printed() -> None:
     assert (outcome.exit_code, outcome.error, outcome.signal) == (None, "timed out after 0.4 s", "SIGTERM")
     assert (outcome.stdout.text, outcome.stderr.text) == ("before", "problem")
     assert 390 <= outcome.duration_ms < 30_000, "the command would have taken half a minute"
+
+
+def test_a_command_that_ended_in_time_did_not_time_out_however_long_its_output_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a million short lines took eight seconds on busy cores, and a command of 34 ms "timed out after 5 s"."""
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    borrowed: list[SupervisorProcess] = []
+
+    @contextmanager
+    def borrow() -> Iterator[SupervisorProcess]:
+        with supervision.borrow_supervisor() as supervisor:
+            borrowed.append(supervisor)
+            yield supervisor
+
+    def begin() -> datetime:
+        go.write_text("go")  # once the runner knows that the command has begun
+        return clock.utc_now()
+
+    class SlowTap(FollowTap):
+        def take_chunk(self, number: int, chunk: bytes, stream: StreamTruncator) -> None:
+            del number, chunk, stream
+            peek = partial(borrowed[0].socket.recv, 1_000, socket.MSG_PEEK)
+            wait_until(lambda: b"status" in peek(), "the command has ended")
+            after = clock.monotonic() + 60
+            monkeypatch.setattr(clock, "monotonic", lambda: after)
+
+    monkeypatch.setattr(runner, "borrow_supervisor", borrow)
+    spec = ExecutionSpec(argv=["sh", "-c", f"read go < {go}; echo done"], cwd="/", env=os.environ, timeout=30.0)
+    outcome = run(spec, now=begin, tap=SlowTap(Redactor()))
+    assert (outcome.exit_code, outcome.error, outcome.stdout.text) == (0, None, "done")
 
 
 def test_a_command_that_ignores_term_is_killed_after_the_grace() -> None:

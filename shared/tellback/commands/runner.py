@@ -288,8 +288,12 @@ class _CommandRun:
             return
         elif self.status is not None:
             self._end_background_processes(now)
-        elif self.stop_reason is None and now >= self.began + self.execution.timeout:
+        elif self.stop_reason is None and now >= self.began + self.execution.timeout and not self._has_message():
             self._request_stop(f"timed out after {self.execution.timeout:g} s")
+
+    def _has_message(self) -> bool:
+        """Return whether the supervisor said more: the command may have ended while its output was searched."""
+        return any(key.fileobj is self.supervisor.socket for key, _ in self.selector.select(0))
 
     def _end_background_processes(self, now: float) -> None:
         """Stop what the command left running in the background, after its output or the grace period has ended."""
