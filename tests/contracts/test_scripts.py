@@ -44,7 +44,6 @@ def test_no_script_loops_longer_than_its_data() -> None:
     bounded = {
         "signals/apply_signals": "over a sample of fixed size",
         "fleet/claim_visits": "in pages, until the visits of one batch are found or no more are due",
-        "intake/read_pending": "in pages, over what one consumer was given, which the settings bound",
         "intake/peek_entries": "until the bytes or the entries that one reply may have, which the consumer bounds",
     }
     code = {path: re.sub(r"--.*", "", path.read_text("utf-8")) for path in FILES}
