@@ -6,6 +6,7 @@ from contextlib import closing
 
 import pytest
 
+from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.intake import Intake
@@ -13,6 +14,8 @@ from tellback.state.intake_lease import Fenced, Lease, Read
 from tellback.state.keys import Layout, Shard, stream_of
 from tests.support.intake_entries import read_new
 from tests.support.interleaving import Interrupted
+from tests.support.link import Link
+from tests.support.redis_server import RedisServer
 
 FAMILY = Family.EVENTS
 MANY = 600  # more than a script delivers
@@ -85,6 +88,39 @@ def test_a_consumer_whose_lease_passes_on_while_it_reads_gets_none_of_them(
     if past is not None:
         with pytest.raises(Fenced):
             intake.read_pending(past, "0", 1)
+
+
+@pytest.mark.parametrize(("last_heard", "delivered"), [("EVALSHA", False), ("XRANGE", True)])
+@pytest.mark.parametrize("once", [True, False])
+def test_a_lost_reply_costs_no_entry(
+    redis_server: RedisServer,
+    layout: Layout,
+    intake: Intake,
+    shard: Shard,
+    last_heard: str,
+    *,
+    delivered: bool,
+    once: bool,
+) -> None:
+    """Each round trip after the first may be repeated. If the last one's replies are lost, a dead consumer left all."""
+    lease = lease_of(intake, shard)
+    read_new(intake, lease, 1)  # Redis has the script from here on
+    with Link(redis_server.port) as link:
+
+        def lose() -> None:
+            link.once, link.losing = once, 1.0
+
+        with closing(Interrupted(link.url, last_heard, lose)) as far:
+            if once:
+                assert [entry.raw for entry in read_new(Intake(far, layout), lease, 200)] == numbers(1, 201)
+                return
+            with pytest.raises(Unavailable):
+                read_new(Intake(far, layout), lease, 200)
+    intake.release(lease)
+    (taken,) = intake.take_each([shard], FAMILY, 60, 100)
+    left = intake.read_pending(taken.lease, "0", MANY)
+    assert taken.pending
+    assert [entry.raw for entry in left] == (numbers(201) if delivered else numbers(1))
 
 
 def test_a_stream_that_is_gone_when_it_is_read_gives_nothing(
