@@ -19,6 +19,7 @@ from tests.support.redis_server import RedisServer
 
 FAMILY = Family.EVENTS
 MANY = 600  # more than a script delivers
+LAST_ID = f"{(1 << 64) - 1}-{(1 << 64) - 1}"
 
 
 @pytest.fixture
@@ -67,6 +68,14 @@ def test_recovery_lists_no_more_than_it_reads(database: Database, intake: Intake
     for _ in range(2):
         assert [entry.raw for entry in intake.read_pending(lease, "0", 1)] == [b"0"]
     assert database.command("XPENDING", lease.stream, "consumer")[0] == 1
+
+
+def test_recovery_ends_at_the_last_possible_id(database: Database, intake: Intake, shard: Shard) -> None:
+    """A host may choose it, and Redis refuses a range that begins after it."""
+    lease = lease_of(intake, shard)
+    database.command("XADD", lease.stream, LAST_ID, "m", "last")
+    assert read_new(intake, lease, MANY + 1)[-1].id == LAST_ID
+    assert intake.read_pending(lease, LAST_ID, 1) == []
 
 
 @pytest.mark.parametrize("taking", [True, False])
