@@ -9,7 +9,8 @@ STEP unmark           tellback.state.intake:unmark_pending
 STEP wake             tellback_workers.wakeups:publish_wakeups
 STEP take_lease       lua/intake/take_lease.lua tellback.state.intake:Intake.take_each
 STEP read_pending     lua/intake/read_pending.lua tellback.state.intake:Intake.read_pending tellback_workers.consumer:Consumer.recover_pending
-STEP read_new         lua/intake/read_stream.lua lua/intake/deliver_entries.lua tellback.state.intake:Intake.read_or_release tellback.state.intake:Intake.read_next
+STEP read_new         lua/intake/read_stream.lua tellback.state.intake:Intake.read_or_release tellback.state.intake:Intake.read_next
+STEP deliver          lua/intake/deliver_entries.lua tellback.state.intake_many:deliver_many
 STEP commit           lua/lib/intake.lua lua/guidance/commit_evaluation.lua lua/commands/enqueue_job.lua lua/turns/finish_turn.lua
 STEP release          lua/intake/release_lease.lua tellback.state.intake:Intake.release
 STEP last_read        tellback.state.intake:Intake.with_new
@@ -26,7 +27,7 @@ LEFT OUT  entries that fail, dead letters, the main process that consumes when t
 ASSUMES  Somebody sweeps: a worker at beat's tick, or any worker's scheduler. Only then does a lost wake-up, or a death, cost no more than time.
 ASSUMES  For liveness: a consumer does not leave for lack of time before it has applied something.
 ASSUMES  A consumer reads and commits nothing but through the scripts that check the fence; what it computes has no other effect.
-ASSUMES  A read whose reply is lost is not repeated: its entries are pending, and a second read would get later ones.
+ASSUMES  A read whose reply is lost is not repeated: its entries count as delivered, and a second read would get later ones.
 ASSUMES  Redis keeps what it acknowledged. A lost tail takes an entry's effect and its removal back together.
 
 PROVES   safety FAULTS=1 N=2        | each entry is applied at most once, by the holder of the lease; one that has left the stream was applied
@@ -34,6 +35,7 @@ PROVES   order ORDER FAULTS=1 N=2 | entries are applied in order
 PROVES   wake-ups WITHOUT_SWEEP QUEUED=2 FAULTS=0  | no wake-up is missing: without a fault everything is applied, though nobody sweeps
 PROVES   liveness LIVE FAULTS=0 N=2 | everything is applied in the end, while somebody sweeps
 REJECTS  READ_WITHOUT_FENCE ORDER FAULTS=1 N=2 | applied[(e-1)] | a consumer past its lease still reads, and the entries that it gets are applied after later ones
+REJECTS  DELIVER_WITHOUT_FENCE ORDER FAULTS=1 | applied[(e-1)] | a consumer past its lease still delivers many entries that it has read
 REJECTS  NEW_BEFORE_RECOVERED ORDER FAULTS=1 N=2 | applied[(e-1)] | a lingering consumer reads new entries when its time to recover a dead one's is over
 REJECTS  COMMIT_WITHOUT_FENCE FAULTS=1 N=2  | applied[e]==0  | a consumer that was paused past its lease stores its effect
 REJECTS  ACKNOWLEDGE_FIRST FAULTS=1 N=2     | gone[e]        | the entry leaves the stream in one step, and its effect comes in the next
@@ -164,13 +166,26 @@ inline read_pending(e) {
 #define may_read (lease == me)
 #endif
 
-inline read_new(e, most) {
+inline read_new(e) {
   d_step {
     if
-    :: read < appended && may_read ->
-      e = read;
-      read = (most -> appended : read + 1);
+    :: read < appended && may_read -> e = read; read++
     :: else -> e = N
+    fi
+  }
+}
+
+/* Of many entries `read_new` only says where they begin. The consumer reads them by itself, and delivers them then. */
+inline deliver(last, ours) {
+  d_step {
+#ifdef DELIVER_WITHOUT_FENCE
+    ours = 1;
+#else
+    ours = (lease == me);
+#endif
+    if
+    :: ours -> read = last
+    :: else
     fi
   }
 }
@@ -240,7 +255,7 @@ once_more:
      od;
      do
      :: atomic { /* a consumer that lingers waits, and leaves for another reason */
-          read_new(e, 0);
+          read_new(e);
           last = read;
           if
 #ifndef RELEASE_APART
@@ -253,7 +268,9 @@ once_more:
           fi
         };
         atomic { commit(me, e, ours); after_commit }
-     :: atomic { read + 1 < appended && may_read -> read_new(e, 1); last = read };
+     :: atomic { read + 1 < appended && may_read -> e = read };
+        atomic { if :: last = appended :: fault() -> goto dies fi };
+        atomic { deliver(last, ours); if :: !ours -> goto leave :: fault() -> goto dies :: ours fi };
         do
         :: atomic { e < last -> commit(me, e, ours); after_commit; e++ }
         :: atomic { e >= last -> break }

@@ -1,7 +1,7 @@
 """The intake: streams by family and shard, the pending marker of their wake-ups, and the lease of a consumer.
 
-The consumer group of a stream is the ledger: an entry stays pending until the script that stores its effect
-acknowledges and deletes it. See docs/decisions/stream-as-ledger.md and docs/decisions/fences.md.
+The stream is the ledger: an entry stays in it until the script that stores its effect deletes it. What stands up to the
+last id of its consumer group was delivered before. See docs/decisions/stream-as-ledger.md and docs/decisions/fences.md.
 
 Notifications tell the dispatchers of all teams through one stream that something is new. A host appends one after its
 events if nobody consumes their stream, and one before it opens a turn. Dispatchers read them as a consumer group,
@@ -208,7 +208,7 @@ class Intake:
         ]
         unknown = self._unknown([lease.shard for lease in leases])
         # The clocks too, as in `take_each`: who lingers reads every 25 ms, and so knows them when an event comes.
-        # Not repeated: if the reply is lost, its entries are pending, and a second read would get later ones.
+        # Not repeated: if the reply is lost, its entries count as delivered, and a second read would get later ones.
         replies = self._db.run_each(calls, [*also, *map(clock_read, unknown)], first=first, repeat=False)
         self._note_behind(unknown, map(behind, replies[len(calls) + len(also) :]))
         read = Read(notified=reply_of(replies[len(calls)]) if also else None)
