@@ -11,17 +11,17 @@ from tellback.state.script_calls import DecisionCall, Script, ScriptCall, beside
 _add_dead_letter = Script("intake/add_dead_letter", "95015a7cf7b0cc6f1ef0be3307d6b8f04ad854c3")
 _append_events = Script("intake/append_events", "4ff26dec310e8b0b5839561ae54f457c6b5ad248")
 _claim_entries = Script("intake/claim_entries", "057cd567dd4c4adbee82f6c8819d1d268ea5b141")
-_deliver_entries = Script("intake/deliver_entries", "141598d17d2ec7f4020a108b44ff8951826e0cad")
+_deliver_entries = Script("intake/deliver_entries", "29ef3592f7ec5b97c6502006f064fc321be14657")
 _drop_dead = Script("intake/drop_dead", "8de411e1e53f4a47270d6b810902beb485ae04a5")
 _ensure_groups = Script("intake/ensure_groups", "47e4de6a9ef05ac10e171db6654c2fce75fca3eb")
 _extend_lease = Script("intake/extend_lease", "55c67242896c9aab606c4003a7bbc5633df84f60")
 _peek_entries = Script("intake/peek_entries", "3ea6875518d74259fd9c97bb54c4b8bf534347a4")
-_read_pending = Script("intake/read_pending", "26bfe202581b798da100183981736fcffe4220f9")
-_read_stream = Script("intake/read_stream", "c6128593a557cf08d99670dfb823b5bfb6b3f526")
+_read_pending = Script("intake/read_pending", "a0f1740e8b2d9658fde2dc5271eac0f241b14b70")
+_read_stream = Script("intake/read_stream", "d7c9cbf6425e6b31b8b4163d910a7eb492b69088")
 _release_lease = Script("intake/release_lease", "bb7cb026d1d36cd40c6265bdcecc90e248a551cd")
 _renew_lease = Script("intake/renew_lease", "a941c0436529d14f9e3a6ce214029bd518ebc6f8")
 _replay_dead = Script("intake/replay_dead", "655af0fa394dcf818983747b4ac4d2d6443a5543")
-_take_lease = Script("intake/take_lease", "eab0436c06aba7ba8cc167b3f84a31dce6879cf8")
+_take_lease = Script("intake/take_lease", "1bc8a9b0ef5395e6432cc162230ed4d46db91bbe")
 
 
 def add_dead_letter(

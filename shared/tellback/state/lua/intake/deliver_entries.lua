@@ -1,7 +1,7 @@
 -- flags: allow-oom
 -- Deliver entries that the holder of a stream's lease has read itself. It does so with many of them (lib/reading).
--- Atomic: a consumer whose lease has passed on must not be given an entry, because only it would apply that one, and the
--- holder would apply later ones first.
+-- Atomic: a consumer whose lease has passed on must not be given an entry, because only it would apply that one, and
+-- the holder would apply later ones first.
 -- keys: intake, +lease
 -- args:
 --   fence int

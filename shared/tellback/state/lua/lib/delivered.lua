@@ -1,7 +1,7 @@
 -- The last entry of a stream that was delivered to a consumer, as its group notes it. What stands up to there is not
 -- applied yet. Only what recovery has read, or what overtook, is in the group's list of pending entries, which counts
--- deliveries: to list each entry, with a line in the append-only file, took Redis 3 us for an event. Scripts declare the
--- key intake.
+-- deliveries: to list each entry, with a line in the append-only file, took Redis 3 us for an event. Scripts declare
+-- the key intake.
 
 -- The id of the last entry that was delivered; nil if there is no group yet.
 local function last_delivered()
