@@ -46,7 +46,7 @@ _GIT_CHANGEABLE: Final = words_in("stash branch remote tag")
 # They print nothing of their own, but complaints behind their names: what is shown beside them was read.
 QUIET: Final = words_in("cp mv ln rm chmod chown gzip gunzip bzip2 xz zstd mktemp install sync kill")
 # Clients of databases: what they print is data, unless their exit code says otherwise.
-DATABASES: Final = words_in("psql mysql mariadb sqlite3 duckdb redis-cli mongosh")
+DATABASES: Final = words_in("psql mysql mariadb sqlite3 duckdb redis-cli valkey-cli mongosh")
 _SYSTEM: Final = ("/bin", "/usr", "/sbin", "/opt/homebrew", "/nix")
 # What a program that is installed shows under these verbs is the log of another.
 _LOGS: Final = words_in("logs logcat trace tail")
@@ -103,7 +103,7 @@ def is_documented_answer(command: SimpleCommand, code: int) -> bool:
 def is_reading(command: SimpleCommand) -> bool:
     """Check for a program that only shows what is there."""
     words = command.words
-    if carried := _carried(command):
+    if carried := run_elsewhere(command):
         return all(map(is_reading, carried))
     if command.program == "git":
         verb = next(iter(git_words(words)), "")
@@ -123,11 +123,11 @@ def labels_its_own(command: SimpleCommand, said: str) -> bool:
     Of a program that shows logs it is one line; several are a log's.
     """
     return command.program in ("git", "gh") or (
-        command.program in _LOG_CLIENTS and "\n" not in said and not _carried(command)
+        command.program in _LOG_CLIENTS and "\n" not in said and not run_elsewhere(command)
     )
 
 
-def _carried(command: SimpleCommand) -> tuple[SimpleCommand, ...]:
+def run_elsewhere(command: SimpleCommand) -> tuple[SimpleCommand, ...]:
     """Return what a command runs elsewhere: `ssh host "cat app.log"`, `kubectl exec api-0 -- cat app.log`."""
     words = command.words
     if command.program in _CARRIERS and "exec" in words[:6]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from tellback.guidance.observations.commands import answers_by_exit, is_reading
+from tellback.guidance.observations.commands import answers_by_exit, is_reading, run_elsewhere
 from tellback.guidance.observations.diagnostics import ERROR_WORDS, finding_line
 from tellback.guidance.observations.shapes import counts_none, shape_line
 from tellback.guidance.progress.effects import words_in
@@ -283,3 +283,42 @@ def _finding_of_linter(output: str, commands: Sequence[SimpleCommand]) -> str | 
     if not any(each.program in _LINTERS and not {"--fix", "format", "--help"} & set(each.words) for each in commands):
         return None
     return finding_line(output)
+
+
+_REDIS_CLIENTS: Final = words_in("redis-cli valkey-cli keydb-cli")
+# What they ask is the first word that is no option, nor behind one of these.
+_REDIS_OPTIONS: Final = words_in("-a -d -D -h -i -n -p -r -s -t -u -X --pass --user")
+_READS_VALUES: Final = words_in(
+    "echo get getdel getex getrange getset hget hgetall hmget hrandfield hvals lindex lpop lrange mget rpop smembers"
+    " spop srandmember sscan xrange xread xrevrange zrange zrangebyscore zrevrange"
+)
+# They exit with 0 after an error, which they print without "(error)" into a pipe. The server begins each with a word
+# in capitals. A value may begin so too: to a command that reads one the server says no more than the first of these.
+_REFUSED: Final = (
+    r"(?:ERR wrong number|WRONGTYPE Operation|NOAUTH Auth|NOPERM |LOADING Redis|BUSY Redis|CLUSTERDOWN |MASTERDOWN "
+    r"|MOVED \d|TRYAGAIN |CROSSSLOT Keys|(?:AUTH failed: )?WRONGPASS |DENIED Redis)[^\n]{0,300}"
+)
+_NOT_READ: Final = re.compile(rf"({_REFUSED})\s*$|\(error\) ([^\n]{{1,300}})")
+_NOT_DONE: Final = re.compile(
+    rf"(?:\(error\) )?({_REFUSED}|(?:ERR [^\n]|NO(?:SCRIPT No|GROUP No|REPLICAS )|READONLY You|OOM command"
+    r"|MISCONF Redis|BUSYGROUP |BUSYKEY |EXECABORT Trans)[^\n]{0,300})"
+)
+_OF_PASSWORD: Final = re.compile(r"Warning: Using a password with [^\n]{1,120}\n")
+
+
+def redis_error(output: str, commands: Sequence[SimpleCommand]) -> str | None:
+    """Return the error that a server of Redis answered with, the first of them if it was asked several things."""
+    asked = [each for command in commands for each in run_elsewhere(command) or (command,)]
+    clients = [each for each in asked if each.program in _REDIS_CLIENTS]
+    others = [n for n, each in enumerate(asked) if each not in clients]
+    if not clients or any("|" not in {each.before for each in asked[n : n + 2]} for n in others):
+        return None
+    text = _OF_PASSWORD.sub("", output, count=1).lstrip()
+    found = (_NOT_READ if any(map(_reads_value, clients)) else _NOT_DONE).match(text)
+    return None if found is None else (found[1] or found[2]).rstrip()
+
+
+def _reads_value(client: SimpleCommand) -> bool:
+    pairs = zip(("", *client.words), client.words, strict=False)  # each word behind the one before it
+    asked = (word for before, word in pairs if not word.startswith("-") and before not in _REDIS_OPTIONS)
+    return next(asked, "").lower() in _READS_VALUES

@@ -185,22 +185,6 @@ _COMMANDS: Final = re.compile(
     _LINES,
 )
 
-# `redis-cli` exits with 0 after an error, which it prints without "(error)" into a pipe. A value that is read may begin
-# with any word, so those that no error of the server begins with are left out.
-_OF_REDIS: Final = re.compile(
-    r"\s*(?:\(error\) )?((?:ERR (?:unknown|wrong number|syntax error|value is|invalid|no such|index out|user_script"
-    r"|[Ee]rror|Unknown|DB index|AUTH|Protocol|The|Can't|This)|WRONGTYPE Operation|NO(?:AUTH Auth|SCRIPT No"
-    r"|GROUP No|PERM |REPLICAS )|WRONGPASS |READONLY You|OOM command|MISCONF Redis|LOADING Redis|BUSY Redis|BUSYGROUP "
-    r"|BUSYKEY |EXECABORT Trans|CROSSSLOT Keys|CLUSTERDOWN |MASTERDOWN |TRYAGAIN |DENIED Redis|MOVED \d)[^\n]{0,300})"
-)
-
-
-def redis_error(text: str) -> str | None:
-    """Return the error that a server of Redis answered with, the first of them if it was asked several things."""
-    found = _OF_REDIS.match(text)
-    return None if found is None else found[1].rstrip()
-
-
 # What a reading program prints instead of a file's text.
 _UNREADABLE: Final = re.compile(
     r"(?:[\w./-]{1,60}: (?:cannot (?:access|open|stat|read)\b[^\n]{1,300}"

@@ -24,7 +24,7 @@ from tellback.guidance.observations.commands import (
     is_reading,
     labels_its_own,
 )
-from tellback.guidance.observations.complaints import complains_only, complaint_line
+from tellback.guidance.observations.complaints import complains_only, complaint_line, redis_error
 from tellback.guidance.observations.emptiness import name_words
 from tellback.guidance.observations.evidence import Evidence, Finding
 from tellback.guidance.observations.testruns import count_tests
@@ -261,12 +261,7 @@ def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Fi
         return _classify_reading(run, output, evidence)
     asks = known and all(each.program in DATABASES for each in run.commands)
     said = _failure_in(output, probes=asks or any(each.before == "||" for each in run.commands))
-    if (
-        said is None
-        and run.commands
-        and all(each.program == "redis-cli" or each.before == "|" for each in run.commands)
-    ):
-        said = diagnostics.redis_error(output)
+    said = said or redis_error(output, run.commands)
     counted = count_tests(output) is not None
     if said is None and not counted and _hides_exit(run, known=known):
         said = complaint_line(output, run.commands) or diagnostics.start_line(output)
