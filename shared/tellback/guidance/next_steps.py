@@ -70,7 +70,7 @@ GUESSED_STEP: Final = (
 ENDED_STEP: Final = (
     "It has ended or failed, and no wait changes that: find out why (its log, its exit code), then start it again."
 )
-ASKED_STEP: Final = "Somebody has to decide it: tell them what waits, and go on with what does not depend on it."
+ASKED_STEP: Final = "Somebody has to decide this: tell them what is waiting, and go on with what does not depend on it."
 
 # What the code itself got wrong: words such as `Forbidden` or `RateLimiter` in it are the code's, and nobody's refusal.
 _OF_CODE: Final = lazy_pattern(
@@ -203,14 +203,18 @@ def next_step(found: StuckFinding, call: ToolCall | None, general: str) -> str:
     return own or next((step for pattern, step in fitting if pattern.search(found.detail)), general)
 
 
-# What a person does, in the name or the state of what is waited for.
-_DECIDED: Final = lazy_pattern(r"approv|review|sign[-_ ]?off|consent|confirmation|manual")
+# What a person does, as the tool or the state of what is waited for says; a service or an app may be named `reviews`.
+_DECIDED: Final = lazy_pattern(
+    r"approv|sign[-_ ]?off|consent|reviewdecision|review[_ -](?:required|requested|pending)"
+    r"|(?:await|wait|pend|need|requir)\w{0,5}[\W_]{1,3}(?:(?:for|your|a|an|the|on)[\W_]){0,2}(?:review|confirmation|manual)"
+    r"|manual[_ -](?:step|gate|action|intervention|judge?ment|confirmation|review)|\bin[_ -]review\b"
+)
 
 
 def _step_of_wait(found: StuckFinding, general: str) -> str:
-    if _DECIDED.search(f"{found.subject} {found.detail}".lower()):
-        return ASKED_STEP
-    return ENDED_STEP if is_dead(found.detail) else general
+    if is_dead(found.detail):  # also what is about approvals: `approval-service exited with code 1`
+        return ENDED_STEP
+    return ASKED_STEP if _DECIDED.search(f"{found.subject} {found.detail}".lower()) else general
 
 
 def _about_the_call(found: StuckFinding, call: ToolCall | None) -> str:

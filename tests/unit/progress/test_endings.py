@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tellback.guidance.next_steps import ASKED_STEP, ENDED_STEP
+from tellback.guidance.stuck_feedback import TEXTS
 from tests.support.dialects import MadeCall, claude_code, codex_exec, mini_swe_agent, nudges_in, reported, step_of
 
 RUN = "18231177"
@@ -34,6 +35,28 @@ def test_feedback_on_a_wait_shows_what_the_last_one_showed_and_a_step_that_fits_
     assert ("it shows", '{"conclusion":"failure"}') in [(each.label, each.value) for each in feedback.observations]
     assert feedback.suggestions == (ENDED_STEP,)
     assert step_of([asked_for("pending_approval")] * 6) == ASKED_STEP
+
+
+@pytest.mark.parametrize(
+    ("asked", "shows"),
+    [
+        ("kubectl get pods -l app=reviews", "reviews-v1-7d   0/1   Pending   0   3m"),
+        ("kubectl get pods -n manual-tests", "runner-1   0/1   Pending   0   3m"),
+        ("kubectl get pods -l app=confirmation-mailer", "confirmation-mailer-1   0/1   Pending   0   3m"),
+    ],
+)
+def test_nobody_decides_what_is_only_named_after_a_review(asked: str, shows: str) -> None:
+    """G-381: of a service that is called reviews, the step was to tell somebody."""
+    assert step_of([claude_code(asked, shows)] * 6) == TEXTS["dead_wait"][1]
+
+
+def test_what_has_ended_waits_for_nobody() -> None:
+    """G-381: also if it serves approvals."""
+    over = [
+        claude_code(f"sleep {n + 9}; kubectl logs approval-service", "approval-service: process exited with code 1")
+        for n in range(6)
+    ]
+    assert step_of(over) == ENDED_STEP
 
 
 @pytest.mark.parametrize("state", ["pending_approval", "awaiting_review", "waiting-for-manager"])
