@@ -239,3 +239,13 @@ def test_a_build_that_nothing_led_to_makes_no_repetition_fair() -> None:
     tried = [claude_code("docker run --rm app selftest", "selftest: 3 of 6 ok\npart 4 is missing") for _ in range(3)]
     builds = [claude_code("docker build .", f"#9 exporting layers {n}00 of 900\n#9 DONE") for n in range(3)]
     assert nudges_in([call for pair in zip(builds, tried, strict=True) for call in pair])
+
+
+@pytest.mark.parametrize(
+    ("options", "heard"), [("-t app", True), ("-o dist", False), ("--output=dist", False), ("--iidfile dist/id", False)]
+)
+def test_a_build_that_leaves_files_here_makes_it_fair_to_read_them_again(options: str, *, heard: bool) -> None:
+    """G-388: with `--output` it writes what the next call reads."""
+    read = [claude_code("cat dist/report.txt", "part 1 of 6 ok\npart 2 of 6 ok\npart 4 is missing") for _ in range(5)]
+    builds = [claude_code(f"docker build {options} .", f"#9 exporting layers {n}00 of 900\n#9 DONE") for n in range(5)]
+    assert bool(spoken(woven(builds, read))) is heard

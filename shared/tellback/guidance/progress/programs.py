@@ -335,9 +335,12 @@ def changes_files(command: SimpleCommand, effect: Effect) -> bool:
     return effect == "test" and (corrects or not _FIXES.isdisjoint(command.words))
 
 
+_LEAVES_FILES: Final = re.compile(r"-o|--(?:output|iidfile|metadata-file)(?:=|$)|\S+\.output=")
+
+
 def _builds_image(command: SimpleCommand) -> bool:
-    """Check for a build of an image: what it shows depends on files, and it changes none."""
-    if command.program not in ("docker", "podman", "docker-compose"):
+    """Check for a build of an image: what it shows depends on files, and it changes none that it is not asked for."""
+    if command.program not in ("docker", "podman", "docker-compose") or any(map(_LEAVES_FILES.match, command.words)):
         return False
     return _first(from_subcommand(command.words, _CONTAINER_WITH_VALUE, _GROUPS)) in ("build", "bake")
 
