@@ -5,6 +5,7 @@ Requirement G-81.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from tellback.guidance.progress.effects import words_in
@@ -45,6 +46,13 @@ _GIT_CHANGES: Final = words_in(
 _GIT_CHANGEABLE: Final = words_in("stash branch remote tag")
 # They print nothing of their own, but complaints behind their names: what is shown beside them was read.
 QUIET: Final = words_in("cp mv ln rm chmod chown gzip gunzip bzip2 xz zstd mktemp install sync kill")
+# Options by which what is unpacked goes to the output.
+_PACKER: Final = re.compile(r"-[a-z0-9]*c[a-z0-9]*$|--(?:stdout|to-stdout)$")
+_TO_OUTPUT: Final = {
+    **dict.fromkeys(("gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "zstd", "unzstd"), _PACKER),
+    "tar": re.compile(r"-?[a-zA-Z]*O[a-zA-Z]*$|--to-stdout$"),
+    "unzip": re.compile(r"-[a-z]*[pc][a-z]*$"),
+}
 # Clients of databases: what they print is data, unless their exit code says otherwise.
 DATABASES: Final = words_in("psql mysql mariadb sqlite3 duckdb redis-cli valkey-cli mongosh")
 _SYSTEM: Final = ("/bin", "/usr", "/sbin", "/opt/homebrew", "/nix")
@@ -110,8 +118,8 @@ def is_reading(command: SimpleCommand) -> bool:
         return verb in _GIT_READING and not (verb in _GIT_CHANGEABLE and _GIT_CHANGES & set(words))
     if command.program in _LOG_CLIENTS:
         return bool(_LOGS & set(words[:4]))
-    if command.program == "tar":  # to the output
-        return "O" in words[0] if words else False
+    if unpacks := _TO_OUTPUT.get(command.program):
+        return any(map(unpacks.match, words))
     if command.program == "sed":
         return not any(word.startswith(("-i", "--in-place")) for word in words[:4])
     return command.program in _READING and _is_of_system(command)
