@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from tellback import Settings, clock, connect
 from tellback.contracts.guidance import ToolInvoked
@@ -122,6 +123,40 @@ def test_a_process_listens_once_and_no_longer_than_its_clients_live(
     wait_until(lambda: listening() <= before, "no thread is left")
 
 
+def test_clients_that_come_and_go_share_the_threads(sentinels: Sentinels) -> None:
+    """Each that followed another had three of its own: 209 after 200 calls of `connect`, each closed again."""
+
+    def connect_and_close() -> None:
+        with closing(Database(sentinels.url)) as database:
+            assert port_of(database) == sentinels.first.port
+
+    before = listening()
+    for _ in range(10):
+        connect_and_close()
+    assert len(listening() - before) == len(sentinels.watchers)
+
+
+def test_nonsense_from_what_may_be_no_sentinel_ends_no_listening(
+    sentinels: Sentinels, own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tellback.state.sentinel.RETRY_SECONDS", 0.05)
+    with (
+        closing(Database(sentinels.url)) as database,
+        closing(Database(own_redis.url)) as liar,
+        closing(Redis(port=own_redis.port)) as listener,
+    ):
+        assert isinstance(database._connections, RedisConnections)
+        announcements = SentinelAnnouncements(NAME, [listener])
+        announcements.move(database._connections._redis.connection_pool)
+        announcements.start()
+
+        def say(words: bytes) -> bool:
+            return bool(liar.command("PUBLISH", SWITCHED, words))
+
+        wait_until(lambda: say(b"\xff"), "it is heard")
+        wait_until(lambda: say(SWITCH.encode()) and announcements.announced, "the next is followed")
+
+
 def listening() -> set[threading.Thread]:
     """The threads that listen, for clients of earlier tests too."""
     return {thread for thread in threading.enumerate() if thread.name == "tellback-sentinel"}
@@ -227,3 +262,8 @@ def test_an_announcement_counts_for_a_while_and_then_if_a_sentinel_confirms_it(s
         announcements.announced = ("127.0.0.1", sentinels.first.port), clock.monotonic()
         pool.get_master_address()
         assert is_kept(), "it is confirmed"
+        for watcher in sentinels.watchers:
+            with closing(Database(watcher.url)) as client:
+                assert b"cmd=sentinel|get-master-addr" not in client.command("CLIENT", "LIST"), (
+                    "that connection is closed"
+                )

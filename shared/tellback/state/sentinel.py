@@ -50,7 +50,7 @@ _logger = get_logger("tellback.sentinel")
 
 
 class SentinelAnnouncements(HasLock):
-    """The announcements of a primary's Sentinels, to which one thread for each Sentinel listens in this process."""
+    """The announcements of a primary's Sentinels; a thread listens to each while this process has clients."""
 
     def __init__(self, name: str, sentinels: list[Any]) -> None:
         """Prepare to listen to these clients; `start` begins."""
@@ -62,38 +62,52 @@ class SentinelAnnouncements(HasLock):
         run_in_child(self._begin)
 
     def _begin(self) -> None:
-        self._started = False
+        self._heard = set[Any]()  # the Sentinels to which a thread listens
         self.announced: tuple[ServerAddress, float] | None = None  # with the time until which it needs no confirmation
 
     def move(self, pool: Any) -> None:
         """Have this pool of connections follow what is announced."""
-        self._pools.add(pool)
+        with self._lock:
+            self._pools.add(pool)
 
     def start(self) -> None:
-        """Begin to listen, if nobody in this process does yet."""
+        """Begin to listen to each Sentinel to which nobody in this process does yet."""
         with self._lock:
-            started, self._started = self._started, True
-        if started:
-            return
+            missing = [sentinel for sentinel in self._sentinels if sentinel not in self._heard]
+            self._heard.update(missing)
         with suppress(RuntimeError):  # the system gives no more threads
-            for sentinel in self._sentinels:
-                arguments = (weakref.ref(self), sentinel)
-                threading.Thread(target=_listen, args=arguments, name="tellback-sentinel", daemon=True).start()
+            for sentinel in missing:
+                threading.Thread(target=_listen, args=(self, sentinel), name="tellback-sentinel", daemon=True).start()
+
+    def has_ended(self, sentinel: Any) -> bool:
+        """Check whether no client is left; if so, the next one begins to listen to this Sentinel again."""
+        with self._lock:
+            if self._pools:
+                return False
+            self._heard.discard(sentinel)
+            return True
 
     def receive(self, channel: str, text: str) -> None:
         """Follow an announcement, if it is of this primary."""
         said = _FORMS[channel].fullmatch(text)
         if said is None or said["name"] != self._name:
             return
-        if channel == GIVEN_UP:
-            self.announced = None
-        else:
-            self.announced = (said["host"], int(said["port"])), clock.monotonic() + TRUSTED_SECONDS
+        until = clock.monotonic() + TRUSTED_SECONDS
+        with self._lock:
+            self.announced = None if channel == GIVEN_UP else ((said["host"], int(said["port"])), until)
         self.move_all()
+
+    def forget(self, found: tuple[ServerAddress, float]) -> None:
+        """Forget what no Sentinel confirms, unless another announcement has come while they were asked."""
+        with self._lock:
+            if self.announced is found:
+                self.announced = None
 
     def move_all(self) -> None:
         """Have each pool drop its connections to a former primary: idle ones now, others when they are given back."""
-        for pool in list(self._pools):
+        with self._lock:  # a client that is opened changes the set
+            pools = list(self._pools)
+        for pool in pools:
             with suppress(exceptions.RedisError):
                 pool.get_master_address()
 
@@ -110,17 +124,17 @@ class _SentinelGroup(Sentinel):
             MasterNotFoundError: no Sentinel names one.
         """
         self.announcements.start()  # here, where a connection is opened, and not with each call
-        if (found := self.announcements.announced) is not None:
-            address, trusted_until = found
-            if clock.monotonic() < trusted_until or self._is_confirmed(service_name, address):
-                return address
-            self.announcements.announced = None
         try:
+            if (found := self.announcements.announced) is not None:
+                address, trusted_until = found
+                if clock.monotonic() < trusted_until or self._is_confirmed(service_name, address):
+                    return address
+                self.announcements.forget(found)
             asked: ServerAddress = cast("Any", super()).discover_master(service_name)
+            return asked
         finally:  # nobody would close them before they are collected, with a warning
             for sentinel in cast("list[Any]", self.sentinels):
                 sentinel.connection_pool.disconnect(inuse_connections=False)
-        return asked
 
     def _is_confirmed(self, name: str, address: ServerAddress) -> bool:
         """Check whether a Sentinel names this address; while replicas change over, that is the leader of the failover.
@@ -174,31 +188,30 @@ def _manager(servers: RedisServers, options: Mapping[str, Any]) -> Any:
     )
 
 
-def _listen(announcements: weakref.ReferenceType[SentinelAnnouncements], sentinel: Any) -> None:
-    """Listen to one Sentinel until no client is left."""
+def _listen(announcements: SentinelAnnouncements, sentinel: Any) -> None:
+    """Listen to one Sentinel until no client is left. Clients that are opened meanwhile share the thread."""
     clock.sleep(SHORT_LIVED_SECONDS)
-    while announcements() is not None:
+    while not announcements.has_ended(sentinel):
         try:
             with closing(sentinel.pubsub()) as subscription:
                 subscription.subscribe(*_FORMS)
-                while _pass_on(subscription.get_message(timeout=CHECK_SECONDS), announcements):
-                    pass
+                while not announcements.has_ended(sentinel):
+                    _pass_on(subscription.get_message(timeout=CHECK_SECONDS), announcements)
         except exceptions.ResponseError as error:  # a user of the Sentinels who may not subscribe
             _logger.warning("sentinel.refused", reason=str(error))
             return
-        except (exceptions.RedisError, OSError):
+        except Exception as error:  # noqa: BLE001 - what answers may be no Sentinel, and one may be there later
+            _logger.debug("sentinel.lost", reason=repr(error))
             clock.sleep(RETRY_SECONDS)
 
 
-def _pass_on(message: dict[str, Any] | None, to: weakref.ReferenceType[SentinelAnnouncements]) -> bool:
-    """Pass on what a Sentinel said; return False once nobody is left to hear it."""
-    announcements = to()
-    if announcements is not None and message is not None:
-        if message["type"] == "message":
-            announcements.receive(message["channel"].decode(), message["data"].decode())
-        elif message["data"] == len(_FORMS):  # subscribed to all; what was announced before was missed
-            announcements.move_all()
-    return announcements is not None
+def _pass_on(message: dict[str, Any] | None, announcements: SentinelAnnouncements) -> None:
+    if message is None:
+        return
+    if message["type"] == "message":
+        announcements.receive(message["channel"].decode(), message["data"].decode())
+    elif message["data"] == len(_FORMS):  # subscribed to all; what was announced before was missed
+        announcements.move_all()
 
 
 def _options_of(url: str) -> dict[str, Any]:
