@@ -93,6 +93,40 @@ def test_a_client_without_a_certificate_is_refused(url: str) -> None:
         database.command("PING")
 
 
+def test_a_planned_failover_is_heard_over_tls(program: str, certificate: Certificate, tmp_path: Path) -> None:
+    """The threads that listen show the client's certificate too (A-637)."""
+    first, second, own = (free_port() for _ in range(3))
+    config = tmp_path / "sentinel.conf"
+    config.write_text(f"tls-replication yes\nsentinel monitor {NAME} 127.0.0.1 {first} 1\n")
+    replica = ("--tls-replication", "yes", "--replicaof", "127.0.0.1", str(first))
+    with ExitStack() as stack:
+        for folder, port, arguments, end in (
+            ("first", first, (), ("--tls-replication", "yes", "--repl-diskless-sync-delay", "0")),
+            ("second", second, (), replica),
+            ("sentinel", own, (str(config), "--sentinel"), ()),
+        ):
+            (tmp_path / folder).mkdir()
+            extra = (*arguments, *certificate.server(port), *end)
+            stack.enter_context(RedisServer.start(tmp_path / folder, *extra, program=program))
+
+        def client(port: int) -> Database:
+            return stack.enter_context(closing(Database(f"rediss://127.0.0.1:{port}/0?{certificate.options}")))
+
+        former, new, watcher = map(client, (first, second, own))
+        wait_until(lambda: b"master_link_status:up" in new.command("INFO", "replication"), "it replicates")
+        wait_until(lambda: watcher.command("SENTINEL", "REPLICAS", NAME), "the Sentinel knows the replica")
+        former.command("ACL", "SETUSER", "default", "-replicaof", "-slaveof")  # nobody is able to demote it
+        url = f"sentinel://127.0.0.1:{own}/0?master_name={NAME}&{certificate.options}"
+        database = stack.enter_context(closing(Database(url, call_deadline=5.0)))
+        database.command("SET", "written", "before")
+        wait_until(lambda: watcher.command("CLIENT", "LIST", "TYPE", "pubsub"), "the client listens")
+        assert watcher.command("SENTINEL", "FAILOVER", NAME) == b"OK"
+        wait_until(lambda: answers(new) and b"role:master" in new.command("INFO", "replication"), "it is promoted")
+        database.command("SET", "written", "after")
+        assert new.command("GET", "written") == b"after"
+        assert former.command("GET", "written") == b"before", "which lives on as a primary"
+
+
 def test_a_server_without_tls_is_named_to_a_client_with_it(own_redis: RedisServer) -> None:
     url = own_redis.url.replace("redis://", "rediss://")
     with closing(Database(url, call_deadline=0.5)) as database, pytest.raises(Unavailable) as silent:
