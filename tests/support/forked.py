@@ -5,13 +5,17 @@ from __future__ import annotations
 import atexit
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, cast
+
+import psutil
 
 from tellback.cli import entry
 
@@ -36,37 +40,50 @@ SERVED.set_forkserver_preload(
     ]
 )
 
+_UNKNOWN: Final = 255  # what multiprocessing says if the process that forks has died
+
 
 class ForkedProcess:
     """A process that was forked for a test, with those methods of `subprocess.Popen` that tests of workers use."""
 
     def __init__(self, process: BaseProcess) -> None:
         self._process = process
-
-    @property
-    def pid(self) -> int:
-        assert self._process.pid is not None
-        return self._process.pid
+        assert process.pid is not None
+        self.pid = process.pid
+        self._own: psutil.Process | None = None
+        with suppress(psutil.NoSuchProcess):  # it has ended already
+            self._own = psutil.Process(self.pid)
 
     def poll(self) -> int | None:
-        return self._process.exitcode
+        code = self._process.exitcode
+        # Once the process that forks has died, nobody reports the end of another: that reads as 255 while it lives on.
+        return None if code == _UNKNOWN and self._lives() else code
+
+    def _lives(self) -> bool:
+        with suppress(psutil.NoSuchProcess):
+            return self._own is not None and self._own.is_running() and self._own.status() != psutil.STATUS_ZOMBIE
+        return False
 
     def wait(self, timeout: float | None = None) -> int:
         self._process.join(timeout)
+        if self._process.exitcode == _UNKNOWN and self._own is not None:
+            with suppress(psutil.TimeoutExpired):
+                self._own.wait(timeout)
         code = self.poll()
         if code is None:
             raise subprocess.TimeoutExpired(self._process.name, timeout or 0)
         return code
 
     def send_signal(self, number: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
+        if self._own is not None:
+            with suppress(psutil.NoSuchProcess):
+                self._own.send_signal(number)
 
     def terminate(self) -> None:
-        self._process.terminate()
+        self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        self._process.kill()
+        self.send_signal(signal.SIGKILL)
 
 
 def fork_celery(arguments: Sequence[str], env: Mapping[str, str], log: Path) -> ForkedProcess:
