@@ -174,7 +174,7 @@ def test_a_sentinel_that_ends_a_subscription_is_listened_to_again(
 
 
 def start_nothing(announcements: SentinelAnnouncements) -> None:
-    """Take the place of `start`."""
+    """Do nothing where `start` listens."""
 
 
 def test_who_begins_to_listen_asks_what_it_missed(sentinels: Sentinels, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from typing import Any, Final, cast
 
@@ -112,6 +112,17 @@ class SentinelAnnouncements(HasLock):
                 pool.get_master_address()
 
 
+class _Once(Retry):
+    """Calls once. Redis-py's, also with no retry, connects a subscription again at once.
+
+    While a server ends, a TLS socket may be reset before its handshake. Python 3.11 does not close it, and warns later.
+    """
+
+    def call_with_retry(self, do: Callable[..., Any], *_args: Any, **_options: Any) -> Any:
+        """Return what the call returns."""
+        return do()
+
+
 class _SentinelGroup(Sentinel):
     """Names the primary by what the Sentinels have announced, then by what they answer."""
 
@@ -170,7 +181,7 @@ def primary_of(servers: RedisServers, options: Mapping[str, Any]) -> Any:
     announcements = _announcements.get(key)
     if announcements is None:  # two threads may make one each, which only costs connections
         keepalive = {"socket_keepalive": True, "socket_keepalive_options": keepalive_options()}
-        listeners = _manager(servers, {**timeouts, **keepalive}).sentinels
+        listeners = _manager(servers, {**timeouts, **keepalive, "retry": _Once(NoBackoff(), 0)}).sentinels
         announcements = _announcements[key] = SentinelAnnouncements(servers.master_name, listeners)
     manager.announcements = announcements
     client = manager.master_for(servers.master_name, **given, **options)
@@ -184,7 +195,7 @@ def _manager(servers: RedisServers, options: Mapping[str, Any]) -> Any:
     make = cast("Any", _SentinelGroup)  # its signature is untyped
     return make(
         [(node["host"], node["port"]) for node in sentinels],
-        sentinel_kwargs={**login, **options, "ssl": servers.scheme == "rediss", "retry": Retry(NoBackoff(), 0)},
+        sentinel_kwargs={"retry": Retry(NoBackoff(), 0), **login, **options, "ssl": servers.scheme == "rediss"},
     )
 
 
