@@ -61,6 +61,10 @@ def test_a_password_of_a_word_and_a_number_is_hidden_where_a_name_gives_it(note:
         "the branch feature-42 is the password reset branch",
         "password: see ticket-1234",
         "the password check is argon2id-2019",
+        "the password field is input-42",
+        "The password protected zip is backup2024",
+        "password expires with release-2024",
+        "login is slow with Postgres15",
         "toolu_01EMMJebS4LefVPME6q61mdp\ntoolu_01EQHpkZpPaGd4G35vybsJpW",
     ],
 )

@@ -30,16 +30,26 @@ _NO_PASSWORD: Final = lazy_pattern(
     r"|\A[A-Z]+(?:[-_]?[0-9]|[A-Z0-9_]*\Z)|(?:19|20)[0-9]{2}-"
 )
 _QUOTES: Final = r"[\"'`(*]{0,3}\Z"
-_LINKS: Final = "is|was|as|with|be|now|use|used|try|auf|mit|para|con|com|avec|par"
+# These give the word from anywhere in the line: "I reset the password for bob to …".
+_LINKS: Final = "now|use|used|try|auf|mit|para|con|com|avec|par"
+# These only if they speak of the password: "the password field is input-42" and "expires with release-2024" do not.
+_IS: Final = (
+    r"(?:[ ](?:for|of|on|at|in|to|there|here|we|you|i)\b[^\n]{0,100}?)?"
+    r"[ ](?:(?:will|should|must)[ ])?(?:is|was|be|as|with)"
+)
 # From the name to the word. A sign is that of the name if neither a comma nor a bracket stands between.
 _AFTER_PASSWORD: Final = (
     r"(?:[^\n]{0,118}?(?:\b|_)"
     rf"(?:{_LINKS}|(?<!log in )(?<!login )(?<!logged in )to)[ ]{{1,4}}"
+    rf"|(?:ord|d|wd|hrase|ode)?{_IS}[ ]{{1,4}}"
     r"|(?:[ ]|ord[ ]|d[ ]|wd[ ]|hrase[ ]|ode[ ]){1}[ ]{0,3}"
     rf"|[^\n,;(){{}}&|]{{0,118}}?(?:[=:>/\u2013\u2014-]|[ ]\()[ ]{{0,4}}){_QUOTES}"
 )
 # Behind a login the user comes first, and machines are called as passwords are: "log in to staging-web-01".
-_AFTER_LOGIN: Final = lazy_pattern(rf"(?i:[^\n]{{1,116}}?(?:(?:\b(?:with|is)|[ ]/)[ ]{{1,4}}|[\w.-][/:]){_QUOTES})")
+_AFTER_LOGIN: Final = lazy_pattern(
+    r"(?i:(?:(?:log[ ]?in|creds|credentials)(?:[ ](?:as|to|into|on|at|in|there|here)\b[^\n]{0,100}?)?[ ]with[ ]{1,4}"
+    rf"|[^\n]{{1,116}}?(?:[ ]/[ ]{{1,4}}|[\w.-][/:])){_QUOTES})"
+)
 # "Pass" alone is a verb: "pass model-1 to it".
 NAMES: Final = {
     "pass": lazy_pattern(rf"(?i:pass(?:(?=w|phrase|code)w?|(?=[ ]?[:=]|'s )){_AFTER_PASSWORD})"),
