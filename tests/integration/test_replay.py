@@ -292,7 +292,7 @@ def test_workers_give_the_nudges_that_the_report_shows(tb: Tellback, start_worke
             *((e["call_index"], e["provider_name"], e["summary"]) for e in nudges),
         ]
     assert reported == expected
-    assert sum(len(entry) == 3 and isinstance(entry[2], str) for each in reported.values() for entry in each) >= 4
+    assert sum(len(entry) == 3 and isinstance(entry[2], str) for each in reported.values() for entry in each) >= 5
 
 
 def offers_of(call: ObservedCall) -> list[object]:

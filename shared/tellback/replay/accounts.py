@@ -13,7 +13,7 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
-from tellback.client.guidance_events import build_context_changed, build_tool_invoked
+from tellback.client.guidance_events import build_tool_invoked
 from tellback.contracts.guidance import EvaluationBegun, Feedback, OutcomeCode, ProviderSpec
 from tellback.errors import TellbackError
 from tellback.guidance.evaluation import apply_event
@@ -30,7 +30,6 @@ from tellback.guidance.provider import (
 )
 from tellback.guidance.registry import ProviderRegistry, recommended_providers
 from tellback.guidance.state import BatchEffects, EvaluationState, new_evaluation
-from tellback.names import USER_PROMPT
 from tellback.replay.transcript import AgentAnswer, Conversation, ToolResult, UserMessage
 from tellback.state.evaluation_codec import EvaluationId
 
@@ -133,7 +132,6 @@ class GuidanceAnalyzer:
         for each in conversation.steps:
             match each:
                 case UserMessage(position, text):
-                    player.note_user()
                     account.items.append(TranscriptText(position, "user", text))
                 case AgentAnswer(_, text, position):
                     account.items.append(TranscriptText(position, "agent", text))
@@ -171,11 +169,6 @@ class _EvaluationReplay:
             effects=announced_effects(self._observer.tools, names) or msgspec.UNSET,
         )
         apply_event(self._state, begun, self._now, invoker, BatchEffects())
-
-    def note_user(self) -> None:
-        """Record that the user spoke, as the hook of a prompt does."""
-        spoke = build_context_changed(self._id.session, USER_PROMPT, "user", None, id_=self._id)
-        apply_event(self._state, spoke, self._now, self._invoker, BatchEffects())
 
     def observe_call(self, returned: ToolResult) -> ObservedCall:
         self._now += CALL_DURATION_MS

@@ -17,7 +17,6 @@ from tellback.client.connection import connect
 from tellback.contracts.limits import MAX_FIELD_BYTES
 from tellback.contracts.turns import OutgoingResponse
 from tellback.errors import TellbackError
-from tellback.names import USER_PROMPT
 from tellback.replay.accounts import PROMPT, observe_arguments
 from tellback.replay.transcript import AgentAnswer, Conversation, MissingAnswer, Step, ToolResult, UserMessage
 from tellback.settings import Settings
@@ -82,7 +81,6 @@ def play_steps(tb: Tellback, part: HostAssignment) -> None:
     for step in part.decoded_steps():
         match step:
             case UserMessage(position, text):
-                prompt.context_changed(USER_PROMPT, "user")
                 turns[position] = tb.open_turn(
                     channel=part.channel,
                     conversation=part.name,

@@ -12,7 +12,6 @@ from tellback.contracts.turns import OutgoingResponse
 from tellback.errors import InvalidInput, StateConflict
 from tellback.guidance.observations.tools import ToolDeclaration
 from tellback.guidance.registry import recommended_providers
-from tellback.names import USER_PROMPT
 from tellback.replay.accounts import PROMPT, observe_arguments
 from tellback.replay.transcript import (
     AgentAnswer,
@@ -93,7 +92,6 @@ def _play_steps(tb: Tellback, conversation: Conversation, prompt: Prompt, played
                     text=text,
                     answer_within=within,
                 )
-                prompt.context_changed(USER_PROMPT, "user")
                 turns[position] = turn
                 played.turns.append(turn.id)
             case ToolResult():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 
 import pytest
@@ -10,9 +9,6 @@ import pytest
 from tellback import ContextChangeFeedback, StuckFeedback, testing
 from tellback.contracts.guidance import ToolInvoked
 from tellback.guidance.observations.classify import classify_published_call
-from tellback.replay.accounts import GuidanceAnalyzer
-from tellback.replay.reading import parse_line
-from tellback.replay.transcript import BadLine
 from tellback.testing import Call, Changed, Step
 from tests.support.dialects import MadeCall, claude_code, mini_swe_agent
 from tests.support.stretches import claude_edit
@@ -62,20 +58,3 @@ def test_no_agent_reads_of_a_users_word_as_a_change() -> None:
     """G-389: it has read the word itself."""
     steps: list[Step] = [Call("a"), SPOKE, Call("b"), Changed("file", "a.py"), Call("c")]
     assert [fire.call for fire in testing.run(ContextChangeFeedback(), steps)] == [3]
-
-
-@pytest.mark.parametrize("speaks", [False, True])
-def test_a_user_message_between_the_calls_of_a_transcript_is_a_users_word(*, speaks: bool) -> None:
-    """G-389: a replay told an agent what no hook would have told it."""
-    messages: list[dict[str, object]] = [{"role": "user", "content": "Run the tests."}]
-    for n in range(6):
-        tool, params, result = claude_code("pytest -q", FAILED, 1)
-        call = {"id": f"c{n}", "function": {"name": tool, "arguments": json.dumps(params)}}
-        messages.append({"role": "assistant", "tool_calls": [call]})
-        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": result})
-        if speaks:
-            messages.append({"role": "user", "content": "Once more."})
-    talk = parse_line(1, json.dumps({"messages": messages}).encode())
-    assert not isinstance(talk, BadLine)
-    heard = [said for call in GuidanceAnalyzer().analyze(talk, []).tool_calls for said in call.provider_feedback]
-    assert bool(heard) is not speaks
