@@ -17,7 +17,9 @@ from tellback.redaction.substrings import Located
 _NEAR: Final = 120  # characters from a name to the word
 _BEFORE: Final = 60  # characters from the word to a name behind it
 _LONGEST: Final = 32
+_SEEN_BEHIND: Final = 4  # characters behind a word: a quote, a space, a sign, and what follows
 _DIGIT: Final = lazy_pattern("[0-9]")
+_RUN: Final = lazy_pattern(r"\S{7,}")
 # A word that ends in a number, perhaps with signs, and no part of a path, an address, a call or a longer name.
 _WORD: Final = lazy_pattern(
     r"(?<![\w./@$#&+%-])(?=[^\s0-9]{0,30}[0-9])[A-Za-z][\w!#$%*?@-]{5,28}"
@@ -66,11 +68,18 @@ _SAYS_NAME: Final = lazy_pattern(
 def spans(text: str, folded: str, within: Located) -> Generator[tuple[int, int]]:
     """Yield where such words begin and end; `folded` is the text in lower case, as is `within`."""
     for start, end in _windows(text, within):
-        for word in _WORD.finditer(text, start, end + _LONGEST):  # none is cut
+        for word in _words(text, start, end + _LONGEST):  # none is cut
             if not _NO_PASSWORD.search(word[0]) and (
                 _SAYS_NAME.match(text, word.end()) or any(_gives(text, folded, name, word) for name in NAMES)
             ):
                 yield word.span()
+
+
+def _words(text: str, start: int, end: int) -> Generator[re.Match[str]]:
+    """Yield the words with a number. Only runs with a digit are searched, which takes prose two thirds of the time."""
+    for run in _RUN.finditer(text, start, end):
+        if _DIGIT.search(text, run.start(), run.end()):
+            yield from _WORD.finditer(text, run.start(), min(end, run.end() + _SEEN_BEHIND))
 
 
 def _windows(text: str, within: Located) -> list[tuple[int, int]]:
