@@ -29,7 +29,7 @@ class Link:
         self.losing = 0.0
         """The share of replies that are lost: the server has done what was asked, and the connection ends."""
         self.once = False
-        """Whether the first loss is the last."""
+        """True if the first loss is the last."""
         self.delay = 0.0
         """Seconds that each piece waits."""
         self.accepted = self.lost = 0
