@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -144,7 +144,7 @@ def test_a_command_that_ended_in_time_did_not_time_out_however_long_its_output_t
     borrowed: list[SupervisorProcess] = []
 
     @contextmanager
-    def borrow() -> Iterator[SupervisorProcess]:
+    def borrow() -> Generator[SupervisorProcess]:
         with supervision.borrow_supervisor() as supervisor:
             borrowed.append(supervisor)
             yield supervisor
