@@ -1,7 +1,7 @@
 """Secrets in what real tools print, and clean output of the same tools, of two sets of data.
 
 `tests/data/outputs` and the later `tests/data/named_apart` were each written before their writer had read a rule that
-they test; `docs/operations/redaction.md` has the first figures.
+they test.
 """
 
 from __future__ import annotations
