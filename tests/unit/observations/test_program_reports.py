@@ -167,3 +167,33 @@ def test_the_exit_code_is_known_wherever_a_program_puts_it(sh: Shell) -> None:
     assert verdict_of(found.code) == ("failure" if reports_code else "success")
     tool, params, text = sh("./build.sh", "building\nready", 0)
     assert verdict_of(classify(build_evidence(tool, params, text, None), {}).code) == "success"
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("borg list /srv/backup", "Repository /srv/backup does not exist."),
+        ("ip link show eth9", 'Device "eth9" does not exist.'),
+        ("ruby import.rb", "ruby: No such file or directory -- import.rb (LoadError)"),
+    ],
+)
+def test_one_line_that_an_argument_of_the_command_is_absent_is_a_failure(command: str, text: str) -> None:
+    """Requirement G-394: the verb may be one of listings, and the program any."""
+    assert judged(command, text).message == text
+    assert (
+        judged(f"{command} 2>&1 | tail -5", f"<returncode>0</returncode>\n<output>\n{text}\n</output>").message == text
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("ruby exists.rb invoice-7", "invoice-7 does not exist"),
+        ("npm search leftpad-x", "leftpad-x not found"),
+        ("docker logs web", "web: route not found"),
+        ("borg list /srv/backup", "monday-does-not-exist    Mon, 2026-11-30 02:00:00"),
+    ],
+)
+def test_an_answer_a_search_and_a_log_may_name_an_argument_too(command: str, text: str) -> None:
+    """Requirement G-394."""
+    assert verdict(command, text) == "success"

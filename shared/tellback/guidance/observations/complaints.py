@@ -48,6 +48,7 @@ _PASSING_ON: Final = words_in(
 )
 _LISTING: Final = words_in("get list ls search info view status help --help -h events output diff history explain")
 _NAME: Final = re.compile(r"[A-Za-z][\w.+-]+$")
+_SEARCHES: Final = words_in("search logs log cat api history help --help -h")  # a log's line, or no result
 _OF_OTHERS: Final = words_in("logs log attach cat describe inspect show api")
 _RUNNING: Final = words_in("npm yarn pnpm bun cargo docker podman kubectl go dotnet swift deno uv poetry mvn mise")
 _RUNS: Final = words_in("run exec start dev")
@@ -147,11 +148,32 @@ def complaint_line(output: str, commands: Sequence[SimpleCommand]) -> str | None
         or _finding_of_linter(output, commands)
     )
     working = [each for each in commands if not is_reading(each)]
+    said = said or _names_argument(output, working)
     if said is not None or not working or any(map(answers_by_exit, commands)):
         return said
     if any(_shows_other(each, commands) for each in commands):
         return None
     return _whole_sentence(output, working) or _shaped(output, working)
+
+
+_ABSENT: Final = re.compile(r"\b(?:no such|not found|(?:does not|doesn't) exist)\b", re.IGNORECASE)
+
+
+def _names_argument(output: str, working: Sequence[SimpleCommand]) -> str | None:
+    """Return an output of one line that says that something is absent, and names an argument of the command.
+
+    A program of any name and verb says so of what it was given: "Device "eth9" does not exist.". A script of the
+    agent's own may print it as an answer; an interpreter puts its name in front.
+    """
+    line = output.strip()
+    if "\n" in line or len(line) > _NAMED_CHARS or len(working) != 1 or not _ABSENT.search(line):
+        return None
+    only = working[0]
+    if _SEARCHES & set(only.words[:3]) or (_is_own(only) and not line.startswith(f"{only.program}: ")):
+        return None
+    named = set(re.split(r"[^\w./@:-]+", line.rstrip(".")))
+    given = any(word in named for word in only.words if len(word) > 2 and not word.startswith("-"))
+    return line if given else None
 
 
 def _shows_other(command: SimpleCommand, commands: Sequence[SimpleCommand]) -> bool:
