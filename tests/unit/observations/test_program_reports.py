@@ -197,3 +197,54 @@ def test_one_line_that_an_argument_of_the_command_is_absent_is_a_failure(command
 def test_an_answer_a_search_and_a_log_may_name_an_argument_too(command: str, text: str) -> None:
     """Requirement G-394."""
     assert verdict(command, text) == "success"
+
+
+def test_an_exit_of_0_that_nothing_hides_is_the_word_of_a_command_that_reads() -> None:
+    """Requirement G-395: the last subject of a history may be "fatal: ..."."""
+    said = "fatal: handle a full disk"
+    assert verdict("git log -1 --format=%s", f"<returncode>0</returncode>\n<output>\n{said}\n</output>") == "success"
+    piped = f"<returncode>0</returncode>\n<output>\n{said}\n</output>"
+    assert verdict("git log -1 --format=%s nope | head -1", piped) == "failure"
+
+
+LOG_WITH_TRACEBACK = (
+    "Traceback (most recent call last):\n"
+    '  File "/srv/shop/cart.py", line 3, in total\n'
+    "    return prices[name]\n"
+    "KeyError: 'price'"
+)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 -c \"print(open('app.log').read())\"",
+        "perl -ne 'print if /Error|File/ .. /^$/' app.log",
+        "xsv select message app.csv",
+        "qsv select message app.csv | head -20",
+    ],
+)
+def test_a_traceback_that_a_filter_or_inline_code_shows_is_none_of_its_own(command: str) -> None:
+    """Requirement G-396."""
+    assert verdict(command, LOG_WITH_TRACEBACK) == "success"
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (
+            "python3 -c 'import cart; cart.total()'",
+            LOG_WITH_TRACEBACK.replace("last):\n", 'last):\n  File "<string>", line 1, in <module>\n'),
+        ),
+        ("python3 cart.py", LOG_WITH_TRACEBACK),
+        ("perl -ne 'print if /x' app.log", "Search pattern not terminated at -e line 1."),
+        ("perl -pe 's/a/b/' none.log", "Can't open none.log: No such file or directory."),
+        (
+            "perl -MNo::Such -ne 'print' a",
+            "Can't locate No/Such.pm in @INC (@INC contains: /etc/perl).\nBEGIN failed--compilation aborted.",
+        ),
+    ],
+)
+def test_a_traceback_of_inline_code_and_a_fault_of_a_filter_are_failures(command: str, text: str) -> None:
+    """Requirement G-396: what `python -c` raises has a frame in `<string>`."""
+    assert verdict(command, text) == "failure"

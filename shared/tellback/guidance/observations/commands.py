@@ -6,6 +6,7 @@ Requirement G-81.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from tellback.guidance.progress.effects import words_in
@@ -24,7 +25,7 @@ SEARCHING: Final = GREPS | words_in("find fd locate pgrep which")
 # Filters of texts and tables, whose output is what they were given, or begins with their names.
 FILTERS: Final = words_in(
     "pr split csplit dd iconv expand unexpand bzcat xzcat zstdcat zless datamash mlr csvcut csvgrep csvlook csvsort"
-    " csvstat",
+    " csvstat xsv qsv",
 )
 # Programs that only show what is there. Their output is never read for errors of its own.
 _READING: Final = words_in(
@@ -120,9 +121,31 @@ def is_reading(command: SimpleCommand) -> bool:
         return bool(_LOGS & set(words[:4]))
     if unpacks := _TO_OUTPUT.get(command.program):
         return any(map(unpacks.match, words))
-    if command.program == "sed":
-        return not any(word.startswith(("-i", "--in-place")) for word in words[:4])
+    if command.program in ("sed", "perl"):
+        return _filters_lines(command)
     return command.program in _READING and _is_of_system(command)
+
+
+# `perl -ne 'print if /ERROR/' app.log`; with `-i` it writes the file.
+_LINE_FILTER: Final = re.compile(r"-[a0lwsE]{0,6}[np][a0lws]{0,6}e?$")
+_IN_PLACE: Final = re.compile(r"-[a-z0]{0,6}i")
+
+
+def _filters_lines(command: SimpleCommand) -> bool:
+    options = command.words[:4]
+    if command.program == "sed":
+        return not any(word.startswith(("-i", "--in-place")) for word in options)
+    return any(map(_LINE_FILTER.match, options)) and not any(map(_IN_PLACE.match, options))
+
+
+def shows_traceback(commands: Sequence[SimpleCommand], output: str) -> bool:
+    """Check for a traceback that code of `python -c` printed, as from a log: its own begins in `<string>`."""
+    if len(commands) != 1 or not commands[0].program.startswith("python"):
+        return False
+    given = commands[0].words[:4]
+    inline = "-c" in given and "-m" not in given
+    traced = "Traceback (most recent call last):" in output and "Exception in thread " not in output
+    return inline and traced and 'File "<string>"' not in output
 
 
 def labels_its_own(command: SimpleCommand, said: str) -> bool:

@@ -201,6 +201,9 @@ _UNREADABLE: Final = re.compile(
     r"|command terminated with (?:non-zero )?exit code[^\n]{0,40}|[^\n]{0,100}Permission denied \([a-z,-]{1,80}\)\.?"
     r"|Host key verification failed\.?|kex_exchange_identification: [^\n]{1,200}"
     r"|Connection (?:closed|reset) by [^\n]{1,100}"
+    # Perl's filters, of their own program and of the files that they read
+    r"|[^\n]{1,300} at -e line \d{1,5}[.,][^\n]{0,200}|Execution of -e aborted[^\n]{1,80}"
+    r"|Can't (?:open|locate) [^\n]{1,600}|BEGIN failed--[^\n]{1,80}"
     # jq and ripgrep
     r"|(?:\w{1,20} )?parse error:(?: [^\n]{1,300})?|[^\s:]{1,300}: No such file or directory \(os error 2\)"
     r"|(?:[a-z ]{1,40} failed: )?GraphQL: [^\n]{1,200}|(?:no|failed to|could not|unable to) [^\n]{1,200})$"

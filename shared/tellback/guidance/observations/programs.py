@@ -23,6 +23,7 @@ from tellback.guidance.observations.commands import (
     is_documented_answer,
     is_reading,
     labels_its_own,
+    shows_traceback,
 )
 from tellback.guidance.observations.complaints import complains_only, complaint_line, redis_error
 from tellback.guidance.observations.emptiness import name_words
@@ -258,7 +259,9 @@ def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Fi
     if any(map(_stops_reading, run.commands)):
         output = _CLOSED_PIPE.sub("", output)
     if any(map(is_reading, run.commands)) and all(is_reading(each) or each.program in QUIET for each in run.commands):
-        return _classify_reading(run, output, evidence)
+        return _classify_reading(run, output, evidence, known=known)
+    if not evidence.failed and shows_traceback(run.commands, output):
+        return Finding("ok")
     asks = known and all(each.program in DATABASES for each in run.commands)
     said = _failure_in(output, probes=asks or any(each.before == "||" for each in run.commands))
     said = said or redis_error(output, run.commands)
@@ -336,13 +339,15 @@ def _hides_exit(run: ProgramRun, *, known: bool) -> bool:
     return "||" not in operators and (not known or bool(operators & {"|", ";"}))
 
 
-def _classify_reading(run: ProgramRun, output: str, evidence: Evidence) -> Finding | None:
+def _classify_reading(run: ProgramRun, output: str, evidence: Evidence, *, known: bool) -> Finding | None:
     text = output.strip()
     if not text:
         searches = any(each.program in SEARCHING or answers_by_exit(each) for each in run.commands)
         return Finding("no_results" if searches else "ok")
-    # `cat x || echo none` asked for it.
-    line = None if any(each.before == "||" for each in run.commands) else _unreadable_line(text, run.commands)
+    # `cat x || echo none` asked for it, and an exit of 0 that no other command hides is the reader's own word.
+    trusted = known and not any(each.before in ("|", ";", "&") for each in run.commands)
+    asked = trusted or any(each.before == "||" for each in run.commands)
+    line = None if asked else _unreadable_line(text, run.commands)
     if line is not None and any(line in " ".join(each.words) for each in run.commands):  # `echo "error: none"`
         line = None
     if line is not None or evidence.failed:
