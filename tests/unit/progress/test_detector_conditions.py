@@ -189,3 +189,11 @@ def test_a_request_that_is_made_again_as_it_is_is_the_same_call() -> None:
 def test_three_passages_that_are_each_read_for_the_third_time_are_the_same_lines() -> None:
     calls = [passage(first, n) for n in range(3) for first in (0, 200, 400)]
     assert [(call, each.summary[:28]) for call, each in nudges_in(calls)] == [(9, "You have read the same lines")]
+
+
+def test_reads_of_nine_other_files_in_between_do_not_hide_that_the_same_lines_are_read() -> None:
+    others = [claude_code(f"sed -n '1,40p' other{n}.py", f"line of file {n}") for n in range(9)]
+    first, *again = (passage(0, n) for n in range(4))
+    assert [(call, each.summary[:28]) for call, each in nudges_in([first, *others, *again])] == [
+        (13, "You have read the same lines")
+    ]
