@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tellback.redaction import margins, phrases, redact_text
+from tellback.redaction import made_passwords, margins, phrases, redact_text
 from tellback.redaction.substrings import located
 
 SECRET = "kind: Secret\ndata:\n  settings: aHVudGVyMg==\n"
@@ -39,3 +39,25 @@ def test_the_name_of_a_pod_is_a_margin(pod: str) -> None:
 def test_a_phrase_with_hyphens_is_known_by_what_follows_one(phrase: str) -> None:
     text = f"-- say {phrase} or -x2"
     assert phrases.randomised(text, text, located(text))[1] == [(7, 7 + len(phrase))]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        *("the pw is ", "reset the password for bob to ", "our Password for the wiki was  ", "pw: ", "password = `"),
+        *("passwd -> ", "pw \u2014 ", "the pw of bob (", "pw ", "passwd  ", 'password "', "for the password use '"),
+        *("log in with ", "creds: bob / ", "login bob:", "the pw of ana con ", "pw for bob, try '"),
+    ],
+)
+def test_a_made_password_is_known_by_what_stands_before_it(before: str) -> None:
+    assert "winter1948" not in redact_text(f"{before}winter1948")
+    assert "winter1948" in redact_text(f"{before}and then winter1948")
+
+
+@pytest.mark.parametrize(
+    "word", ["winter1948", "winter_9", "winter19!", "winter19!?", "w1nter#77!19", "wint3r12@", "t@ng0_77"]
+)
+@pytest.mark.parametrize("behind", ["", ".", ", or summer-2", " of 12345678", "\u3001\u5024"])
+def test_a_made_password_is_known_by_its_last_digit(word: str, behind: str) -> None:
+    text = f"the pw is {word}{behind}"
+    assert list(made_passwords.spans(text, text, located(text))) == [(10, 10 + len(word))]
