@@ -118,6 +118,18 @@ def test_the_worker_is_killed_and_not_what_started_it(database: Database) -> Non
         assert started.stdout.readline() == f"ended with {128 + signal.SIGKILL}\n"
 
 
+def test_a_client_that_starts_a_worker_elsewhere_is_left_alone(database: Database) -> None:
+    """Requirement C-168. `docker run IMAGE celery worker -n w@test` has the worker's arguments."""
+    del database
+    client = ["sh", "-c", 'echo up; read line; echo "ended"', "docker", "run", "worker", "-n", "w@test"]
+    with subprocess.Popen(client, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == "up\n"
+        assert main(["--kill-after", "0", "worker", "w@test"]) == 1
+        assert started.communicate("\n", timeout=30)[0] == "ended\n"
+        assert started.returncode == 0
+
+
 def test_a_worker_without_a_name_is_found_by_the_one_that_celery_gives_it(database: Database) -> None:
     """Requirement A-652."""
     del database

@@ -7,9 +7,9 @@
     alive flower URL     Flower responds
 
 Docker restarts a container that has ended, and none that is unhealthy: `--kill-after` ends a worker that hangs. It does
-nothing while Redis is away. It finds the worker by its name among the command lines of this host or, in a container, of
-that container, so no other system there may have a worker of that name. A failed check prints the reason on standard
-error. Checks run every few seconds, so this module imports neither Celery nor the model.
+nothing while Redis is away. It finds the worker by its name among the command lines of the Python processes of this
+host or, in a container, of that container, so no other system there may have a worker of that name. A failed check
+prints the reason on standard error. Checks run every few seconds, so this module imports neither Celery nor the model.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ def _processes_of(node: str, before: float) -> list[psutil.Process]:
             names = [word.rpartition("=")[2].replace("%h", socket.gethostname()) for word in words]
             if not any(word.startswith(("-n", "--hostname")) for word in words):
                 names.append(f"celery@{socket.gethostname()}")  # Celery's own
-            if node in names and "worker" in names and os.getuid() in (0, process.uids().real):
+            is_worker = node in names and "worker" in names and _runs_python(process.pid)
+            if is_worker and os.getuid() in (0, process.uids().real):
                 found[process.pid] = process, process.ppid(), words
     children = {pid for pid, (_, parent, words) in found.items() if parent in found and found[parent][2] == words}
     starters = {parent for pid, (_, parent, _) in found.items() if pid not in children}
@@ -108,6 +109,14 @@ def _processes_of(node: str, before: float) -> list[psutil.Process]:
         for pid, (process, _, _) in found.items()
         if pid not in children | starters | {os.getpid()} and process.create_time() <= before and _is_here(pid)
     ]
+
+
+def _runs_python(pid: int) -> bool:
+    """Return False for another program, such as `docker run IMAGE celery worker`, whose arguments are the worker's."""
+    try:
+        return Path(f"/proc/{pid}/exe").readlink().name.startswith(("python", "pypy"))
+    except OSError:  # another system than Linux; or a worker, which forbids other processes to read this
+        return True
 
 
 def _is_here(pid: int) -> bool:
