@@ -154,6 +154,7 @@ def audit(
     """List the newest manual actions, oldest first, with who did it and why.
 
     These are cancel, waive, replay, undo and drop, and create, limit, suspend and resume of the team.
+    `tellback teams removed` lists who removed which team.
     """
     from tellback.state.audit import newest_actions
 

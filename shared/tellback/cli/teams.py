@@ -1,4 +1,4 @@
-"""`tellback teams`: list, create, limit, suspend, resume and remove teams. Requirements A-122 and A-123."""
+"""`tellback teams`: list, create, limit, suspend, resume and remove teams. Requirements A-122, A-123 and C-169."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from tellback.wording import count_phrase
 
 if TYPE_CHECKING:
     from tellback.settings import Settings
+    from tellback.state.audit import Author
     from tellback.state.limits import TeamLimits
     from tellback.state.teams import TeamRow, Teams
 
@@ -33,7 +34,7 @@ NameArgument = Annotated[str, typer.Argument(help="Name of the team.", metavar="
 def register(app: typer.Typer) -> None:
     """Add the command group."""
     group = typer.Typer(help="List, create, limit, suspend or remove teams.", no_args_is_help=True)
-    for command in (list_, create, limit, suspend, resume, remove):
+    for command in (list_, create, limit, suspend, resume, remove, removed):
         group.command(command.__name__.rstrip("_"))(command)
     app.add_typer(group, name="teams", rich_help_panel=OPERATE)
 
@@ -183,28 +184,44 @@ def remove(
     team: NameArgument,
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
+    why: WhyOption = "",
+    by: ByOption = "",
     redis_url: UrlOption = None,
 ) -> None:
     """Delete a team with all its keys: streams, records, turns, scores, facts and history.
 
-    Events that hosts have spooled for it stay on their disks.
+    Events that hosts have spooled for it stay on their disks. `tellback teams removed` says who removed it, and why.
     """
     from tellback.errors import StateConflict
     from tellback.messaging.spool import spool_sizes
     from tellback.messaging.team_cache import SPOOL
+    from tellback.state.audit import Author
 
     with _teams(redis_url) as (teams, settings):
+        author = Author.of(by, why)
         before, question = teams.stored(check_team(team)), _question(teams, team)
         if not yes:
             typer.confirm(question, abort=True)
             if teams.created_since(team, before):
                 raise StateConflict(f"nothing was deleted: another team {team} was created meanwhile; ask again")
-        deleted = _remove_all(teams, team)
+        deleted = _remove_all(teams, team, author)
     echo(f"{team}: removed, {count_phrase(deleted, 'key')} deleted")
     folder = settings.data_path / SPOOL / team
     if spooled := sum(spool_sizes(str(folder))):
         size = count_phrase(spooled, "byte")
         echo(f"tellback: {size} spooled on this host would go to a new team of this name: delete {folder}", err=True)
+
+
+def removed(
+    *,
+    limit: Annotated[int, typer.Option(help="Maximum number of removals.", min=1, max=10_000)] = 100,
+    as_json: JsonOption = False,
+    redis_url: UrlOption = None,
+) -> None:
+    """List the newest removals of teams, oldest first, with who did it and why. A team's own log goes with it."""
+    with _teams(redis_url) as (teams, _):
+        entries = teams.removals(limit)
+    show_rows(entries, as_json=as_json, columns=("at", "target", "by", "reason"), title="Removed teams")
 
 
 def _question(teams: Teams, team: str) -> str:
@@ -221,13 +238,13 @@ def _question(teams: Teams, team: str) -> str:
     return f"Delete team {team} for good, with {waiting} and {open_turns}?"
 
 
-def _remove_all(teams: Teams, team: str) -> int:
+def _remove_all(teams: Teams, team: str, author: Author) -> int:
     """Remove a team, with progress if standard error is a terminal; return the number of deleted keys."""
     from rich.console import Console
 
     console, deleted = Console(stderr=True), 0
     with console.status("deleting keys") if console.is_terminal else nullcontext() as status:
-        for deleted in teams.remove(team):
+        for deleted in teams.remove(team, author):
             if status is not None:
                 status.update(plain_text(f"{count_phrase(deleted, 'key')} deleted"))
     return deleted

@@ -2,7 +2,8 @@
 
 An entry is written by the script that does the act, so there is no act without its entry, and no entry without the act.
 It is in the shard of what it acted on. Acts that no script of their own does, which are a replay of transcripts, its
-undoing and the creation of a team, are written before they begin, to the team's first shard.
+undoing and the creation of a team, are written before they begin, to the team's first shard. The removal of a team
+deletes that team's log, so its entry is in the log of the fleet.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import getpass
 import os
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
@@ -20,14 +22,14 @@ from tellback.errors import InvalidInput
 from tellback.redaction import redact_text
 from tellback.state.database import Database
 from tellback.state.decisions import decide
-from tellback.state.keys import Layout
+from tellback.state.keys import FLEET, Layout, Shard
 from tellback.state.readable import readable
 from tellback.state.scripts import common as scripts
 
 MAX_PHRASE_CHARS: Final = MAX_NAME_CHARS + MAX_COMMAND_NOTE_CHARS + len("by : ")
 """Of `Author.phrase`; a host may write a longer one into its team's keys by itself."""
 
-Act = Literal["cancel", "waive", "replay", "undo", "drop", "create", "limit", "suspend", "resume"]
+Act = Literal["cancel", "waive", "replay", "undo", "drop", "create", "limit", "suspend", "resume", "remove"]
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +91,15 @@ def system_user() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
+def log_removal(database: Database, author: Author, team: str) -> None:
+    """Write the entry of the removal of a team, before it begins.
+
+    Raises:
+        Unavailable: Redis is unavailable.
+    """
+    decide(database, FLEET, scripts.log_act(shard=FLEET, entry=author.entry("remove", team)))
+
+
 def log_act(database: Database, layout: Layout, author: Author, act: Act, target: str) -> None:
     """Write the entry of an act that no one script does, before it begins.
 
@@ -105,6 +116,15 @@ _decoder: Final = msgspec.json.Decoder(AuditEntry)
 def newest_actions(database: Database, layout: Layout, limit: int, session: str | None = None) -> list[AuditEntry]:
     """Return the newest entries of a team's audit log, or of one session, oldest first."""
     shards = layout.all if session is None else (layout.of(session),)
+    return _newest(database, shards, limit, session)
+
+
+def removed_teams(database: Database, limit: int) -> list[AuditEntry]:
+    """Return the newest removals of teams, oldest first."""
+    return _newest(database, (FLEET,), limit)
+
+
+def _newest(database: Database, shards: Iterable[Shard], limit: int, session: str | None = None) -> list[AuditEntry]:
     count = limit if session is None else 0  # 0 is the whole list: other sessions share it
     replies = database.pipeline([("LRANGE", shard.key("audit"), -count, -1) for shard in shards])
     entries = readable("audit entry", (raw for items in replies for raw in items), _decoder.decode)

@@ -17,7 +17,7 @@ import msgspec
 from tellback import clock
 from tellback.errors import Unavailable
 from tellback.names import Family, check_team
-from tellback.state.audit import Author, log_act
+from tellback.state.audit import AuditEntry, Author, log_act, log_removal, removed_teams
 from tellback.state.database import Database
 from tellback.state.fleet import TeamVisits, place_of
 from tellback.state.intake import Notifications
@@ -124,8 +124,8 @@ class Teams:
         """Check whether there is any key of a team, also of one without the key that makes it known."""
         return any(self._db.scan(pattern_of(team), SCAN_COUNT))
 
-    def remove(self, team: str) -> Iterator[int]:
-        """Delete every key of a team; yield the number deleted so far, after each step.
+    def remove(self, team: str, author: Author | None = None) -> Iterator[int]:
+        """Delete every key of a team; yield the number deleted so far, after each step. The fleet's log has the author.
 
         The team is suspended first, so that nothing new comes in meanwhile, and its key goes last: a removal that was
         interrupted can be repeated. A host that connects later makes a new team of the same name. One that stays
@@ -135,6 +135,8 @@ class Teams:
             NotFound: there is no such team, and no key of it.
         """
         layouts = existing_layouts(self._db, [check_team(team)])
+        if author is not None:
+            log_removal(self._db, author, team)
         kept, places = set[str](), [team]
         for layout in layouts:
             LimitStore(self._db, layout).change(suspended=True)
@@ -154,6 +156,10 @@ class Teams:
         # race: the team is to have no keys; as above
         deleted += sum(self._db.pipeline([("UNLINK", name) for name in sorted(kept)]))
         yield deleted
+
+    def removals(self, limit: int) -> list[AuditEntry]:
+        """Return the newest removals of teams, oldest first."""
+        return removed_teams(self._db, limit)
 
     def _row(self, layout: Layout, noticed: int | None, *, active: bool) -> TeamRow:
         lengths = [("XLEN", stream_of(shard, family)) for shard in layout.all for family in Family]

@@ -1,0 +1,30 @@
+"""The log of removed teams, which outlives the log of each."""
+
+from __future__ import annotations
+
+import json
+
+from typer.testing import CliRunner
+
+from tellback import Settings
+from tellback.cli.app import app
+from tellback.state.database import Database
+from tellback.state.keys import FLEET, Layout
+
+
+def _run(settings: Settings, *arguments: str) -> tuple[int, str]:
+    environment = {"TELLBACK_REDIS_URL": settings.redis_url, "TELLBACK_DATA_DIR": settings.data_dir}
+    result = CliRunner().invoke(app, ["teams", *arguments], env=environment)
+    return result.exit_code, result.output
+
+
+def test_who_removed_a_team_is_known_after_its_own_log_is_gone(settings: Settings, database: Database) -> None:
+    """Requirement C-169."""
+    _run(settings, "create", "acme", "--shards", "1")
+    assert _run(settings, "remove", "acme", "--yes", "--by", "b" * 10_000)[0] != 0, "its author can't be logged"
+    assert database.command("EXISTS", Layout("acme", 1).shard(0).key("team"))
+    assert _run(settings, "remove", "acme", "--yes", "--by", "ann", "--why", "customer left")[0] == 0
+    assert _run(settings, "remove", "acme", "--yes", "--by", "bob")[0] != 0, "there is none any more"
+    [entry] = [json.loads(line) for line in _run(settings, "removed", "--json")[1].splitlines()]
+    assert [entry[name] for name in ("act", "target", "by", "reason")] == ["remove", "acme", "ann", "customer left"]
+    assert database.command("TTL", FLEET.key("audit")) > 0
