@@ -35,8 +35,7 @@ from tellback.truncation import truncate_chars
 FAILED_STATUSES: Final = frozenset({"error", "failed", "failure", "denied"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastFeedbackCounters:
+class LastFeedbackCounters(msgspec.Struct, frozen=True, kw_only=True):
     """The evaluation's counters at a provider's last feedback; zeros before the first."""
 
     call_index: int = 0
@@ -45,8 +44,7 @@ class LastFeedbackCounters:
     changes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedbackContext:
+class FeedbackContext(msgspec.Struct, frozen=True, kw_only=True):  # no dataclass: a worker makes one for each ask
     """An evaluation at one tool call, which is already counted, or with `timed` at a timer tick.
 
     `now`, `began_at` and `deadline` are server times in UTC. `last_feedback` is the prompt's last, by any provider;
