@@ -53,6 +53,8 @@ FLAGS: Final = {
     "--wait": "hook_wait",
 }
 
+_USUAL_WAIT: Final = 0.05
+
 DEFAULTS: Final = {  # those of `tellback.Settings`; a test compares them
     "redis_url": "redis://127.0.0.1:6379/0",
     "team": "default",
@@ -60,7 +62,7 @@ DEFAULTS: Final = {  # those of `tellback.Settings`; a test compares them
     "intake_max": 100_000,
     "intake_max_bytes": 512 << 20,
     "spool_max_bytes": 256 << 20,
-    "hook_wait": 0.05,
+    "hook_wait": _USUAL_WAIT,
 }
 
 PROMPT: Final = "agent"
@@ -93,7 +95,7 @@ class HookOptions(LightStruct):
 
 
 def read_options(arguments: Sequence[str], environ: Mapping[str, str], *, strict: bool = False) -> HookOptions:
-    """Return the options from arguments and environment; `strict` refuses a wait that is out of bounds.
+    """Return the options from arguments and environment; `strict` refuses a wait that no hook could use.
 
     Raises:
         ConfigurationError: an argument or a variable is wrong; the message names it.
@@ -216,12 +218,15 @@ def _whole_number(name: str, text: str, least: int, most: int) -> int:
 
 
 def _seconds_value(name: str, text: str, *, strict: bool) -> float:
-    """Return the seconds, unless `strict` the nearest that are allowed: no event is lost by how long to wait."""
+    """Return the seconds, unless `strict` the nearest that are allowed, or the default for what is no number.
+
+    No event is lost by how long to wait.
+    """
     try:
         value = float(text)
     except ValueError:
-        value = None
-    if value is None or (strict and not 0 < value <= LONGEST_WAIT):
+        value = 0.0 if strict else _USUAL_WAIT
+    if strict and not 0 < value <= LONGEST_WAIT:
         raise ConfigurationError(f"{name} is not a number of seconds above 0 and at most {LONGEST_WAIT:g}")
     return min(max(LEAST_WAIT, value), LONGEST_WAIT)
 
