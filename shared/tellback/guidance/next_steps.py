@@ -59,9 +59,7 @@ UNREADABLE_STEP: Final = (
 COUNTED_STEP: Final = (
     "Find out which tests fail and whether they failed before your first edit; then fix these, or leave them."
 )
-CHECKED_STEP: Final = (
-    "Look up the rule or the declaration that it names: what you have changed so far does not touch it."
-)
+CHECKED_STEP: Final = "Look up the rule or the declaration that it names before you change anything or run it again."
 GUESSED_STEP: Final = (
     "List what there is (the files, options, columns, packages, elements or lines), or search for the name, before you "
     "try another."

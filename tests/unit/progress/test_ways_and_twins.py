@@ -246,6 +246,15 @@ def test_the_step_fits_what_refused(step: str, line: str, said: str) -> None:
     assert step_of(woven([claude_edit(n) for n in range(3)], [claude_code(line, said, 1)] * 3)) == step
 
 
+def test_the_step_of_a_place_claims_no_change() -> None:
+    """G-410: who asked `jq` three times was told that what it had changed so far does not touch the error."""
+    said = "jq: error (at orders.json:1): Cannot index array with string"
+    asked = [claude_code(f"jq '.items.{name}' orders.json", said, 5) for name in ("id", "total", "state", "user")]
+    step = step_of(asked)
+    assert step == CHECKED_STEP
+    assert "changed" not in step
+
+
 def test_both_of_two_calls_in_turn_are_named() -> None:
     """G-258."""
     shown = [
