@@ -8,6 +8,7 @@ import string
 import pytest
 
 from tellback.redaction import Redactor, find_secret, redact_text
+from tellback.redaction.stream import StreamRedactor
 
 _ALNUM = string.ascii_letters + string.digits
 _HEX = "0123456789abcdef"
@@ -155,3 +156,20 @@ def test_what_is_no_secret_stays(line: str) -> None:
 def test_a_form_that_is_in_no_set_is_hidden(text: str) -> None:
     """Rules of these forms matched nothing while the rest of the suite ran."""
     assert "[redacted" in redact_text(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id | secret\nb424-8ab7\nXkMDciUgdAd5\nlogin:\n",
+        "id | secret\n6e98-b8c8\nrefresh_value is 3kLAvrLYoN0yZNSGHElFP9ovOATkKdSL\n",
+        "password help\n6e98-b8c8\nrefresh_value is 3kLAvrLYoN0yZNSGHElFP9ovOATkKdSL\n",
+        "The token is:\n  3IsPP4Hg\nrefresh_value is 3kLAvrLYoN0yZNSGHElFP9ovOATkKdSL\n",
+        "The password is:\n  3IsPP4Hg\nrefresh_value is 3kLAvrLYoN0yZNSGHElFP9ovOATkKdSL\n",
+    ],
+)
+def test_what_comes_below_does_not_decide_about_a_short_value(text: str) -> None:
+    """A rule that is searched near long values found short ones too, where a long one stood below by chance."""
+    whole = "".join(StreamRedactor().feed([text]))
+    assert whole == "".join(StreamRedactor().feed(text.splitlines(keepends=True)))
+    assert ("3IsPP4Hg" in whole) == ("token" in text)

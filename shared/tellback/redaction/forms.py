@@ -133,7 +133,8 @@ _STATED_GUARD: Final = r"(?=[ \t:=][^\n]{0,480}+(?:(?<=\S{12})|(?<=[ \t\r])))"
 _ALONE_AFTER: Final = (
     rf"[^\n:=(\[{{]{{0,60}}+(?:\([^()\n:=]{{0,80}}\))?:[ \t]{{0,4}}+\r?\n(?:[ \t]{{0,4}}+\r?\n)?+[ \t]{{0,20}}+"
     rf"{NO_VALUE}{PATH}{MIXED_OR_LETTERS}"
-    rf"{DOUBT}[\w+/.~=%!@#^*&$-]{{8,200}}+[ \t\r]{{0,4}}+${AT_END}"
+    # As long as the values near which it is searched: what comes below, which a stream has not got, must not decide.
+    rf"{DOUBT}[\w+/.~=%!@#^*&$-]{{12,200}}+[ \t\r]{{0,4}}+${AT_END}"
 )
 _ALONE_GUARD: Final = r"(?=[^:=\n]{0,60}+:[ \t\r]{0,5}+\n)"
 # One word on before all of it: a group that repeats costs more than the other checks together.
@@ -195,7 +196,6 @@ RANDOM: Final = (
             ("key", "(?<=[a-z][_ -]key)", f"{NO_INDEX}{_NO_FINGERPRINT}"),
         )
     ),
-    AnchoredRule("password", "passw", f"(?:or)?d{_ALONE_AFTER}", _ALONE_GUARD),
     AnchoredRule("secret-assignment", "key", rf"{NO_INDEX}{_NO_FINGERPRINT}(?<![a-z.]key){_KEY_IN_SENTENCE}"),
     AnchoredRule(
         "secret-assignment",
@@ -277,6 +277,9 @@ NEAR_DIGITS: Final = (
     ),
 )
 RULES: Final = (
+    AnchoredRule(  # a password may be shorter, so it is searched everywhere
+        "password", "passw", f"(?:or)?d{_ALONE_AFTER.replace('{12,200}', '{8,200}')}", _ALONE_GUARD
+    ),
     AnchoredRule(
         "secret-assignment", "key", _PAIR, rf"(?=[\\\"']{{0,2}}+[ \t]?[:=][ \t]{{0,3}}+[\\\"']{{0,2}}+{_PAIR_REST})"
     ),

@@ -217,7 +217,8 @@ LINE_ENDS: Final = r"[\"'`,;)\]}>]{0,6}+[ \t\r]{0,4}$"
 FLAGS: Final = r"(?:[ ]-{1,2}[a-z][\w-]{0,20}){0,3}"  # of the command that prints it
 # A call; a path with a hyphen, which no base64 has beside a slash: names of models.
 _NOT_ALONE: Final = r"(?![\w.]{4,60}+\([\w., ]{0,60}+\);?$|[\w.-]{1,60}+/[\w.]{0,60}+-)"
-_ALONE: Final = rf"{FLAGS}{LINE_BELOW}{_NOT_ALONE}{_CHECKED}[^\s\"'`<>{{}},]{{8,400}}+{LINE_ENDS}"
+# Not shorter than the values near which it is searched: else what comes below decides, and a stream has not got that.
+_ALONE: Final = rf"{FLAGS}{LINE_BELOW}{_NOT_ALONE}{_CHECKED}[^\s\"'`<>{{}},]{{12,400}}+{LINE_ENDS}"
 # The length first, since most words are too short.
 _RANDOM: Final = (
     rf"[\"'`]{{0,2}}+(?=[\w+/.~=%:!@#^*&?-]{{16}}){_CHECKED}[\w+/.~=%:!@#^*&?-]{{16,200}}+(?![(\[\w]|\{{(?!\{{))"
