@@ -159,6 +159,42 @@ def test_a_form_that_is_in_no_set_is_hidden(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "form",
+    [
+        '<add key="Cookie" value="{}" />',
+        'props.setProperty("Cookie", "{}");',
+        "- name: Cookie\n  value: {}",
+        "Cookie: >-\n  {}",
+        "The Set-Cookie is {}, please expire it.",
+        "| Cookie | {} |",
+        'host,Cookie,port\ndb1,"{}",80',
+        " id | Cookie | host\n----+--------+-----\n  1 | {} | db1",
+    ],
+)
+@pytest.mark.parametrize("name", ["sessionid", "JSESSIONID", "ASP.NET_SessionId", "remember_me"])
+def test_a_cookie_is_hidden_in_any_form_whatever_its_name(form: str, name: str) -> None:
+    """Its name made the value seem less random: 454 of 3,276 such texts were shown."""
+    value = "PVlPYoChyjzTRextedADqYdOmnLxm1ej"
+    assert value not in redact_text(form.format(f"{name}={value}; theme=dark"))
+
+
+def test_counters_digests_and_paths_of_cookies_stay() -> None:
+    for text in (
+        "The cookie is _ga=GA1.1.297273815.8355119534; theme=dark",
+        "cookie jar written, digest sha=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b",
+        "cookie file=/var/lib/app/cookies/Default2/Cookies1.txt",
+    ):
+        assert redact_text(text) == text
+
+
+def test_a_webhook_of_teams_is_hidden_in_the_query_of_a_url() -> None:
+    """The `@` of an encoded URL stays encoded, since it would end a login."""
+    team, flow = "180bc0db-c0e1-4d0a-a1b2-0c4d5e6f7a8b", "5f0e1d2c-3b4a-4958-8676-f5e4d3c2b1a0"
+    url = f"https%3A%2F%2Fcontoso.webhook.office.com%2Fwebhookb2%2F{team}%40{flow}%2FIncomingWebhook%2F{'1f' * 16}"
+    assert redact_text(f"next={url}") == "[redacted: webhook-url]"
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "id | secret\nb424-8ab7\nXkMDciUgdAd5\nlogin:\n",

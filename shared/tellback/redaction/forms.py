@@ -187,6 +187,14 @@ RANDOM: Final = (
         for word, named in (("secret", f"{UNLESS['secret']}(?:[ _]id)?"), ("token", UNLESS["token"]), ("webhook", ""))
     ),
     *(AnchoredRule("secret-assignment", word, rf"[ _-]id{_LONG_IN_SENTENCE}") for word in ("client", "access")),
+    # In any form, since the value has a name of its own, which made it seem less random: `("Cookie", "sessionid=…`.
+    AnchoredRule(
+        "secret-assignment",
+        "cookie",
+        rf"(?![a-z])[^\n{{}};?&]{{0,80}}?(?:[|>]-?\n[ \t]{{0,40}}+|\n[ \t]{{0,40}}+value:[ ][\"']?)?"
+        r"(?<![\w.-])(?!_ga|_gid|_gcl|_fbp|__utm|cookie)[\w.-]{2,40}+="
+        rf"{PATH}{HASH}{DOUBT}{long_value(20)}{AT_END}",
+    ),
     *(
         AnchoredRule("secret-assignment", word, f"{named}{rest}", f"{before}{guard}")
         for rest, guard in ((_STATED_SECRET, _STATED_GUARD), (_ALONE_AFTER, _ALONE_GUARD))

@@ -18,7 +18,8 @@ RULES: Final = (
     AnchoredRule("webhook-url", "hook", r"s\.slack\.com/(?:services|workflows|triggers)/[\w/+]{20}"),
     AnchoredRule("webhook-url", "hook", r"s/\d{16,20}/[\w-]{40}"),
     AnchoredRule("webhook-url", "hook", r"s/catch/[0-9]{3,12}/[0-9a-z]{5}"),
-    AnchoredRule("webhook-url", "hook", r"(?:b2)?/[0-9a-z]{8}-[0-9a-z-]{27}@"),  # Teams, Outlook; ids need not be hex
+    # Teams, Outlook; ids need not be hex. In a URL that another holds, the sign stays encoded.
+    AnchoredRule("webhook-url", "hook", r"(?:b2)?/[0-9a-z]{8}-[0-9a-z-]{27}(?:@|%40)"),
     AnchoredRule("webhook-url", "hook", r"/(?:(?<=\.tines\.com/webhook/)|(?<=\.tines\.io/webhook/))[0-9a-z]{20}"),
     AnchoredRule("webhook-url", "sumologic.com/receiver/", r"v1/http/[\w+/=-]{40}"),
     AnchoredRule("signed-url", "/magic", r"(?:-?links?)?/(?:[a-z]{1,12}/)?[\w-]{24}"),
