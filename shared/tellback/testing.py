@@ -13,7 +13,7 @@ worker's own code. `context` makes a `FeedbackContext` for a direct call.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -145,7 +145,7 @@ def context(
         tool_call_count=len(recent),
         recent=recent,
     )
-    return msgspec.structs.replace(default, **fields)
+    return replace(default, **fields)
 
 
 def run(

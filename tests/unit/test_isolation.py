@@ -10,9 +10,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
-import msgspec
 import pytest
 
 from tellback import Feedback, FeedbackContext, FeedbackTrigger, ProviderSpec, StaticFeedback, ToolCall, clock
@@ -23,7 +23,7 @@ from tests.support import providers
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CONTEXT = FeedbackContext(session="s", prompt="p", now=NOW, began_at=NOW, tool_call_count=3)
-CALLED = msgspec.structs.replace(CONTEXT, recent=[ToolCall(at=1, tool="t", call_index=3)])
+CALLED = replace(CONTEXT, recent=[ToolCall(at=1, tool="t", call_index=3)])
 CUSTOM = (
     providers.Monitor,
     providers.Raises,
@@ -115,7 +115,7 @@ def test_whatever_a_built_in_provider_raises_is_a_failure(monkeypatch: pytest.Mo
 
 
 def test_what_a_provider_says_is_redacted() -> None:
-    feedback = invoker().ask(spec("Leaks"), msgspec.structs.replace(CONTEXT, tool_call_count=2))
+    feedback = invoker().ask(spec("Leaks"), replace(CONTEXT, tool_call_count=2))
     assert feedback is not None
     assert feedback.summary == "[redacted: password]"
     assert feedback.suggestions == ("[redacted: api-key]", "stay calm")

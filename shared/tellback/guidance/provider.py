@@ -35,7 +35,8 @@ from tellback.truncation import truncate_chars
 FAILED_STATUSES: Final = frozenset({"error", "failed", "failure", "denied"})
 
 
-class LastFeedbackCounters(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastFeedbackCounters:
     """The evaluation's counters at a provider's last feedback; zeros before the first."""
 
     call_index: int = 0
@@ -44,7 +45,8 @@ class LastFeedbackCounters(msgspec.Struct, frozen=True, kw_only=True):
     changes: int = 0
 
 
-class FeedbackContext(msgspec.Struct, frozen=True, kw_only=True):  # no dataclass: a worker makes one for each ask
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedbackContext:
     """An evaluation at one tool call, which is already counted, or with `timed` at a timer tick.
 
     `now`, `began_at` and `deadline` are server times in UTC. `last_feedback` is the prompt's last, by any provider;
