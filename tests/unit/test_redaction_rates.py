@@ -129,10 +129,7 @@ def test_clean_output_of_the_same_tools_stays() -> None:
 
 def test_each_line_of_a_key_is_hidden_behind_any_margin_and_in_any_wrapping() -> None:
     tried = list(keys(seed=SEED_APART))
-    assert [sample[:2] for sample in tried if sample.leaks_in(redact_text(sample.text))] == [
-        ("key, ssh2", "base64 twice"),  # hidden once it is decoded
-        ("key, putty", "base64 twice"),
-    ]
+    assert [sample[:2] for sample in tried if sample.leaks_in(redact_text(sample.text))] == []
 
 
 @pytest.mark.parametrize(

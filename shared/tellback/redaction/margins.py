@@ -11,8 +11,9 @@ cell of a table, of which only the rows would lose it.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
@@ -112,6 +113,12 @@ class Readable:
     def first_of(self, number: int) -> int:
         """Return the first line of the text that this line of the given one holds."""
         return number if self.holders is None else bisect_left(self.holders, number)
+
+
+def numbered(lines: Iterable[str], found: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Return the matches of a text with the numbers of their lines in place of their positions."""
+    starts = list(accumulate(map((1).__add__, map(len, lines)), initial=0)) if found else []
+    return [(bisect_right(starts, place) - 1, rule) for place, rule in found]
 
 
 def _name_of_fallback(found: re.Match[str]) -> str:

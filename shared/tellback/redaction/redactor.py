@@ -6,14 +6,12 @@ as possible, and only a text that is not clean is searched for the positions of 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import cache, lru_cache, partial
-from itertools import accumulate
 from typing import Any, Final
 
 from tellback.own_passwords import own_passwords
-from tellback.redaction import codes, columns, kubernetes, margins
+from tellback.redaction import codes, columns, encoded_texts, kubernetes, margins
 from tellback.redaction.copier import (
     KEY_CHARS,
     MAX_DEPTH,
@@ -25,11 +23,11 @@ from tellback.redaction.copier import (
     keyed_text,
     searched_text,
 )
-from tellback.redaction.escapes import decoded_forms, without_escapes
+from tellback.redaction.escapes import decoded_forms, unescaped, without_escapes
 from tellback.redaction.printed_ids import is_printed_id
 from tellback.redaction.private_keys import RULE as PRIVATE_KEY
 from tellback.redaction.private_keys import PrivateKeyTracker, key_start_before, marks_key
-from tellback.redaction.rules import Rule, ScanSet, all_scans, holds_nothing, scans_for_text
+from tellback.redaction.rules import HEADS, Rule, ScanSet, all_scans, holds_nothing, scans_for_text
 from tellback.redaction.substrings import searchable
 
 MIN_VALUE_CHARS: Final = 4  # shorter values are too common in ordinary text to be searched for
@@ -41,7 +39,6 @@ _NEWLINE: Final = "\n"
 _RECENT: Final = 1_600
 _RECENT_LINES: Final = 8  # what names a value stands at most six above it, and a stream may come line by line
 _SHORTEST: Final = 5  # characters of the shortest text that any rule of ours matches
-_HEADS: Final = (columns.HEAD, codes.HEAD)  # say where to look, and hide nothing by themselves
 
 _added: tuple[Rule, ...] = ()
 
@@ -81,7 +78,7 @@ class Redactor:
         """Return the first rule that matches this line; None if clean."""
         line = without_escapes(line)
         found = () if self._is_clean(line) else (*self._find_given(line), *self._find_matches(margins.read(line).text))
-        return next((rule for _, rule in found if rule not in _HEADS), None)
+        return next((rule for _, rule in found if rule not in HEADS), None)
 
     def text(self, text: str) -> str:
         """Return `text` with a marker in place of each matching line and each line of a private key."""
@@ -131,12 +128,12 @@ class Redactor:
         searched = lines if read.text == text else read.text.split(_NEWLINE)
         numbered = [
             (number, rule)
-            for number, rule in _numbered(searched, found)
+            for number, rule in margins.numbered(searched, found)
             if not (number and is_printed_id(searched[number], searched[number - 1]))
         ]
         held = read.held(numbered)
-        first_last = reversed([*_numbered(lines, given), *held])
-        hidden = {number: rule for number, rule in first_last if rule not in _HEADS}
+        first_last = reversed([*margins.numbered(lines, given), *held])
+        hidden = {number: rule for number, rule in first_last if rule not in HEADS}
         hidden |= self._hidden_below(lines, held, blocks, begin, secrets=secrets)
         other = [each for each, (number, _) in zip(numbered, held, strict=True) if searched[each[0]] != lines[number]]
         if other or goes_on or (secrets and searched is not lines):
@@ -155,7 +152,7 @@ class Redactor:
         secrets: bool,
     ) -> dict[int, str]:
         """Return the rules of lines from `begin` on that others name: of a Secret, a table, a list of codes."""
-        heads = {head: sorted({number for number, rule in found if rule == head}) for head in _HEADS}
+        heads = {head: sorted({number for number, rule in found if rule == head}) for head in HEADS}
         hidden: dict[int, str] = {}
         if secrets:
             hidden |= dict.fromkeys(kubernetes.value_lines(lines), kubernetes.RULE)
@@ -259,12 +256,6 @@ def _forms_of(passwords: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     return tuple(("password", form) for password in passwords for form in decoded_forms(password))
 
 
-def _numbered(lines: Iterable[str], found: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Return the matches of a text with the numbers of their lines in place of their positions."""
-    starts = list(accumulate(map((1).__add__, map(len, lines)), initial=0)) if found else []
-    return [(bisect_right(starts, place) - 1, rule) for place, rule in found]
-
-
 def _last_lines(text: str) -> str:
     """Return the last lines of a text, each with its end; of a long first one only its end."""
     recent = f"{text[-_RECENT:]}\n"
@@ -277,7 +268,9 @@ def _last_lines(text: str) -> str:
 def _scans_within(text: str) -> Callable[[], ScanSet]:
     """Return the scans for the parts of a text, however they are decoded before a search."""
     forms = {text, without_escapes(text), without_escapes(text.replace("\\u001b", "\x1b"))}
-    scans = scans_for_text("\n".join([*(margins.read(form).text for form in forms), _PROBE]))
+    read = [margins.read(form).text for form in forms]
+    decoded = [encoded_texts.joined(encoded_texts.within(unescaped(text))) for text in read]
+    scans = scans_for_text("\n".join([*read, *(margins.read(without_escapes(text)).text for text in decoded), _PROBE]))
     return lambda: scans
 
 
@@ -286,10 +279,10 @@ def _heads_alone(text: str, scans: Callable[[], ScanSet]) -> list[int] | None:
     heads: list[tuple[int, str]] = []
     below = _NEWLINE in text  # a head alone hides nothing
     for match in scans().find_all(text) if len(text) >= _SHORTEST else ():
-        if match[1] not in _HEADS or (below and match[1] != columns.HEAD):
+        if match[1] not in HEADS or (below and match[1] != columns.HEAD):
             return None
         heads.append(match)
-    return [number for number, _ in _numbered(text.split(_NEWLINE), heads)] if below else []
+    return [number for number, _ in margins.numbered(text.split(_NEWLINE), heads)] if below else []
 
 
 @lru_cache(maxsize=4096)

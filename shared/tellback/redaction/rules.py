@@ -20,6 +20,7 @@ from tellback.redaction import (
     codes,
     columns,
     command_lines,
+    encoded_texts,
     forms,
     layouts,
     links,
@@ -33,7 +34,7 @@ from tellback.redaction import (
     tokens,
 )
 from tellback.redaction.compiled_scans import CompiledScan, Row
-from tellback.redaction.escapes import unescaped
+from tellback.redaction.escapes import unescaped, without_escapes
 from tellback.redaction.random_values import near_random
 from tellback.redaction.substrings import (
     Findable,
@@ -47,6 +48,9 @@ from tellback.redaction.substrings import (
 )
 from tellback.redaction.token_runs import TOKEN, NearDigits, TokenRuns, Window, add_window, has_run, lacks_digits
 from tellback.redaction.values import DOUBT, NAMES, AnchoredRule, repeats_name, seems_random
+
+HEADS: Final = (columns.HEAD, codes.HEAD)
+"""These say where to look, and hide nothing by themselves."""
 
 _FEW: Final = 60  # characters; a shorter text lacks the rarest character of most anchors, which need no search then
 _RARE_FIRST: Final = "zqjxkvbywgpfmucdlhrsnioate "  # what is not a letter is rarer still
@@ -172,9 +176,28 @@ class ScanSet(LightStruct):
     anywhere: Anchored  # the others
 
     def find_all(self, text: str) -> Generator[tuple[int, str]]:
-        """Yield the position and rule of each match in `text`."""
+        """Yield the position and rule of each match in `text`, also of those in what it holds in base64."""
         spaced = unescaped(text)
         runs = TokenRuns(spaced)
+        yield from self._find_plain(text, spaced, runs)
+        if runs.some:
+            yield from self._find_encoded(spaced)
+
+    def _find_encoded(self, text: str) -> Generator[tuple[int, str]]:
+        """Yield the position and rule of each line of base64 with a match; what is encoded twice stays."""
+        encoded = list(encoded_texts.within(text))
+        if not encoded:
+            return
+        read = margins.read(without_escapes(encoded_texts.joined(encoded)))
+        spaced = unescaped(read.text)
+        found = [*self._find_plain(read.text, spaced, TokenRuns(spaced))]
+        holders = [places for places, decoded in encoded for _ in range(decoded.count("\n") + 1)]
+        for number, rule in read.held(margins.numbered(read.text.split("\n"), found)):
+            if rule not in HEADS:
+                yield from ((place, rule) for place in holders[number])
+
+    def _find_plain(self, text: str, spaced: str, runs: TokenRuns) -> Generator[tuple[int, str]]:
+        """Yield the position and rule of each match in a text as it stands."""
         if runs.some:
             yield from self._find_tokens(spaced, text, runs)
         yield from ((place, "application-password") for place in runs.grouped)

@@ -1,0 +1,77 @@
+"""Texts in base64, decoded to be searched as others are: contents of files in JSON of APIs, `user-data` of machines.
+
+Text is printable from its first character on. One of 200 random values has the first eight characters for that, so
+digests, pictures and keys cost little more than to find where they begin.
+"""
+
+from __future__ import annotations
+
+from binascii import a2b_base64
+from collections.abc import Generator, Iterable
+from typing import Final
+
+from tellback.lazy_pattern import lazy_pattern
+from tellback.redaction.substrings import located
+
+_CHARACTERS: Final = b"+/-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_TABLE: Final = bytes(ord("w") if byte in _CHARACTERS else ord(" ") for byte in range(256))
+_OF_URLS: Final = str.maketrans("-_", "+/")
+_SHORTEST: Final = 20  # characters: of `password=hunter2`, without the signs that fill it up
+_LONGEST: Final = 1 << 16  # characters of one text that are decoded
+_FEWEST: Final = 12  # characters that it has to say; of random values one in 50,000 does
+_WIDTHS: Final = frozenset({60, 64, 72, 76})  # at which programs wrap it; lines of others are texts of their own
+# Four characters stand for three of ASCII, of which the first two are no control characters. The other form is that of
+# Windows' shell, with a zero after each.
+_BEGINS: Final = lazy_pattern(
+    r"(?:[CDI-Za-f][AC-HQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][\w+/-]){2}"
+    "|[CDI-Za-f][AQgw][AB][0-9A-Za-z+/]A[AC-H][AEIMQUYcgkosw048]A"
+)
+_NEXT_LINE: Final = lazy_pattern(
+    r"[\"']?\\?\r?\n[ \t\"'>|]{0,40}+([\w+/-]{1,76}+)(?=={0,2}[\"',;)\\ \t\r]{0,8}(?:\n|\Z))"
+)
+_NO_TEXT: Final = lazy_pattern("[\0-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+
+
+def within(text: str) -> Generator[tuple[list[int], str]]:
+    """Yield where the lines of each text in base64 begin, and what it says."""
+    classes = located(text.encode("latin-1", "replace").translate(_TABLE))
+    run, end = "w" * _SHORTEST, 0
+    while (start := classes.find(run, end, len(text))) >= 0:
+        end = classes.find(" ", start + _SHORTEST, len(text))
+        end = len(text) if end < 0 else end
+        if _BEGINS.match(text, start):
+            places, encoded, end = _lines(text, start, end)
+            decoded = _decoded(encoded[:_LONGEST])
+            if len(decoded) >= _FEWEST:
+                yield places, decoded
+
+
+def joined(texts: Iterable[tuple[list[int], str]]) -> str:
+    """Return what such texts say as one text."""
+    return "\n".join(decoded for _, decoded in texts)
+
+
+def _lines(text: str, start: int, end: int) -> tuple[list[int], str, int]:
+    """Return where the lines begin on which the text goes on, all of it, and where it ends."""
+    width = end - start
+    places, parts = [start], [text[start:end]]
+    while width in _WIDTHS and len(parts[-1]) == width and (line := _NEXT_LINE.match(text, end)):
+        if len(line[1]) > width:
+            break
+        places.append(line.start(1))
+        parts.append(line[1])
+        end = line.end()
+    return places, "".join(parts), end
+
+
+def _decoded(encoded: str) -> str:
+    """Return the text up to what is none."""
+    whole = encoded[: len(encoded) - (len(encoded) % 4 == 1)].translate(_OF_URLS)
+    data = a2b_base64(whole + "=" * (-len(whole) % 4))
+    encoding = "utf-8" if any(data[1:_FEWEST:2]) else "utf-16-le"
+    try:
+        decoded = data.decode(encoding)
+    except UnicodeDecodeError as error:  # a picture behind text, or a character that is torn
+        decoded = data[: error.start].decode(encoding)
+    end = _NO_TEXT.search(decoded)
+    return decoded[: end.start()] if end else decoded
