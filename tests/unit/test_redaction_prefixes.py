@@ -6,6 +6,7 @@ The templates are those of `tests.support.secrets`. A token that only the genera
 from __future__ import annotations
 
 import random
+from string import ascii_letters
 from typing import Final
 
 import pytest
@@ -145,3 +146,27 @@ def test_a_token_is_named_by_its_prefix(name: str, template: str, prefixes: str)
         token = f"{prefix}{draw(rng, template)}"
         assert find_secret(token) == name, token
         assert find_secret(f"using {token} for this run") == name, token
+
+
+@pytest.mark.parametrize(
+    "prefix", ["sk_live_", "rk_test_", "npg_", "hvs.", "s.", "STS.", "sbp_", "unkey_", "o.", "waka_", "cal_live_"]
+)
+def test_a_token_without_a_digit_is_hidden_behind_its_prefix(prefix: str) -> None:
+    """One of 24 letters and digits in 65 has none. Its changes of case tell it, not so one of a hundred."""
+    source = random.Random(6)
+    tokens = ["".join(source.choice(ascii_letters) for _ in range(24 if prefix == "s." else 32)) for _ in range(200)]
+    assert sum(find_secret(f"use {prefix}{token} now") is None for token in tokens) <= 8
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "stripe.api_key = 'sk_test_YourStripeSecretKeyGoesHere'",
+        "rnd_nextPositiveIntegerOfTheRange(seed)",
+        "x = s.someAttributeOfTheTableName",
+        "live_preview_of_the_whole_document_in_the_browser",
+        "o.thePropertyOfAnObjectWithLongNam",
+    ],
+)
+def test_words_behind_a_prefix_stay(line: str) -> None:
+    assert find_secret(line) is None

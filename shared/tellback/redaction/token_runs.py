@@ -9,7 +9,7 @@ from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
 from tellback.redaction.substrings import Findable, located, searchable
-from tellback.redaction.values import RARE_LETTERS, seems_random
+from tellback.redaction.values import seems_random
 
 VALUE: Final = 12
 """Length of the shortest value that only the name of its issuer, or a sentence, gives away."""
@@ -54,7 +54,6 @@ _SHORT: Final = 4_000  # characters; a longer text that is full of runs has digi
 _BLOCK: Final = 16_000  # characters of which the runs are listed at once
 _WORDS_TO_A_RUN: Final = 4  # with more, to list all words takes longer than to look at each run
 _LETTERS_ALONE: Final = 16  # characters of a value without a digit
-_RARE_LETTERS: Final = _marking(f"{RARE_LETTERS}{RARE_LETTERS.upper()}".encode())
 _TABLES: Final = _marking(_DISTINCT), _marking(_DECIMAL)
 _TABLES_WITH_OTHERS: Final = _marking(_DISTINCT + b"?"), _marking(_DECIMAL + b"?")
 # Parameters of URLs whose value may have no digit.
@@ -189,7 +188,6 @@ def _marked_runs(
     itself too, ids and digests are left out, of which logs and lock files are full.
     """
     run = b"w" * least
-    rare = latin.translate(_RARE_LETTERS)
     runs: list[Window] = []
     shapes = b""
     cost = -_WINDOW * _WINDOW
@@ -207,10 +205,7 @@ def _marked_runs(
             mark = marks.find(b"d", start)
             mark = len(marks) if mark < 0 else mark
         if mark < end or (
-            latin
-            and end - start >= _LETTERS_ALONE
-            and rare.count(b"d", start, end) * 6 >= end - start
-            and seems_random(latin[start:end].decode("latin-1"), 0)
+            latin and end - start >= _LETTERS_ALONE and seems_random(latin[start:end].decode("latin-1"), 0)
         ):
             runs.append((start, end))
             cost += end - start + _WINDOW
