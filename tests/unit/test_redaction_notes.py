@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tellback.redaction import redact_text
+from tellback.redaction import find_secret, redact_text
 from tests.support.secret_notes import lookalikes, may_be_read, notes
 
 MADE = ("winter1948", "TangoHarbor39", "Copper_marble_38", "copper-harbor-58", "bl0ss0m32!")
@@ -127,3 +127,23 @@ def test_parameters_of_a_test_and_names_with_a_hash_stay(line: str) -> None:
     """Brackets directly behind a name hold no value, and Kubernetes ends names in a hash (A-629)."""
     assert redact_text(line) == line
     assert redact_text(f"- {line}") == f"- {line}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["the password's winter1948", "my password's t@ng0_77 now", "the pw's winter1948"],
+)
+def test_a_password_behind_a_short_is_is_hidden(line: str) -> None:
+    assert find_secret(line) == "password"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "the password check was moved to module-12",
+        "the password screen was renamed to screen-12",
+        "the password's length is shown",
+    ],
+)
+def test_what_is_moved_or_renamed_is_no_password(line: str) -> None:
+    assert find_secret(line) is None

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tellback.redaction import redact_text, redact_value
+from tellback.redaction import find_secret, redact_text, redact_value
 
 TOKEN = "Zk2mX9vB4tR8wL1nPsq7Zk2mX9vB4tR8"
 PASSWORD = "lAu7SnRQ"
@@ -143,3 +143,12 @@ def test_a_token_without_a_second_part_is_hidden() -> None:
 def test_what_resembles_those_stays(text: str) -> None:
     """Ids, marks and schemas beside such names are no secrets (A-436)."""
     assert redact_text(text) == text
+
+
+@pytest.mark.parametrize("kind", ["secret", "password"])
+@pytest.mark.parametrize("before", ["enable", "username admin", "username admin privilege 15"])
+def test_the_secret_of_a_router_is_hidden(before: str, kind: str) -> None:
+    for line in (f"{before} {kind} Winter1948x", f"core1(config)# {before} {kind} 0 Winter1948x"):
+        assert find_secret(line) == "password"
+    for line in (f"{before} {kind} scanning2 for the repository", f"{before} {kind} scanning", f"no {before} {kind}"):
+        assert find_secret(line) is None

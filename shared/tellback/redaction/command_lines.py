@@ -9,6 +9,7 @@ from tellback.redaction.values import AT_END, DOUBT, GIVEN, MIXED_WORD, Anchored
 
 _P: Final = r"[ =][\"']?(?!\$|<|[\d.:]{1,40}(?:/[a-z]{3})?(?!\w))(?=[^\s0-9]{0,60}+[0-9])[^\s\"'$<-][^\s\"'/]{5}"
 _SOURCE_AND_USER: Final = r"(?:-[a-z0-9]{1,3}[ ]){0,4}(?:[\w.@\\][\w.@\\-]{0,63}[ ]){2}"  # of ODBC
+_OF_ROUTERS: Final = rf"(?:level[ ][0-9]{{1,2}}[ ])?(?:[0-9][ ])?(?=\S{{8,100}}[ \t\r]{{0,4}}$){MIXED_WORD}"
 _STORES, _PARTS = ("", "src", "dest"), ("store", "key")  # of options of keytool: `-srcstorepass`
 # A program, and its options up to the password: the last of them in the line, since `re` goes back over characters to a
 # fixed text six times as fast as it looks for one after each.
@@ -61,6 +62,12 @@ _BEFORE_PASSWORD: Final = (
         r"(?:-[a-z][ ](?:[a-z]{3,10}[ ])?){0,4}[\w.@\\-]{1,64}[ ](?=\S{1,100}[ ][\w.:\[\]-]{1,100}[ ][0-9]{1,5}[ ]\S)",
     ),
     *((program, rf"(?<![\w-]{program}){_SOURCE_AND_USER}[\"']?{MIXED_WORD}{DOUBT}") for program in ("isql ", "iusql ")),
+    # Of routers and switches; in prose the line goes on.
+    ("enable ", rf"(?:secret|password)[ ]{_OF_ROUTERS}"),
+    (
+        "username ",
+        rf"(?!and|or|with)[\w.-]{{1,64}}[ ](?:privilege[ ][0-9]{{1,2}}[ ])?(?:secret|password)[ ]{_OF_ROUTERS}",
+    ),
     ("basicauth ", rf"/\S{{0,60}}[ ][\w.@-]{{1,64}}[ ]{MIXED_WORD}{DOUBT}"),
 )
 # Of these `-p` asks for a password, and a database follows, or `-u` names no user.

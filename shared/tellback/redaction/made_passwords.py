@@ -38,13 +38,13 @@ _QUOTES: Final = r"[\"'`(*]{0,3}\Z"
 _LINKS: Final = "now|use|used|try|auf|mit|para|con|com|avec|par"
 # These only if they speak of the password: "the password field is input-42" and "expires with release-2024" do not.
 _IS: Final = (
-    r"(?:[ ](?:for|of|on|at|in|to|there|here|we|you|i)\b[^\n]{0,100}?)?"
-    r"[ ](?:(?:will|should|must)[ ])?(?:is|was|be|as|with)"
+    r"(?:'s|(?:[ ](?:for|of|on|at|in|to|there|here|we|you|i)\b[^\n]{0,100}?)?"
+    r"[ ](?:(?:will|should|must)[ ])?(?:is|was|be|as|with))"
 )
 # From the name to the word. A sign is that of the name if neither a comma nor a bracket stands between.
 _AFTER_PASSWORD: Final = (
     r"(?:[^\n]{0,118}?(?:\b|_)"
-    rf"(?:{_LINKS}|(?<!log in )(?<!login )(?<!logged in )to)[ ]{{1,4}}"
+    rf"(?:{_LINKS}|(?<!log in )(?<!login )(?<!logged in )(?<!moved )(?<!renamed )to)[ ]{{1,4}}"
     rf"|(?:ord|d|wd|hrase|ode)?{_IS}[ ]{{1,4}}"
     r"|(?:[ ]|ord[ ]|d[ ]|wd[ ]|hrase[ ]|ode[ ]){1}[ ]{0,3}"
     rf"|[^\n,;(){{}}&|]{{0,118}}?(?:[=:>/\u2013\u2014-]|[ ]\()[ ]{{0,4}}){_QUOTES}"
@@ -63,7 +63,7 @@ NAMES: Final = {
 # What each of these has before the word, its quotes and spaces; but for " (".
 _BEFORE_WORD: Final = (
     *_LINKS.split("|"),
-    *("to", "is", "was", "be", "as", "with"),
+    *("to", "is", "was", "be", "as", "with", "'s"),
     *("passw", "password", "passwd", "pw", "pwd"),
     *"=:>/\u2013\u2014-",
 )
