@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from tellback.redaction import Redactor, find_secret, redact_text
+from tellback.redaction import Redactor, encoded_texts, find_secret, redact_text
 from tellback.redaction.stream import StreamRedactor
 from tests.unit.test_redaction_forms import generated
 
@@ -91,6 +91,12 @@ def test_base64_of_what_is_no_text_stays() -> None:
     lines.append(base64.b64encode(b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\npassword=hunter2\n").decode())
     lines.append(base64.b64encode(b"a picture of the wall, in bytes: \x00\x01 password=hunter2\n").decode())
     assert redact_text("\n".join(lines)) == "\n".join(lines)
+
+
+def test_a_text_that_comes_again_is_hidden_everywhere_and_decoded_once() -> None:
+    text = f"{encoded(TEXTS[0])} x\n" * 3
+    assert sorted(Redactor().hidden_lines(text)) == [0, 1, 2]
+    assert len(list(encoded_texts.within(text))) == 1
 
 
 def test_texts_beside_each_other_are_read_each_by_itself() -> None:

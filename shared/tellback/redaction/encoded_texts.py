@@ -33,7 +33,8 @@ _NO_TEXT: Final = lazy_pattern("[\0-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 
 def within(text: str) -> Generator[tuple[list[int], str]]:
-    """Yield where the lines of each text in base64 begin, and what it says."""
+    """Yield where the lines of each text in base64 begin, and what it says; one that comes again is decoded once."""
+    found: dict[str, list[int]] = {}
     classes = located(text.encode("latin-1", "replace").translate(_TABLE))
     run, end = "w" * _SHORTEST, 0
     while (start := classes.find(run, end, len(text))) >= 0:
@@ -41,9 +42,11 @@ def within(text: str) -> Generator[tuple[list[int], str]]:
         end = len(text) if end < 0 else end
         if _BEGINS.match(text, start):
             places, encoded, end = _lines(text, start, end)
-            decoded = _decoded(encoded[:_LONGEST])
-            if len(decoded) >= _FEWEST:
-                yield places, decoded
+            found.setdefault(encoded[:_LONGEST], []).extend(places)
+    for encoded, places in found.items():
+        decoded = _decoded(encoded)
+        if len(decoded) >= _FEWEST:
+            yield places, decoded
 
 
 def joined(texts: Iterable[tuple[list[int], str]]) -> str:
