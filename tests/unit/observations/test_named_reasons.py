@@ -294,3 +294,81 @@ def test_the_first_line_behind_a_heading_of_gemini_cli_is_a_line_of_the_output()
     said = "tar: gone.tar: Cannot open: No such file or directory\ntar: Error is not recoverable: exiting now"
     text = f"Command: tar xf gone.tar\nDirectory: (root)\nOutput: {said}\nError: (none)\nExit Code: 2\nSignal: (none)"
     assert judged("run_shell_command", {"command": "tar xf gone.tar"}, text).message == said.partition("\n")[0]
+
+
+PYTEST_THAT_DOES_NOT_COLLECT = """==================================== ERRORS ====================================
+_____________________ ERROR collecting tests/test_import.py ____________________
+ImportError while importing test module '/srv/shop/tests/test_import.py'.
+Hint: make sure your test modules/packages have valid Python names.
+Traceback:
+tests/test_import.py:1: in <module>
+    import stock
+E   ModuleNotFoundError: No module named 'stock'
+=========================== short test summary info ============================
+ERROR tests/test_import.py
+!!!!!!!!!!!!!!!!!!!! Interrupted: 1 error during collection !!!!!!!!!!!!!!!!!!!!
+1 error in 0.47s"""
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "named"),
+    [
+        (
+            "pytest -q tests/test_import.py",
+            PYTEST_THAT_DOES_NOT_COLLECT,
+            "0 failed, 1 errors, 0 passed: ModuleNotFoundError: No module named 'stock'",
+        ),
+        (
+            "go test ./cart",
+            "--- FAIL: TestTotal (0.0s)\n    --- FAIL: TestTotal/a (0.0s)\n        cart_test.go:4: got 3, want 4\nFAIL",
+            ": cart_test.go:4: got 3, want 4",
+        ),
+        (
+            "pytest -q tests/nope.py",
+            "ERROR: file or directory not found: tests/nope.py\n\nno tests ran in 0.63s",
+            "ERROR: file or directory not found: tests/nope.py",
+        ),
+        (
+            "awk '{print $1' e.csv",
+            "awk: cmd. line:1: {print $1\nawk: cmd. line:1:          ^ unexpected newline or end of string",
+            "awk: cmd. line:1: unexpected newline or end of string",
+        ),
+    ],
+    ids=["pytest does not collect", "go", "no tests", "awk"],
+)
+def test_the_reason_is_quoted_and_not_the_count_or_the_source_above_it(command: str, text: str, named: str) -> None:
+    """Requirement G-397."""
+    for found in (ran(command, text), ran(f"{command} 2>&1 | tail -20", text)):
+        assert found.code == "error"
+        assert found.message.endswith(named)
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("tmux ls", "error connecting to /tmp/tmux-0/default (No such file or directory)"),
+        (
+            "wget http://127.0.0.1:9/x 2>&1 | tail -20",
+            "--2026-11-30 06:55:27--  http://127.0.0.1:9/x\nConnecting to 127.0.0.1:9... failed: Connection refused.",
+        ),
+    ],
+)
+def test_the_reason_of_a_system_call_counts_without_the_name_of_a_program(command: str, text: str) -> None:
+    """Requirement G-398."""
+    found = ran(command, text)
+    assert (found.code, found.message) == ("error", text.rpartition("\n")[2])
+
+
+def test_a_connection_that_was_made_at_the_second_address_is_no_failure() -> None:
+    """Requirement G-398."""
+    text = "Connecting to ::1:80... failed: Connection refused.\nConnecting to 127.0.0.1:80... connected.\nSaved 'x'"
+    assert ran("wget http://localhost/x 2>&1 | tail -20", text).code != "error"
+
+
+def test_the_exit_code_that_a_command_asks_for_beside_a_discarded_error_is_an_answer() -> None:
+    """Requirement G-399. Who discards the error asks whether there is something."""
+    assert verdict_of(ran('ls build 2>/dev/null; echo "exit $?"', "exit 2").code) != "failure"
+    assert (
+        ran('ls build; echo "exit $?"', "ls: cannot access 'build': No such file or directory\nexit 2").code == "error"
+    )
+    assert ran('make all 2>/dev/null; echo "exit $?"', "exit 2").code == "error"

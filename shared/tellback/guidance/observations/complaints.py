@@ -254,13 +254,15 @@ def _is_complaint(line: str, names: frozenset[str]) -> bool:
 
 # How a system call failed, as any program says it behind its own name.
 _SYSTEM_CALL: Final = re.compile(
-    r"(?:[\w.+-]{1,40}|(?:Failed|Unable|Could not|Cannot)\b[^\n:]{1,80}): [^\n]{0,400}(?:No such file or directory"
+    r"(?:(?:[\w.+-]{1,40}|(?:Failed|Unable|Could not|Cannot)\b[^\n:]{1,80}): [^\n]{0,400}"
+    # Without a name in front, as of tmux "error connecting to ... (", and of wget "Connecting to ... failed: ".
+    r"|error [a-z]{2,20}ing [^\n]{1,200} \(|[A-Z][^\n]{1,200}\.{3} ?failed: )(?:No such file or directory"
     r"|No such (?:process|device(?: or address)?)|Not a directory|Is a directory|File exists|File name too long"
     r"|Directory not empty|Permission denied|Operation not permitted|Connection (?:refused|timed out|reset by peer)"
     r"|No space left on device|Cannot allocate memory|Read-only file system|Too many (?:open files|levels of symbolic"
     r" links)|Argument list too long|Address already in use|Host is down|No route to host|Network is unreachable"
     r"|Name or service not known|Device or resource busy|Text file busy|Exec format error|Input/output error"
-    r"|Bad file descriptor|Invalid (?:argument|cross-device link)|Resource temporarily unavailable)\.?$"
+    r"|Bad file descriptor|Invalid (?:argument|cross-device link)|Resource temporarily unavailable)[).]?$"
 )
 
 

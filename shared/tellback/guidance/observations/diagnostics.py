@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from tellback.guidance.observations.testruns import count_tests
 from tellback.guidance.observations.tracebacks import raised_line
 
 _LINES: Final = re.MULTILINE
@@ -268,12 +269,24 @@ def said_of(text: str, line: str) -> str:
     """Return what a person would quote for a line that only counts what is wrong or has a code for it."""
     if _COUNTS.match(line):
         return finding_line(text[: text.find(line)]) or line
+    if line.startswith("no tests ran"):
+        return command_line(text) or line
     return (_found(_NPM_SAID, text) or line) if _NPM_CODE.match(line) else line
 
 
 def command_line(text: str) -> str | None:
     """Return the line in which a shell or a common command says that it could not do its work."""
     return _found(_COMMANDS, text)
+
+
+# awk repeats its place before the source, and before the mark and what is wrong there.
+_POINTED: Final = re.compile(r"(?P<place>[^\n]{1,80}: )[^\n]{0,300}\n(?P=place)[ \t]{0,300}\^ (?P<said>\w[^\n]{1,200})")
+
+
+def pointed_line(text: str) -> str | None:
+    """Return what a program says of the place in the source that it quotes in its first line."""
+    match = _POINTED.match(text)
+    return match and match["place"] + match["said"]
 
 
 _USAGE: Final = re.compile(r"^[Uu]sage: .*(?:\n[ \t]+\S.*)+(?=\n)", _LINES)
@@ -327,6 +340,41 @@ def start_line(text: str) -> str | None:
 def failure_line(text: str) -> str:
     """Return the line that names a failure, for people and for comparison with other failures; "" without one."""
     return crash_line(text) or build_line(text) or command_line(text) or verdict_line(text) or ""
+
+
+def failure_in(output: str, *, probes: bool) -> str | None:
+    """Return the line by which the output of a program that did work reports a failure.
+
+    The counts of a test run outweigh other words: tests that pass may print any traceback. A command that `probes`,
+    such as `git rev-parse x || echo none`, expects that one of its parts may fail.
+    """
+    counts = count_tests(output)
+    if counts is not None and counts.bad:
+        return named_failure(output) or str(counts)
+    if counts is not None and counts.passed:
+        line = total_line(output)
+    else:
+        line = crash_line(output) or build_line(output) or verdict_line(output)
+        line = line or (None if probes else command_line(output))
+    return line and said_of(output, line)
+
+
+# The reason of the first failed test: of pytest behind its mark, of Go below the name of the test.
+_REASON: Final = re.compile(
+    r"^E {3}(?! )(?P<said>\S[^\n]{1,300})|^ *--- FAIL: [^\n]{1,200}\n(?: *--- FAIL: [^\n]{1,200}\n){0,9}"
+    r" {4,40}(?P<go>\S+\.go:\d+: [^\n]{1,300})",
+    _LINES,
+)
+
+
+def named_failure(output: str) -> str:
+    """Return what to call a failure: failed tests with their number, otherwise the line that names it."""
+    counts = count_tests(output)
+    line = failure_line(output)
+    if counts is None or not counts.bad:
+        return said_of(output, line)
+    line = line or _found(_REASON, output) or ""
+    return f"{counts}: {line}" if line else str(counts)
 
 
 def _found(pattern: re.Pattern[str], text: str) -> str | None:

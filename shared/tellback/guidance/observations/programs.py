@@ -105,7 +105,7 @@ def classify_program(evidence: Evidence) -> Finding | None:
     if code == _BROKEN_PIPE and any(each.before == "|" for each in run.commands):
         return Finding("ok")
     output = _OUTPUT_MARKS.sub("", run.output)
-    name = _named_failure(output) or complaint_line(output, run.commands)
+    name = diagnostics.named_failure(output) or complaint_line(output, run.commands)
     if code == _TIMED_OUT or (code == _CURL_TIMED_OUT and run.commands and run.commands[-1].program == "curl"):
         name = f"The command timed out (exit code {code}). {output}".strip()
     printed = output.strip() if as_mapping(evidence.data) else ""  # and not the record around it
@@ -220,7 +220,9 @@ def _classify_answer(run: ProgramRun, code: int) -> Finding | None:
     chain = _last_chain(run.commands)
     if not chain:
         return None
-    quiet = not _OUTPUT_MARKS.sub("", run.output).strip()
+    output = _OUTPUT_MARKS.sub("", run.output)
+    # The code that `; echo "exit $?"` prints is the question, and no output of the program.
+    quiet = not (_PRINTED_EXIT.sub("", output) if "$?" in " ".join(run.commands[-1].words) else output).strip()
     # 123: of `find ... | xargs grep`, which is 1 for one of several.
     answers = code in (1, 123) and any(answers_by_exit(each) for each in chain)
     harmless = all(is_reading(each) for each in chain)
@@ -263,7 +265,7 @@ def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Fi
     if not evidence.failed and shows_traceback(run.commands, output):
         return Finding("ok")
     asks = known and all(each.program in DATABASES for each in run.commands)
-    said = _failure_in(output, probes=asks or any(each.before == "||" for each in run.commands))
+    said = diagnostics.failure_in(output, probes=asks or any(each.before == "||" for each in run.commands))
     said = said or redis_error(output, run.commands)
     counted = count_tests(output) is not None
     if said is None and not counted and _hides_exit(run, known=known):
@@ -272,7 +274,7 @@ def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Fi
     if said is None and evidence.failed and "\n" in output.strip():  # one line may be of the tool that ran it
         said = evidence.message
     if said is not None:
-        return Finding("error", said)
+        return Finding("error", diagnostics.pointed_line(output) or said)
     return Finding("ok") if known or counted or _is_no_report(output, run.commands) else None
 
 
@@ -351,7 +353,7 @@ def _classify_reading(run: ProgramRun, output: str, evidence: Evidence, *, known
     if line is not None and any(line in " ".join(each.words) for each in run.commands):  # `echo "error: none"`
         line = None
     if line is not None or evidence.failed:
-        return Finding("error", line or evidence.message)
+        return Finding("error", diagnostics.pointed_line(text) or line or evidence.message)
     return Finding("ok")
 
 
@@ -370,29 +372,3 @@ def _unreadable_line(text: str, commands: Sequence[SimpleCommand]) -> str | None
     if diagnostics.is_labelled(first) and not any(labels_its_own(each, text) for each in commands):
         return None
     return diagnostics.unreadable_line(text)
-
-
-def _failure_in(output: str, *, probes: bool) -> str | None:
-    """Return the line by which the output of a program that did work reports a failure.
-
-    The counts of a test run outweigh other words: tests that pass may print any traceback. A command that `probes`,
-    such as `git rev-parse x || echo none`, expects that one of its parts may fail.
-    """
-    counts = count_tests(output)
-    if counts is not None and counts.bad:
-        return _named_failure(output) or str(counts)
-    if counts is not None and counts.passed:
-        line = diagnostics.total_line(output)
-    else:
-        line = diagnostics.crash_line(output) or diagnostics.build_line(output) or diagnostics.verdict_line(output)
-        line = line or (None if probes else diagnostics.command_line(output))
-    return line and diagnostics.said_of(output, line)
-
-
-def _named_failure(output: str) -> str:
-    """Return what to call a failure: failed tests with their number, otherwise the line that names it."""
-    counts = count_tests(output)
-    line = diagnostics.failure_line(output)
-    if counts is None or not counts.bad:
-        return diagnostics.said_of(output, line)
-    return f"{counts}: {line}" if line else str(counts)
