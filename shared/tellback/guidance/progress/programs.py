@@ -13,6 +13,7 @@ from typing import Final
 from tellback.guidance.progress.downloads import saves_file
 from tellback.guidance.progress.effects import Effect, named, words_in
 from tellback.guidance.progress.git_commands import GIT_READERS, from_subcommand, git_effect
+from tellback.guidance.progress.github_commands import github_effect
 from tellback.guidance.progress.packagers import INSTALLERS, PACKAGERS, installer_effect, packager_effect
 from tellback.guidance.progress.subcommands import subcommand_effect
 from tellback.guidance.shell import SimpleCommand
@@ -65,12 +66,6 @@ _BY_NAME: Final[dict[str, Effect]] = {
     **named("finish", "submit finish"),
 }
 
-_GH_WRITES: Final = words_in(
-    "create edit merge close comment review checkout delete ready reopen clone fork upload download login logout rerun",
-    "run cancel lock unlock sync set enable disable update-branch transfer pin unpin rename archive",
-)
-# By which `gh api` sends something.
-_GH_SENDS: Final = re.compile(r"-[fF]|--(?:raw-)?field|--input|(?:-X)?(?:POST|PUT|PATCH|DELETE)$")
 # Subcommands of docker, kubectl and systemctl that only show something, and names that stand before a subcommand.
 _STATE_READS: Final = words_in(
     "ps logs images inspect get describe top version info diff stats ls list history status show cat is-active",
@@ -243,15 +238,6 @@ def _find(words: tuple[str, ...]) -> Effect:
     return "search" if found in ("none", "read") else found
 
 
-def _gh(words: tuple[str, ...]) -> Effect:
-    group, verb, *_ = [*(word for word in words if not word.startswith("-")), "", ""]
-    if group == "search":
-        return "search"
-    if group == "api":
-        return "write" if any(map(_GH_SENDS.match, words)) else "read"
-    return "wait" if {"watch", "--watch"} & set(words) else "write" if verb in _GH_WRITES else "read"
-
-
 def _container(words: tuple[str, ...]) -> Effect:
     words = from_subcommand(words, _CONTAINER_WITH_VALUE, _GROUPS)
     first = _first(words)
@@ -306,7 +292,7 @@ _BY_OPTION: Final[dict[str, tuple[re.Pattern[str], Effect, Effect]]] = {
 _BY_ARGUMENTS: Final[dict[str, Callable[[tuple[str, ...]], Effect]]] = {
     **dict.fromkeys(INSTALLERS, installer_effect),
     "git": git_effect,
-    "gh": _gh,
+    "gh": github_effect,
     "docker": _container,
     "podman": _container,
     "docker-compose": _container,
