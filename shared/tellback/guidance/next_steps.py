@@ -84,6 +84,10 @@ _REFUSED: Final = lazy_pattern(
     r"|[Aa]uthentication (?:[Ff]ailed|[Rr]equired)|[Mm]ust be (?:root|privileged)|missing_scope"
     r"|(?:[Bb]ad|[Ii]nvalid|[Ll]ocate) [Cc]redentials|\b(?:NEEDAUTH|ENEEDAUTH)\b|auth login"
     r"|[Cc]ould not read (?:Username|Password|from remote repository)|ExpiredToken|\btoken\b.{0,60}\bexpired"
+    # Windows and shells in German, French, Spanish, Portuguese and Italian.
+    r"|\bZugriff\b.{0,200}\bverweigert|[Kk]eine Berechtigung|[Aa]ccès\b.{0,200}\b(?:refusé|non autorisé)"
+    r"|[Pp]ermission (?:non accordée|refusée)|\b[Aa]cc?ess?o\b.{0,200}\b(?:de)?nega[dt]o"
+    r"|[Pp]erm(?:iso denegado|issão negada|esso negato)"
 )
 # A tool could not use the arguments of its call. Of a shell's, a program that it ran says this of its own.
 _MISCALLED: Final = lazy_pattern(
@@ -91,7 +95,8 @@ _MISCALLED: Final = lazy_pattern(
     r"|\bparameter `?\w{1,60}`? (?:is missing|type is expected)|[Ii]nvalid arguments for tool"
 )
 _WHAT: Final = lazy_pattern(
-    r"\w{2,10}://[\w.:/@?&=%~#+-]{1,120}|(?<![\w.<])(?:~|\.{1,2})?(?:/[\w.@+-]{1,60}){1,8}|(?<![\w.-])\w[\w.-]{0,60}@[\w.-]+"
+    r"\w{2,10}://[\w.:/@?&=%~#+-]{1,120}|\b[A-Za-z]:(?:\\[\w.@+-]{1,60}){1,8}"
+    r"|(?<![\w.<])(?:~|\.{1,2})?(?:/[\w.@+-]{1,60}){1,8}|(?<![\w.-])\w[\w.-]{0,60}@[\w.-]+"
 )
 _LIMITED: Final = lazy_pattern(
     r"[Rr]ate ?[Ll]imit|[Tt]oo ?[Mm]any ?[Rr]equests|[Tt]hrottl|[Oo]verloaded"

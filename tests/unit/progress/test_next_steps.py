@@ -75,6 +75,14 @@ FAILURES = [
     ("python b.py", "abc", f"{RAISED}AttributeError: 'RateLimiter' object has no attribute 'ask'", CODE_STEP),
     ("python c.py", "abc", f"{RAISED}ImportError: cannot import name 'ThrottledError' from 'app'", CODE_STEP),
     ("python a.py", "abc", f"{RAISED}{FAILED_OPEN}", CODE_STEP),
+    ("ls /srv/x", "abc", "ls: Öffnen von Verzeichnis '/srv/x' nicht möglich: Keine Berechtigung", "`/srv/x`"),
+    ("gci", "abc", r"gci : Der Zugriff auf den Pfad 'C:\Daten\Export' wurde verweigert.", r"`C:\Daten\Export`"),
+    ("gci", "abc", r"gci : L'accès au chemin d'accès 'C:\Donnees' est refusé.", r"`C:\Donnees`"),
+    ("cat /srv/y", "abc", "cat: /srv/y: Permission non accordée", "`/srv/y`"),
+    ("gci", "abc", r"gci : Acceso denegado a la ruta de acceso 'D:\datos'.", r"`D:\datos`"),
+    ("cat /srv/z", "abc", "cat: /srv/z: Permiso denegado", "`/srv/z`"),
+    ("gci", "abc", r"gci : O acesso ao caminho 'C:\dados' foi negado.", r"`C:\dados`"),
+    ("gci", "abc", r"gci : Accesso al percorso 'C:\dati' negato.", r"`C:\dati`"),
 ]  # fmt: skip
 
 
@@ -83,7 +91,7 @@ FAILURES = [
 def test_the_step_after_a_failed_command_fits_its_error(
     line: str, varied: str | tuple[str, ...], said: str, step: str, shell: Shell
 ) -> None:
-    """G-287, G-294: nobody is sent to read code for a file that is not there, or to ask for a right that code tests."""
+    """G-287, G-294, G-412: nobody is sent to read code for what is not there, or to ask for a right that code tests."""
     expected = step if step.endswith(".") else REFUSED_STEP.partition("{")[0] + step
     (given,) = steps_after([shell(f"{line} {each}".strip(), said, 1) for each in varied])
     assert given.startswith(expected)
