@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
+from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -253,6 +255,21 @@ def test_a_flood_in_chunks_of_any_size_gives_the_same_record(ending: bytes) -> N
     borders = [(0, 1000, inside), *(tuple(range(0, len(data), size)) for size in range(400, 6000, 53))]
     for cuts in borders:
         assert capture(*(data[start:end] for start, end in pairwise([*cuts, len(data)]))) == expected
+
+
+@pytest.mark.parametrize("first", [b"", b"ok", b"ok\n", b"ok\n" * HEAD_LINES, b"ok\n" * (HEAD_LINES - 1) + b"o"])
+def test_a_flood_in_the_first_chunk_is_not_read_line_by_line(first: bytes) -> None:
+    """450 KB of such lines in one chunk took 0.57 s, and half a millisecond behind the first five lines."""
+    calls = Counter[str]()
+    stream, data = StreamTruncator(Redactor()), b"ok\n" * 2_000
+    sys.setprofile(lambda frame, event, _: calls.update([event]))
+    try:
+        stream.feed(first)
+        stream.feed(data[len(first) :])
+    finally:
+        sys.setprofile(None)
+    assert calls["call"] < 200
+    assert stream.finish() == capture(*in_chunks(data, 1))
 
 
 def test_the_position_within_a_flood_is_at_its_last_byte() -> None:

@@ -216,13 +216,26 @@ class StreamTruncator:
     def feed(self, chunk: bytes) -> None:
         """Add the next bytes."""
         self._size += len(chunk)
-        start = self._find_tail(chunk) if len(self._head) == HEAD_LINES else 0
+        if len(self._head) < HEAD_LINES:
+            chunk = self._read_head(chunk)
+        start = self._find_tail(chunk)
         if start:
             self._skip_middle(chunk, start)
             self._unread = chunk[start:]
         else:
             self._read_rest()
             self._read_lines(chunk)
+
+    def _read_head(self, chunk: bytes) -> bytes:
+        """Read the lines that the head lacks and return the rest, which may be a flood."""
+        end = 0
+        for _ in range(HEAD_LINES - len(self._head)):
+            end = chunk.find(b"\n", end) + 1
+            if not end:
+                end = len(chunk)
+                break
+        self._read_lines(chunk[:end])
+        return chunk[end:]
 
     def _read_rest(self) -> None:
         unread, self._unread = self._unread, b""
