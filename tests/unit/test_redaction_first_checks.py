@@ -61,3 +61,20 @@ def test_a_made_password_is_known_by_what_stands_before_it(before: str) -> None:
 def test_a_made_password_is_known_by_its_last_digit(word: str, behind: str) -> None:
     text = f"the pw is {word}{behind}"
     assert list(made_passwords.spans(text, text, located(text))) == [(10, 10 + len(word))]
+
+
+@pytest.mark.parametrize(
+    "word", ["wint3r-19", "wint_3r-19", "wint-3r-19", "wint!3r-19", "wint#3r-19", "wint\u00e93-19"]
+)
+@pytest.mark.parametrize("filler", ["", "for host 12 ", "for the host of the team that has room 12 on floor 7 "])
+def test_a_made_password_is_known_by_what_stands_before_its_first_digit(word: str, filler: str) -> None:
+    text = f"the password {filler}is {word}"
+    found = list(made_passwords.spans(text, text, located(text)))
+    assert found == [(len(text) - len(word), len(text))]
+
+
+@pytest.mark.parametrize("before", [" ", ' "', " '", " `", ' ("'])
+def test_a_made_password_is_found_behind_any_quote_or_space(before: str) -> None:
+    text = f"x1, y2: the password is:{before}winter1948"
+    found = list(made_passwords.spans(text, text, located(text)))
+    assert found == [(len(text) - 10, len(text))]

@@ -12,27 +12,35 @@ from collections.abc import Generator
 from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
-from tellback.redaction.substrings import Located
+from tellback.redaction.substrings import Located, located
 
 _NEAR: Final = 120  # characters from a name to the word
 _BEFORE: Final = 60  # characters from the word to a name behind it
 _LONGEST: Final = 32
 _SEEN_BEHIND: Final = 4  # characters behind a word: a quote, a space, a sign, and what follows
-_DIGITS: Final = "0123456789"
+_DIGITS: Final = b"0123456789"
+_IN_WORD: Final = re.compile(rb"[\w!#$%*?@\x80-\xff-]")
+# Each character of a text by its kind: a digit as 1, what else is within a word as a.
+_BY_KIND: Final = bytes(
+    ord("1") if kind in _DIGITS else ord("a") if _IN_WORD.match(kind) else ord(" ")
+    for kind in (bytes([code]) for code in range(256))
+)
 # How a word ends, which `re` finds from the digit, several times as fast as from its first letter.
 _END: Final = r"[!#$%*?]?(?![\w/(\[@$-]|\.\w|[\"']?[ ]?[:=](?![=:])|::)"
-_LAST_DIGIT: Final = lazy_pattern(rf"[0-9](?<=[\w!#$%*?@-]{{5}}.)(?:(?<=[0-9_-].)|[!#$%*?@]){_END}")
+_LAST_DIGIT: Final = lazy_pattern(rf"[0-9](?:(?<=[\w!#$%*?@-]{{5}}[0-9_-].)|(?<=[\w!#$%*?@-]{{5}}.)[!#$%*?@]){_END}")
 # A word that ends in a number, perhaps with signs, and no part of a path, an address, a call or a longer name.
 _WORD: Final = lazy_pattern(
     r"(?<![\w./@$#&+%-])(?=[^\s0-9]{0,30}[0-9])[A-Za-z][\w!#$%*?@-]{5,28}"
     rf"(?:[0-9](?<=[0-9_-].)|[!#$%*?@](?<=[0-9].)){_END}"
 )
-# Algorithms, formats, versions, tickets and constants; what tests, machines and users are called.
+# Algorithms, formats and versions; what tests, machines and users are called. In lower case, and each branch with a
+# letter or digit of its own, where `re` skips to one: with both cases it takes five times as long.
 _NO_PASSWORD: Final = lazy_pattern(
-    r"(?i:sha[0-9-]|md5|aes|rsa|utf|iso|http|tls|ssl|ipv|base64|crypt|pbkdf|argon|oauth|java|python|win(?:32|dows)|linux"
-    r"|test|user|token|passw|secret|login|key|\A(?:(?:var)?char|u?int|[a-z]{1,3})[0-9]+\Z|v[0-9])"
-    r"|\A[A-Z]+(?:[-_]?[0-9]|[A-Z0-9_]*\Z)|(?:19|20)[0-9]{2}-"
+    r"sha[0-9-]|md5|aes|rsa|utf|iso|http|tls|ssl|ipv|base64|crypt|pbkdf|argon|oauth|java|python|win(?:32|dows)|linux"
+    r"|test|user|token|passw|secret|login|key|v[0-9]|19[0-9]{2}-|20[0-9]{2}-"
 )
+# Tickets and constants.
+_CODE: Final = lazy_pattern(r"[A-Z]+(?:[-_]?[0-9]|[A-Z0-9_]*\Z)|(?i:(?:var)?char|u?int|[a-z]{1,3})[0-9]+\Z")
 _QUOTES: Final = r"[\"'`(*]{0,3}\Z"
 # These give the word from anywhere in the line: "I reset the password for bob to …".
 _LINKS: Final = "now|use|used|try|auf|mit|para|con|com|avec|par"
@@ -80,7 +88,9 @@ def spans(text: str, folded: str, within: Located) -> Generator[tuple[int, int]]
     for start, end in _windows(text, within):
         for word in _words(text, start, end + _LONGEST):  # none is cut
             says_name = _SAYS_NAME.match(text, word.end()) is not None
-            if not (says_name or _may_be_given(folded, word.start())) or _NO_PASSWORD.search(word[0]):
+            if not (says_name or _may_be_given(folded, word.start())):
+                continue
+            if _NO_PASSWORD.search(folded, *word.span()) or _CODE.match(word[0]):
                 continue
             if says_name or any(_gives(text, folded, name, word) for name in NAMES):
                 yield word.span()
@@ -92,32 +102,38 @@ def _words(text: str, start: int, end: int) -> Generator[re.Match[str]]:
     for digit in _LAST_DIGIT.finditer(text, start, end):
         place = digit.start()
         if place >= done:
-            # One that begins up to the digit is not cut; one that begins behind it has a last digit of its own.
-            word = _WORD.search(text, max(done, place - _LONGEST), min(end, place + _LONGEST + _SEEN_BEHIND))
+            # One that begins up to the digit is not cut; one that begins behind it has a last digit of its own. The
+            # spaces and quotes before are found in a quarter of the time that the words before take.
+            begin = max(done, place - _LONGEST)
+            begin = max(begin, text.rfind(" ", begin, place) + 1, text.rfind('"', begin, place) + 1)
+            word = _WORD.search(text, begin, min(end, place + _LONGEST + _SEEN_BEHIND))
             if word is not None and word.start() <= place:
                 yield word
                 done = word.end()
 
 
 def _windows(text: str, within: Located) -> list[tuple[int, int]]:
-    """Return the parts of the text beside a name that have a digit, each once.
+    """Return the parts of the text beside a name that have a digit within a word, each once.
 
     Each has room for the names that follow soon, so that text full of names costs no more.
     """
+    if not any(name in within for name in NAMES):
+        return []
     starts: list[int] = []
+    kinds = located(text.encode("latin-1", "replace").translate(_BY_KIND))
     for name in NAMES:
         place, digit = 0, -1
         while (place := within.find(name, place, len(text))) >= 0:
             begin = max(0, place - _BEFORE)
             if digit < begin:
-                digit = within.find_first_of(_DIGITS, begin, len(text))  # `re` takes a hundred times as long
-                if digit < 0:
+                digit = kinds.find("a1", begin, len(text)) + 1  # `re` takes a hundred times as long
+                if not digit:
                     break
-            if digit - place <= _NEAR:
+            if digit - place <= _NEAR + _LONGEST:
                 starts.append(begin)
                 place += _NEAR
             else:
-                place = digit - _NEAR
+                place = digit - _NEAR - _LONGEST
     windows: list[tuple[int, int]] = []
     for start in sorted(starts):
         end = min(len(text), start + _BEFORE + 2 * _NEAR)

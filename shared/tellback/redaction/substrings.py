@@ -38,10 +38,6 @@ class Located(Findable, Searchable, Protocol):
         """Return how often the text holds this one."""
         ...
 
-    def find_first_of(self, characters: str, start: int, end: int, /) -> int:
-        """Return the first place of one of these characters in this part of the text, or -1."""
-        ...
-
 
 def located(text: str | bytes) -> Located:
     """Return the text in a form of which places are found fast, for fixed texts of ASCII."""
