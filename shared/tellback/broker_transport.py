@@ -198,6 +198,9 @@ def _check(message: Any, *, tasks: bool) -> None:
         raise message.fault
     if tasks:
         check_task(message.raw)
+    # Celery would log one that cannot be decoded, and begin remote control again after a text or a number.
+    elif message.content_type != "application/json" or not isinstance(message.decode(), dict | list):
+        raise Unfit("its content is not an object or a list of JSON")
 
 
 def _empty() -> dict[str, Any]:
@@ -301,10 +304,13 @@ class _TaskGuard:
         """Read the next message that was published to all workers, as above.
 
         kombu ends its loop over what has arrived if this raises `Empty`, and messages behind the bad one would wait in
-        the connection's buffer for the next broadcast.
+        the connection's buffer for the next broadcast. kombu itself raises it here for what is not JSON, and only then.
         """
         with suppress(Empty), _rejecting():
-            return super()._receive_one(client)  # type: ignore[misc]  # as above
+            try:
+                return super()._receive_one(client)  # type: ignore[misc]  # as above
+            except Empty as empty:
+                raise empty.__context__ or empty from None
         return None
 
 

@@ -25,6 +25,12 @@ from tests.support.waiting import wait_until
 QUEUE = Family.EVENTS.value
 TYPED = json.dumps({"__type__": "datetime", "__value__": "no time"})
 UNREADABLE = ["no JSON", "\x00", TYPED]
+BAD_CONTENT = [
+    pytest.param("{nope", "application/json", id="no JSON"),
+    pytest.param(TYPED, "application/json", id="no time"),
+    pytest.param("7", "application/json", id="a number"),
+    pytest.param("{}", "text/plain", id="a text"),
+]
 
 
 @pytest.fixture
@@ -69,8 +75,9 @@ def test_a_message_that_kombu_cannot_decode_is_rejected_and_the_next_one_is_deli
 
 
 def test_a_broadcast_that_kombu_cannot_decode_is_rejected_and_the_next_one_is_delivered(
-    connection: Connection, database: Database
+    connection: Connection, database: Database, rejections: list[bool]
 ) -> None:
+    """Kombu logs what is not JSON, and has no place to count it."""
     received: list[Any] = []
     exchange = Exchange("all", type="fanout")
     queue = Queue("mine", exchange, auto_delete=True)
@@ -81,6 +88,33 @@ def test_a_broadcast_that_kombu_cannot_decode_is_rejected_and_the_next_one_is_de
         connection.Producer().publish({"good": 1}, exchange=exchange, declare=[exchange], serializer="json")
         handle_until(connection, lambda: received, "the good one is delivered")
     assert received == [{"good": 1}]
+    assert len(rejections) == len(UNREADABLE)
+
+
+@pytest.mark.parametrize(("body", "kind"), BAD_CONTENT)
+def test_a_broadcast_whose_content_is_no_object_of_json_is_rejected(
+    connection: Connection, database: Database, rejections: list[bool], body: str, kind: str
+) -> None:
+    """Celery's consumer of remote control logs what it cannot decode and goes on, so nobody else could count it."""
+    received: list[Any] = []
+    undecoded: list[Any] = []
+    exchange = Exchange("all", type="fanout")
+    consumer = Consumer(
+        connection.channel(),
+        [Queue("mine", exchange, auto_delete=True)],
+        callbacks=[lambda body, _: received.append(body)],
+        on_decode_error=lambda message, _: undecoded.append(message),
+        no_ack=True,
+        accept=["json"],
+    )
+    with consumer:
+        handle_until(connection, lambda: database.command("PUBSUB", "NUMPAT"), "it is subscribed")
+        options: dict[str, Any] = {"exchange": exchange, "declare": [exchange]}
+        connection.Producer().publish(body, content_type=kind, content_encoding="utf-8", **options)
+        connection.Producer().publish({"good": 1}, serializer="json", **options)
+        handle_until(connection, lambda: received, "the good one is delivered")
+    assert (received, undecoded) == ([{"good": 1}], [])
+    assert len(rejections) == 1
 
 
 def test_a_channel_whose_connection_another_thread_closed_has_lost_it(connection: Connection) -> None:
