@@ -96,7 +96,8 @@ def test_a_check_of_root_ends_a_hung_worker_of_another_user(tmp_path: Path) -> N
 def test_a_check_ends_the_hung_worker_and_not_the_init_that_started_it(tmp_path: Path) -> None:
     """An init has the worker's arguments in its own, and no process of a container can kill it."""
     check = "from tellback.doctor import alive; alive._kill_silent('loops@pid1', 0, alive.wrong('worker', '', ''))"
-    hung = f"{shlex.join(NOBODY)} sh -c 'sleep 30; :' worker loops@pid1"
+    sleeps = [*NOBODY, os.path.realpath(sys.executable), "-c", "import time; time.sleep(30)", "worker", "loops@pid1"]
+    hung = shlex.join(sleeps)
     script = f"{hung} & sleep 1; TMPDIR={tmp_path} {shlex.join([sys.executable, '-c', check])}; wait $!"
     init = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script, "worker", "loops@pid1"]
     done = run_program(init)
