@@ -1,8 +1,9 @@
-"""The log of removed teams, which outlives the log of each."""
+"""What acts on teams leave to a script: the team's row, and the log of removed teams, which outlives the log of each."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from typer.testing import CliRunner
 
@@ -28,3 +29,23 @@ def test_who_removed_a_team_is_known_after_its_own_log_is_gone(settings: Setting
     [entry] = [json.loads(line) for line in _run(settings, "removed", "--json")[1].splitlines()]
     assert [entry[name] for name in ("act", "target", "by", "reason")] == ["remove", "acme", "ann", "customer left"]
     assert database.command("TTL", FLEET.key("audit")) > 0
+
+
+def test_each_act_prints_the_teams_row_as_the_list_has_it(settings: Settings) -> None:
+    """Requirement C-170. A removal prints the row of before it, and asks nothing in the midst of JSON."""
+
+    def row(*arguments: str) -> Any:
+        code, output = _run(settings, *arguments, "--json")
+        assert code == 0, output
+        [line] = output.splitlines()
+        return json.loads(line)
+
+    acts = (("create", "--shards", "2"), ("limit", "--banks", "3"), ("suspend",), ("suspend",), ("resume",))
+    for act, *options in acts:
+        assert row(act, "beta", *options) == row("list", "beta")
+    assert row("suspend", "beta")["state"] == "suspended"
+    before = row("list", "beta")
+    code, output = _run(settings, "remove", "beta", "--json")
+    assert code != 0
+    assert "--yes" in output
+    assert row("remove", "beta", "--yes") == before

@@ -1,4 +1,4 @@
-"""`tellback teams`: list, create, limit, suspend, resume and remove teams. Requirements A-122, A-123 and C-169."""
+"""`tellback teams`: list, create, limit, suspend, resume and remove teams. Requirements A-122, A-123, C-169, C-170."""
 
 from __future__ import annotations
 
@@ -106,6 +106,7 @@ def create(
     ] = None,
     why: WhyOption = "",
     by: ByOption = "",
+    as_json: JsonOption = False,
     redis_url: UrlOption = None,
 ) -> None:
     """Create a team. You rarely need to: the first client that connects creates its team."""
@@ -116,7 +117,7 @@ def create(
         layout = teams.create(team, shards or settings.shards, Author.of(by, why))
         if shards and layout.shards != shards:
             raise StateConflict(f"team {team} exists and has {count_phrase(layout.shards, 'shard')}, which stay")
-    echo(f"{team}: {count_phrase(layout.shards, 'shard')}")
+        _report(teams, team, count_phrase(layout.shards, "shard"), as_json=as_json)
 
 
 def limit(
@@ -135,6 +136,7 @@ def limit(
     banks: Annotated[int | None, typer.Option(help="Banks that it may have. 0: no limit.", min=0)] = None,
     why: WhyOption = "",
     by: ByOption = "",
+    as_json: JsonOption = False,
     redis_url: UrlOption = None,
 ) -> None:
     """Limit what a team may send. Hosts over a limit get an error, and spool what they can't publish."""
@@ -154,30 +156,54 @@ def limit(
             options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
             raise InvalidInput(f"give at least one of {options}")
         limits = teams.limits(team).change(Author.of(by, why), **changed)
-    echo(f"{team}: {_limits_text(limits)}")
+        _report(teams, team, _limits_text(limits), as_json=as_json)
 
 
-def suspend(team: NameArgument, *, why: WhyOption = "", by: ByOption = "", redis_url: UrlOption = None) -> None:
+def suspend(
+    team: NameArgument,
+    *,
+    why: WhyOption = "",
+    by: ByOption = "",
+    as_json: JsonOption = False,
+    redis_url: UrlOption = None,
+) -> None:
     """Refuse everything new from a team's hosts. Waiting events are still applied, and open turns get their answers."""
-    _suspend(team, redis_url, by, why, suspended=True)
+    with _teams(redis_url) as (teams, _):
+        _suspend(teams, team, by, why, as_json=as_json, suspended=True)
 
 
-def resume(team: NameArgument, *, why: WhyOption = "", by: ByOption = "", redis_url: UrlOption = None) -> None:
+def resume(
+    team: NameArgument,
+    *,
+    why: WhyOption = "",
+    by: ByOption = "",
+    as_json: JsonOption = False,
+    redis_url: UrlOption = None,
+) -> None:
     """Accept a suspended team's events and turns again. Its hosts then send what they spooled."""
-    _suspend(team, redis_url, by, why, suspended=False)
+    with _teams(redis_url) as (teams, _):
+        _suspend(teams, team, by, why, as_json=as_json, suspended=False)
 
 
-def _suspend(team: str, redis_url: str | None, by: str, why: str, *, suspended: bool) -> None:
+def _suspend(teams: Teams, team: str, by: str, why: str, *, as_json: bool, suspended: bool) -> None:
     from tellback.state.audit import Author
 
-    with _teams(redis_url) as (teams, _):
-        limits = teams.limits(team)
-        is_news = limits.read().suspended != suspended
-        limits.change(Author.of(by, why), suspended=suspended)
+    limits = teams.limits(team)
+    is_news = limits.read().suspended != suspended
+    limits.change(Author.of(by, why), suspended=suspended)
     if suspended:
-        echo(f"{team}: suspended" if is_news else f"{team}: is suspended already")
+        done = "suspended" if is_news else "is suspended already"
     else:
-        echo(f"{team}: resumed" if is_news else f"{team}: was not suspended")
+        done = "resumed" if is_news else "was not suspended"
+    _report(teams, team, done, as_json=as_json)
+
+
+def _report(teams: Teams, team: str, done: str, *, as_json: bool) -> None:
+    """Print what was done to a team, or the team's row as `teams list` has it."""
+    if as_json:
+        _show(list(teams.rows([team])), as_json=True)
+    else:
+        echo(f"{team}: {done}")
 
 
 def remove(
@@ -186,26 +212,34 @@ def remove(
     yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
     why: WhyOption = "",
     by: ByOption = "",
+    as_json: JsonOption = False,
     redis_url: UrlOption = None,
 ) -> None:
     """Delete a team with all its keys: streams, records, turns, scores, facts and history.
 
-    Events that hosts have spooled for it stay on their disks. `tellback teams removed` says who removed it, and why.
+    Events that hosts have spooled for it stay on their disks. With --json, its row of before is printed, if it had one;
+    --yes is needed then. `tellback teams removed` says who removed it, and why.
     """
-    from tellback.errors import StateConflict
+    from tellback.errors import InvalidInput, StateConflict
     from tellback.messaging.spool import spool_sizes
     from tellback.messaging.team_cache import SPOOL
     from tellback.state.audit import Author
 
     with _teams(redis_url) as (teams, settings):
         author = Author.of(by, why)
+        if as_json and not yes:
+            raise InvalidInput("--json asks nothing: give --yes too")
+        rows = list(teams.rows([check_team(team)]))
         before, question = teams.stored(check_team(team)), _question(teams, team)
         if not yes:
             typer.confirm(question, abort=True)
             if teams.created_since(team, before):
                 raise StateConflict(f"nothing was deleted: another team {team} was created meanwhile; ask again")
         deleted = _remove_all(teams, team, author)
-    echo(f"{team}: removed, {count_phrase(deleted, 'key')} deleted")
+    if as_json:
+        _show(rows, as_json=True)
+    else:
+        echo(f"{team}: removed, {count_phrase(deleted, 'key')} deleted")
     folder = settings.data_path / SPOOL / team
     if spooled := sum(spool_sizes(str(folder))):
         size = count_phrase(spooled, "byte")
