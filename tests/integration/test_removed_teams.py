@@ -1,4 +1,4 @@
-"""What acts on teams leave to a script: the team's row, and the log of removed teams, which outlives the log of each."""
+"""Acts on teams: the row that each prints, and the log of removals, which outlives the log of a team."""
 
 from __future__ import annotations
 
