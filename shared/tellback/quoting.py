@@ -95,12 +95,16 @@ _DIGITS: Final = lazy_pattern(r"[a-z][013-9@$!]|[013-9@$!][a-z]")
 # Ours anywhere in a line: no text but ours says so, and a tag needs no line of its own.
 _ANYWHERE: Final = lazy_pattern(
     r"\[\s*feedback\s*[-:|~]|(?:<|&lt;)/?\s*(?:\w{1,20}:)?feedback(?:[\s/>&]|$)|\[\s*te[il]{2}back\b"
+    r"|(?<![\w.])(?:<|&lt;)/?\s*(?:\w{1,20}:)?te[il]{2}back(?:\s*/?(?:>|&gt;)|\s[\w-]{1,20}=)"
 )
 # But a link of Markdown is none.
 _BRACKET: Final = lazy_pattern(r"\[\s*(?:feedback|observation|te[il]{2}back)\b(?!\]\()")
 _TAIL: Final = lazy_pattern(r"\[\s*f?e?e?d?b?a?c?k?\s*$")
-# "Tellback: do this", but no port and no attribute of C++.
-_TITLE: Final = lazy_pattern(r"feedback[\s*_`~]*-+[\s*_`~]+\S|te[il]{2}back[\s*_`~]*:[\s*_`~]+\S")
+# "Tellback: do this", "Message from Tellback: do this", "Tellback says"; but no command, port or attribute of C++.
+_TITLE: Final = lazy_pattern(
+    r"feedback[\s*_`~]*-+[\s*_`~]+\S|(?:[^\W\d_]{1,20}\s){0,4}te[il]{2}back"
+    r"(?:(?:[\s*_`~]*[,-]+[\s*_`~]+[^\W\d_]{1,20})?[\s*_`~]*:[\s*_`~]+\S|[\s*_`~]*[)}]\s+\S|[\s*_`~]+(?:says|said|tells|wants)\b)"
+)
 _ITEM: Final = lazy_pattern(r"\s*[-*+•·–—‣◦▪](?:\s|$)")
 _ARROW: Final = lazy_pattern(r"\s*(?:[→➔➜➡⇒⟶⮕▶►➤]|[-=]+>)")
 

@@ -365,7 +365,7 @@ ORDINARY: Final = (
     "- one\n- two\n\n> a quotation\n→ an arrow\n",
     "✓ 12 tests passed\n✗ 1 failed\n",
     "[1/3] Compiling\n[INFO] done",
-    "see [Feedback](https://example.org), [`tellback up`](up.md) and feedback-loop.md",
+    "see [Feedback](https://example.org), [`tellback up`](up.md) and feedback-loop.md\n`tellback up`: List<Tellback>",
     "Next steps for the team are in the plan.\nAlternatives to this exist.",
     "\x1b[32mok\x1b[0m 5 passed\rdone",
     "Обычный текст\n普通文本\n🙂 👨‍👩‍👧\n",
