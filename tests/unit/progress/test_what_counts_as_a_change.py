@@ -52,6 +52,14 @@ def at_revision(n: int) -> Calls:
     return [claude_code(f"git checkout HEAD~{n + 1}", f"HEAD is now at {n}abc0{n} x"), test]
 
 
+def failing_test() -> MadeCall:
+    return claude_code("pytest -q", "FAILED test_a.py::test_x - KeyError: 'total'\n1 failed, 3 passed in 0.2s", 1)
+
+
+def made_folders(n: int) -> Calls:
+    return [claude_code(f"mkdir -p /tmp/{n * 'a'}{k * 'b'}") for k in range(1, 6)]
+
+
 def replacing() -> MadeCall:
     code = "text = open('app.py').read().replace('a = 1', 'a = 2')\nopen('app.py', 'w').write(text)"
     return claude_code(f"python - <<'EOF'\n{code}\nEOF")
@@ -122,6 +130,26 @@ REPORTED: dict[str, tuple[Calls, int, str]] = {
         13,
         "You have waited 6 times",
     ),
+    "what is staged is no text of a file": (
+        between(lambda _: read(), 3, lambda n: claude_code(f"git add {n * 'a'}.py")),
+        6,
+        SAME_CALL,
+    ),
+    "a folder that is made changes no script": (
+        between(lambda _: repro(), 3, lambda n: claude_code(f"mkdir -p /r/{n * 'a'} && cd /r/{n * 'a'}")),
+        6,
+        SAME_CALL,
+    ),
+    "a commit whose hook fails may have changed a file": (
+        between(lambda _: repro(), 3, lambda n: claude_code(f"git add . && git commit -m {n}", f"{n * 'q'} broke", 1)),
+        6,
+        SHOWN,
+    ),
+    "folders that are made make an attempt no older": (
+        [each for n in range(3) for each in (claude_edit(n, "/r/app.py"), failing_test(), *made_folders(n))],
+        16,
+        "The same",
+    ),
     "a script that edits a file checks nothing": (
         [
             replacing(),
@@ -136,6 +164,12 @@ REPORTED: dict[str, tuple[Calls, int, str]] = {
 
 
 LET_PASS: dict[str, Calls] = {
+    "what is staged shows in what git says": between(
+        lambda _: claude_code("git status --short", "M app.py"), 3, lambda n: claude_code(f"git add {n * 'a'}.py")
+    ),
+    "a program that may be run now is another one": between(
+        lambda _: claude_code("./orders", "3 orders are open"), 3, lambda n: claude_code(f"chmod +x {n * 'a'}.sh")
+    ),
     "another revision fails by itself": [each for n in range(4) for each in at_revision(n)],
 }
 

@@ -52,6 +52,7 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     folder: str = ""  # that a command line goes to before it runs or tests something
     purpose: str = ""  # of a command line: its program, without options; "" where that says too little
     writes: tuple[str, ...] = ()  # paths that it may have changed; "" means any
+    keeps: bool = False  # it changes something, but the content of no file: `mkdir`, `git commit`
     views: tuple[View, ...] = ()
     unchanged: bool = False  # in place of these, it says that they are as they were
     edit: Edit | None = None

@@ -45,6 +45,8 @@ _GIT_SHOWS: Final = {
 _GIT_SETS: Final = re.compile(r"--(?:set-|unset|edit|output)")
 # Options of git itself, before its subcommand, that take the next word.
 _GIT_WITH_VALUE: Final = words_in("-C -c --git-dir --work-tree --namespace")
+# Subcommands of git that leave every file as it is; a push or a fetch may change what a service or a log shows.
+_GIT_KEEPS: Final = words_in("add stage commit tag branch config remote notes init gc")
 # Options by which `git log` looks for a word.
 _PICKAXE: Final = re.compile(r"-[SG]|--grep")
 
@@ -62,6 +64,14 @@ def from_subcommand(
     while place < len(words) and (words[place].startswith("-") or words[place] in groups):
         place += 2 if words[place] in with_value else 1
     return words[place:] if place else words
+
+
+def git_keeps_files(words: tuple[str, ...]) -> bool:
+    """Check whether a command of git that changes something leaves every file as it is."""
+    words = git_words(words)
+    if words[:1] == ("reset",):  # without a mode it changes what is staged
+        return {"--hard", "--merge", "--keep"}.isdisjoint(words)
+    return words[0] in _GIT_KEEPS if words else False
 
 
 def git_effect(words: tuple[str, ...]) -> Effect:

@@ -15,7 +15,7 @@ from tellback.contracts.guidance import ToolCall, ToolInvoked
 from tellback.guidance.observations.evidence import Verdict
 from tellback.guidance.progress import detectors, endings, fruitless
 from tellback.guidance.progress.effects import DeclaredEffect
-from tellback.guidance.progress.faults import OWN_SCRIPT
+from tellback.guidance.progress.faults import OWN_SCRIPT, asks_of_contents
 from tellback.guidance.progress.features import CallFeatures
 from tellback.guidance.progress.reading import call_features
 from tellback.guidance.progress.reports import first_reportable
@@ -32,6 +32,7 @@ from tellback.guidance.progress.trail import (
     StuckFinding,
     file_mark,
     form_mark,
+    hash_of,
     remember,
 )
 from tellback.guidance.progress.undone import edit_made_over, undone_edit
@@ -141,7 +142,8 @@ def judge(
     _note_outcome(trail, features, at)
     # Most calls change nothing and show few lines: to ask costs less than to call what finds nothing to do.
     changed = _expected_changes(trail, features) if features.writes or features.scripts or features.runs else []
-    if changed or features.effect in _ACTIONS:
+    keeps = features.keeps and bool(changed)
+    if (changed or features.effect in _ACTIONS) and not (keeps and features.effect == "write"):
         _note_action(trail, features, at)
     known = _asked_before(trail, features, marks)
     repeats = _repeats(trail, features, marks, at, known, is_near)
@@ -157,7 +159,9 @@ def judge(
     state = hash_of(marks.attempt, at if features.hides else features.news)
     hunts = detectors.hunts_flaky_test(features, repeats) and is_near(at - 1)
     found = findings(trail, features, at, [at] if hunts else repeats, known, state)
-    if changed or features.sends:
+    if keeps:
+        trail.kept = at
+    elif changed or features.sends:
         _note_changes(trail, features, changed, at)
     trail.seen = seen
     finding = first_reportable(trail, found) if any(found) else None
@@ -261,11 +265,6 @@ def _note_outcome(trail: ProgressTrail, features: CallFeatures, at: int) -> None
 _ACTIONS: Final = frozenset({"write", "install", "run", "test"})
 
 
-def hash_of(attempt: str, news: int) -> int:
-    """Return the mark of a call with its answer."""
-    return (int(attempt[:8], 16) ^ news) & 0xFFFFFFFF
-
-
 def is_stale(trail: ProgressTrail, features: CallFeatures, repeats: list[int]) -> bool:
     """Check whether a call says nothing new: it repeats another, or reads again what was read twice."""
     if trail.reread & 1:
@@ -356,7 +355,7 @@ def _changed_at(trail: ProgressTrail, features: CallFeatures, known: Asked | Non
         return max(trail.anything, trail.heard)
     if features.effect in ("write", "install") or features.sends:
         # It changes what it asks itself: only made again at once does it repeat. What runs may undo a write.
-        changed = max(trail.anything, trail.ran) if features.effect == "write" else trail.anything
+        changed = max(trail.anything, trail.kept, trail.ran if features.effect == "write" else 0)
         if features.operates:  # what came of it is seen in other calls
             changed = max(changed, trail.heard)
         return 0 if known is not None and changed <= known.indexes[-1] else changed
@@ -364,7 +363,7 @@ def _changed_at(trail: ProgressTrail, features: CallFeatures, known: Asked | Non
         return max(trail.anything, trail.ran)
     if features.views and features.effect == "read":
         return max(trail.changed, *(trail.paths.get(file_mark(view.path), 0) for view in features.views))
-    return trail.anything
+    return trail.anything if asks_of_contents(features) else max(trail.anything, trail.kept)
 
 
 def _expected_changes(trail: ProgressTrail, features: CallFeatures) -> list[str]:
@@ -375,8 +374,9 @@ def _expected_changes(trail: ProgressTrail, features: CallFeatures) -> list[str]
     run = [file for path in features.runs for file in trail.scripts.get(file_mark(path), ())]
     features.creates = features.creates and not run
     marks += run
+    features.keeps = features.keeps and not (run or features.sends or features.failed)  # a hook may change files
     known = any(each in trail.paths or each in trail.viewed for each in marks)
-    features.fixes = (known or not features.creates) and not features.prints
+    features.fixes = (known or not features.creates) and not (features.prints or features.keeps)
     return [] if features.rejected and features.effect == "write" else marks
 
 

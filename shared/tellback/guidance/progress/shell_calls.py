@@ -10,6 +10,7 @@ from typing import Any, Final
 from tellback.guidance.progress.downloads import saved_file, saves_file
 from tellback.guidance.progress.effects import EFFECTS, Effect, words_in
 from tellback.guidance.progress.features import END, ENVIRONMENT, SHOWN, CallFeatures, Edit, View
+from tellback.guidance.progress.git_commands import git_keeps_files
 from tellback.guidance.progress.patches import read_patch
 from tellback.guidance.progress.programs import (
     BUILDERS,
@@ -148,6 +149,7 @@ def _read_changes(
     """Read what a command line changes: files, one text by a patch, and what it takes back."""
     changing = [(each, _written(each, effect)) for each, effect in parts if changes_files(each, effect)]
     features.writes = tuple(path for _, paths in changing for path in paths)
+    features.keeps = bool(changing) and all(_keeps_files(each) for each, _ in changing)
     if features.writes:
         folder = _folder_of(commands)
         features.swaps = tuple(swap for each, paths in changing for swap in swaps_of(each, paths, folder))
@@ -168,6 +170,16 @@ def _read_changes(
     features.creates = (
         patches[0].creates if patches else all(each.writes_to or saves_file(each) for each, _ in changing)
     )
+
+
+_KEEPS_FILES: Final = words_in("mkdir chmod chown")
+
+
+def _keeps_files(command: SimpleCommand) -> bool:
+    """Check whether a command that changes something leaves the content of every file as it is."""
+    if command.writes_to:
+        return False
+    return command.program in _KEEPS_FILES or (command.program == "git" and git_keeps_files(command.words))
 
 
 _INTERPRETERS: Final = SCRIPT_PROGRAMS | {"bash", "sh", "zsh"}

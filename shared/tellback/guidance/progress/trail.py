@@ -105,6 +105,7 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     changed: int = 0
     actions: list[int] = []
     anything: int = 0
+    kept: int = 0  # the last call that changed something, but the content of no file
     fixed: int = 0
     swapped: int = 0
     ran: int = 0
@@ -179,6 +180,11 @@ def form_mark(form: str) -> str:
 def file_mark(path: str) -> str:
     """Return the key of a file: its name alone, since commands name a path in several ways."""
     return mark(path.rpartition("/")[2])
+
+
+def hash_of(attempt: str, news: int) -> int:
+    """Return the mark of a call with its answer."""
+    return (int(attempt[:8], 16) ^ news) & 0xFFFFFFFF
 
 
 def remember(table: MutableMapping[str, Value], key: str, value: Value, cap: int) -> None:
