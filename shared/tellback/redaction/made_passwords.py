@@ -17,6 +17,7 @@ from tellback.redaction.substrings import Located, located
 _NEAR: Final = 120  # characters from a name to the word
 _BEFORE: Final = 60  # characters from the word to a name behind it
 _LONGEST: Final = 32
+_SAID_BEHIND: Final = 6  # characters from the last digit to the space before " as the password": signs and quotes
 _SEEN_BEHIND: Final = 4  # characters behind a word: a quote, a space, a sign, and what follows
 _DIGITS: Final = b"0123456789"
 _IN_WORD: Final = re.compile(rb"[\w!#$%*?@\x80-\xff-]")
@@ -30,7 +31,7 @@ _END: Final = r"[!#$%*?]?(?![\w/(\[@$-]|\.\w|[\"']?[ ]?[:=](?![=:])|::)"
 _LAST_DIGIT: Final = lazy_pattern(rf"[0-9](?:(?<=[\w!#$%*?@-]{{5}}[0-9_-].)|(?<=[\w!#$%*?@-]{{5}}.)[!#$%*?@]){_END}")
 # A word that ends in a number, perhaps with signs, and no part of a path, an address, a call or a longer name.
 _WORD: Final = lazy_pattern(
-    r"(?<![\w./@$#&+%-])(?=[^\s0-9]{0,30}[0-9])[A-Za-z][\w!#$%*?@-]{5,28}"
+    r"(?<![\w./@$#&+%-])[A-Za-z][\w!#$%*?@-]{5,28}"
     rf"(?:[0-9](?<=[0-9_-].)|[!#$%*?@](?<=[0-9].)){_END}"
 )
 # Algorithms, formats and versions; what tests, machines and users are called. In lower case, and each branch with a
@@ -86,7 +87,7 @@ _SAYS_NAME: Final = lazy_pattern(
 def spans(text: str, folded: str, within: Located) -> Generator[tuple[int, int]]:
     """Yield where such words begin and end; `folded` is the text in lower case, as is `within`."""
     for start, end in _windows(text, within):
-        for word in _words(text, start, end + _LONGEST):  # none is cut
+        for word in _words(text, folded, start, end + _LONGEST):  # none is cut
             says_name = _SAYS_NAME.match(text, word.end()) is not None
             if not (says_name or _may_be_given(folded, word.start())):
                 continue
@@ -96,12 +97,12 @@ def spans(text: str, folded: str, within: Located) -> Generator[tuple[int, int]]
                 yield word.span()
 
 
-def _words(text: str, start: int, end: int) -> Generator[re.Match[str]]:
-    """Yield the words with a number, each searched for near the last digit of one."""
+def _words(text: str, folded: str, start: int, end: int) -> Generator[re.Match[str]]:
+    """Yield the words with a number that a name may give, each searched for near the last digit of one."""
     done = start
     for digit in _LAST_DIGIT.finditer(text, start, end):
         place = digit.start()
-        if place >= done:
+        if place >= done and (" " in text[place + 1 : place + _SAID_BEHIND] or _is_behind_name(folded, place)):
             # One that begins up to the digit is not cut; one that begins behind it has a last digit of its own. The
             # spaces and quotes before are found in a quarter of the time that the words before take.
             begin = max(done, place - _LONGEST)
@@ -110,6 +111,16 @@ def _words(text: str, start: int, end: int) -> Generator[re.Match[str]]:
             if word is not None and word.start() <= place:
                 yield word
                 done = word.end()
+
+
+def _is_behind_name(folded: str, place: int) -> bool:
+    """Return whether a name is in the same line, and near enough to give a word that this place is in."""
+    before = folded[max(0, place - _NEAR - _LONGEST) : place]
+    line = before[before.rfind("\n") + 1 :]
+    for name in NAMES:  # noqa: SIM110 - a generator takes twice as long
+        if name in line:
+            return True
+    return False
 
 
 def _windows(text: str, within: Located) -> list[tuple[int, int]]:
