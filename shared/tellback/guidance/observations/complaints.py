@@ -352,3 +352,13 @@ def _reads_value(client: SimpleCommand) -> bool:
     pairs = zip(("", *client.words), client.words, strict=False)  # each word behind the one before it
     asked = (word for before, word in pairs if not word.startswith("-") and before not in _REDIS_OPTIONS)
     return next(asked, "").lower() in _READS_VALUES
+
+
+# awk repeats its place before the source, and before the mark and what is wrong there.
+_POINTED: Final = re.compile(r"(?P<place>[^\n]{1,80}: )[^\n]{0,300}\n(?P=place)[ \t]{0,300}\^ (?P<said>\w[^\n]{1,200})")
+
+
+def pointed_line(text: str) -> str | None:
+    """Return what a program says of the place in the source that it quotes in its first line."""
+    match = _POINTED.match(text)
+    return match and match["place"] + match["said"]

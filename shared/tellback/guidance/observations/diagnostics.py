@@ -279,16 +279,6 @@ def command_line(text: str) -> str | None:
     return _found(_COMMANDS, text)
 
 
-# awk repeats its place before the source, and before the mark and what is wrong there.
-_POINTED: Final = re.compile(r"(?P<place>[^\n]{1,80}: )[^\n]{0,300}\n(?P=place)[ \t]{0,300}\^ (?P<said>\w[^\n]{1,200})")
-
-
-def pointed_line(text: str) -> str | None:
-    """Return what a program says of the place in the source that it quotes in its first line."""
-    match = _POINTED.match(text)
-    return match and match["place"] + match["said"]
-
-
 _USAGE: Final = re.compile(r"^[Uu]sage: .*(?:\n[ \t]+\S.*)+(?=\n)", _LINES)
 _LETTERS: Final = re.compile(r"\w")  # marks alone point at a place in the line above
 

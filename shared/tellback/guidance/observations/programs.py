@@ -25,7 +25,7 @@ from tellback.guidance.observations.commands import (
     labels_its_own,
     shows_traceback,
 )
-from tellback.guidance.observations.complaints import complains_only, complaint_line, redis_error
+from tellback.guidance.observations.complaints import complains_only, complaint_line, pointed_line, redis_error
 from tellback.guidance.observations.emptiness import name_words
 from tellback.guidance.observations.evidence import Evidence, Finding
 from tellback.guidance.observations.testruns import count_tests
@@ -274,7 +274,7 @@ def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Fi
     if said is None and evidence.failed and "\n" in output.strip():  # one line may be of the tool that ran it
         said = evidence.message
     if said is not None:
-        return Finding("error", diagnostics.pointed_line(output) or said)
+        return Finding("error", pointed_line(output) or said)
     return Finding("ok") if known or counted or _is_no_report(output, run.commands) else None
 
 
@@ -353,7 +353,7 @@ def _classify_reading(run: ProgramRun, output: str, evidence: Evidence, *, known
     if line is not None and any(line in " ".join(each.words) for each in run.commands):  # `echo "error: none"`
         line = None
     if line is not None or evidence.failed:
-        return Finding("error", diagnostics.pointed_line(text) or line or evidence.message)
+        return Finding("error", pointed_line(text) or line or evidence.message)
     return Finding("ok")
 
 

@@ -151,13 +151,3 @@ def _key_of_surroundings(features: CallFeatures) -> str:
     elif ran_out_of_time(features):
         key = "time"
     return key
-
-
-# They show folders, modes or revisions, which may change while the content of every file stays.
-_OF_FOLDERS: Final = words_in("git gh pre-commit ls dir find fd tree stat test [ [[ get-childitem gci which")
-
-
-def asks_of_contents(features: CallFeatures) -> bool:
-    """Check whether a call shows what stands in files, or what tests and scripts make of it."""
-    of_files = features.effect in ("read", "search", "test") or features.scripted or features.probes
-    return of_files and bool(features.programs or features.views) and _OF_FOLDERS.isdisjoint(features.programs)

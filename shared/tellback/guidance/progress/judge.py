@@ -15,8 +15,8 @@ from tellback.contracts.guidance import ToolCall, ToolInvoked
 from tellback.guidance.observations.evidence import Verdict
 from tellback.guidance.progress import detectors, endings, fruitless
 from tellback.guidance.progress.effects import DeclaredEffect
-from tellback.guidance.progress.faults import OWN_SCRIPT, asks_of_contents
-from tellback.guidance.progress.features import CallFeatures
+from tellback.guidance.progress.faults import OWN_SCRIPT
+from tellback.guidance.progress.features import CallFeatures, asks_of_contents
 from tellback.guidance.progress.reading import call_features
 from tellback.guidance.progress.reports import first_reportable
 from tellback.guidance.progress.states import is_dead
