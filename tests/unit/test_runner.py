@@ -139,8 +139,9 @@ def test_a_command_that_ended_in_time_did_not_time_out_however_long_its_output_t
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half a million short lines took eight seconds on busy cores, and a command of 34 ms "timed out after 5 s"."""
-    go = tmp_path / "go"
+    go, end = tmp_path / "go", tmp_path / "end"
     os.mkfifo(go)
+    os.mkfifo(end)
     borrowed: list[SupervisorProcess] = []
 
     @contextmanager
@@ -156,13 +157,16 @@ def test_a_command_that_ended_in_time_did_not_time_out_however_long_its_output_t
     class SlowTap(FollowTap):
         def take_chunk(self, number: int, chunk: bytes, stream: StreamTruncator) -> None:
             del number, chunk, stream
+            end.write_text("end\n")  # not before: the runner may hear of the end first
             peek = partial(borrowed[0].socket.recv, 1_000, socket.MSG_PEEK)
             wait_until(lambda: b"status" in peek(), "the command has ended")
             after = clock.monotonic() + 60
             monkeypatch.setattr(clock, "monotonic", lambda: after)
 
     monkeypatch.setattr(runner, "borrow_supervisor", borrow)
-    spec = ExecutionSpec(argv=["sh", "-c", f"read go < {go}; echo done"], cwd="/", env=os.environ, timeout=30.0)
+    spec = ExecutionSpec(
+        argv=["sh", "-c", f"read go < {go}; echo done; read end < {end}"], cwd="/", env=os.environ, timeout=30.0
+    )
     outcome = run(spec, now=begin, tap=SlowTap(Redactor()))
     assert (outcome.exit_code, outcome.error, outcome.stdout.text) == (0, None, "done")
 
