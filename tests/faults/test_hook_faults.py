@@ -129,9 +129,7 @@ def test_standard_input_that_is_closed_or_never_ends(settings: Settings) -> None
         assert process.wait(timeout=30) == 0
 
 
-@pytest.mark.parametrize(
-    "arguments", [("--unheard",), ("--wait", "soon"), ("--wait",), ("--team", "No Such"), ("--config", "/none")]
-)
+@pytest.mark.parametrize("arguments", [("--unheard",), ("--wait",), ("--team", "No Such"), ("--config", "/none")])
 def test_wrong_arguments_are_written_down_and_nothing_else(settings: Settings, arguments: tuple[str, ...]) -> None:
     assert run_hook(settings, tool_event(), *arguments) == b""
     assert troubles(settings)
