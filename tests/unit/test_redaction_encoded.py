@@ -10,6 +10,7 @@ import textwrap
 import pytest
 
 from tellback.redaction import Redactor, encoded_texts, find_secret, redact_text
+from tellback.redaction.rules import all_scans
 from tellback.redaction.stream import StreamRedactor
 from tests.unit.test_redaction_forms import generated
 
@@ -97,6 +98,19 @@ def test_a_text_that_comes_again_is_hidden_everywhere_and_decoded_once() -> None
     text = f"{encoded(TEXTS[0])} x\n" * 3
     assert sorted(Redactor().hidden_lines(text)) == [0, 1, 2]
     assert len(list(encoded_texts.within(text))) == 1
+
+
+def test_each_line_of_a_text_with_many_secrets_is_found_once() -> None:
+    text = textwrap.fill(encoded(f"{TEXTS[0]}\n" * 200), 76)
+    found = [place for place, rule in all_scans().find_all(text) if rule == "password"]
+    assert len(found) == text.count("\n") + 1
+
+
+@pytest.mark.parametrize("line", ["über" * 5, "٣" * 20, "日本語"])
+def test_a_line_in_another_alphabet_ends_wrapped_base64(line: str) -> None:
+    wrapped = encoded(f"level = info {TEXTS[0]}".ljust(57))
+    assert len(wrapped) == 76
+    assert sorted(Redactor().hidden_lines(f"{wrapped}\n{line}")) == [0]
 
 
 def test_texts_beside_each_other_are_read_each_by_itself() -> None:

@@ -6,6 +6,7 @@ digests, pictures and keys cost little more than to find where they begin.
 
 from __future__ import annotations
 
+import re
 from binascii import a2b_base64
 from collections.abc import Generator, Iterable
 from typing import Final
@@ -27,7 +28,8 @@ _BEGINS: Final = lazy_pattern(
     "|[CDI-Za-f][AQgw][AB][0-9A-Za-z+/]A[AC-H][AEIMQUYcgkosw048]A"
 )
 _NEXT_LINE: Final = lazy_pattern(
-    r"[\"']?\\?\r?\n[ \t\"'>|]{0,40}+([\w+/-]{1,76}+)(?=={0,2}[\"',;)\\ \t\r]{0,8}(?:\n|\Z))"
+    r"[\"']?\\?\r?\n[ \t\"'>|]{0,40}+([\w+/-]{1,76}+)(?=={0,2}[\"',;)\\ \t\r]{0,8}(?:\n|\Z))",
+    re.ASCII,
 )
 _NO_TEXT: Final = lazy_pattern("[\0-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 

@@ -49,8 +49,7 @@ from tellback.redaction.substrings import (
 from tellback.redaction.token_runs import TOKEN, NearDigits, TokenRuns, Window, add_window, has_run, lacks_digits
 from tellback.redaction.values import DOUBT, NAMES, AnchoredRule, repeats_name, seems_random
 
-HEADS: Final = (columns.HEAD, codes.HEAD)
-"""These say where to look, and hide nothing by themselves."""
+HEADS: Final = (columns.HEAD, codes.HEAD)  # say where to look, and hide nothing by themselves
 
 _FEW: Final = 60  # characters; a shorter text lacks the rarest character of most anchors, which need no search then
 _RARE_FIRST: Final = "zqjxkvbywgpfmucdlhrsnioate "  # what is not a letter is rarer still
@@ -185,16 +184,17 @@ class ScanSet(LightStruct):
 
     def _find_encoded(self, text: str) -> Generator[tuple[int, str]]:
         """Yield the position and rule of each line of base64 with a match; what is encoded twice stays."""
-        encoded = list(encoded_texts.within(text))
-        if not encoded:
+        if not (encoded := list(encoded_texts.within(text))):
             return
         read = margins.read(without_escapes(encoded_texts.joined(encoded)))
         spaced = unescaped(read.text)
         found = [*self._find_plain(read.text, spaced, TokenRuns(spaced))]
-        holders = [places for places, decoded in encoded for _ in range(decoded.count("\n") + 1)]
-        for number, rule in read.held(margins.numbered(read.text.split("\n"), found)):
-            if rule not in HEADS:
-                yield from ((place, rule) for place in holders[number])
+        texts = [index for index, (_, decoded) in enumerate(encoded) for _ in range(decoded.count("\n") + 1)]
+        lines = read.held(margins.numbered(read.text.split("\n"), found))
+        # One for each text, which may hold a thousand secrets, and stand on a thousand lines.
+        hidden = {texts[number]: rule for number, rule in reversed(lines) if rule not in HEADS}
+        for index, rule in hidden.items():
+            yield from ((place, rule) for place in encoded[index][0])
 
     def _find_plain(self, text: str, spaced: str, runs: TokenRuns) -> Generator[tuple[int, str]]:
         """Yield the position and rule of each match in a text as it stands."""
