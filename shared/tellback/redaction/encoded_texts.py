@@ -1,6 +1,6 @@
 """Texts in base64, decoded to be searched as others are: contents of files in JSON of APIs, `user-data` of machines.
 
-Text is printable from its first character on. One of 200 random values has the first eight characters for that, so
+Text is printable from its first character on. One of 120 random values has the first eight characters for that, so
 digests, pictures and keys cost little more than to find where they begin.
 """
 
@@ -13,6 +13,7 @@ from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
 from tellback.redaction.substrings import located
+from tellback.redaction.values import BASE64_OF_TEXT
 
 _CHARACTERS: Final = b"+/-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _TABLE: Final = bytes(ord("w") if byte in _CHARACTERS else ord(" ") for byte in range(256))
@@ -21,12 +22,8 @@ _SHORTEST: Final = 20  # characters: of `password=hunter2`, without the signs th
 _LONGEST: Final = 1 << 16  # characters of one text that are decoded
 _FEWEST: Final = 12  # characters that it has to say; of random values one in 50,000 does
 _WIDTHS: Final = frozenset({60, 64, 72, 76})  # at which programs wrap it; lines of others are texts of their own
-# Four characters stand for three of ASCII, of which the first two are no control characters. The other form is that of
-# Windows' shell, with a zero after each.
-_BEGINS: Final = lazy_pattern(
-    r"(?:[CDI-Za-f][AC-HQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][\w+/-]){2}"
-    "|[CDI-Za-f][AQgw][AB][0-9A-Za-z+/]A[AC-H][AEIMQUYcgkosw048]A"
-)
+# The other form is that of Windows' shell, with a zero after each character.
+_BEGINS: Final = lazy_pattern(rf"(?:{BASE64_OF_TEXT}){{2}}|[CDI-Za-f][AQgw][AB][0-9A-Za-z+/]A[AC-H][AEIMQUYcgkosw048]A")
 _NEXT_LINE: Final = lazy_pattern(
     r"[\"']?\\?\r?\n[ \t\"'>|]{0,40}+([\w+/-]{1,76}+)(?=={0,2}[\"',;)\\ \t\r]{0,8}(?:\n|\Z))",
     re.ASCII,

@@ -222,7 +222,6 @@ SENTENCES: Final = (
     ),
     AnchoredRule("databricks-token", "dapi", "[0-9a-f]{32}"),
     AnchoredRule("clickhouse-key", "4b1d", "[0-9a-z]{38}(?![0-9a-z])"),
-    AnchoredRule("artifactory-token", "cmvmd", "[0-9a-z]{50}"),
     AnchoredRule("nuget-key", "oy2", "[a-z0-9]{43}(?![0-9a-z])"),
 )
 NEAR_DIGITS: Final = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tellback.redaction.values import DOUBT, AnchoredRule
+from tellback.redaction.values import BASE64_OF_TEXT, DOUBT, AnchoredRule
 
 _WORD: Final = r"[0-9A-Za-z_-]"
 _ALNUM: Final = "[0-9A-Za-z]"
@@ -317,7 +317,8 @@ ANYWHERE: Final = (
     # "PRIVATE KEY" in the middle of a file, at any of the three places that base64 has for a byte.
     ("private-key", "", "UFJJVkFURSBLRV BSSVZBVEUgS0VZ QUklWQVRFIEtF"),
     ("json-web-token", "[0-9A-Za-z+/]{50}", "ZXlK"),
-    ("openai-key", r"[\w-]{16}", "T3BlbkFJ"),
+    ("openai-key", rf"(?!(?:{BASE64_OF_TEXT}){{4}})[\w-]{{16}}", "T3BlbkFJ"),  # also base64 of "OpenAI"
+    ("artifactory-token", f"(?:dGtu|(?!(?:{BASE64_OF_TEXT}){{4}})d)[0-9A-Za-z]{{50}}", "cmVm"),  # also of "refuse"
 )
 
 # The same for tokens that hold a long word (`token_runs.LONG_WORD`): of any issuer, after a prefix that no rule knows.
