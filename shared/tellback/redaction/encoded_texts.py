@@ -17,7 +17,6 @@ from tellback.redaction.values import BASE64_OF_TEXT
 
 _CHARACTERS: Final = b"+/-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _TABLE: Final = bytes(ord("w") if byte in _CHARACTERS else ord(" ") for byte in range(256))
-_OF_URLS: Final = str.maketrans("-_", "+/")
 _SHORTEST: Final = 20  # characters: of `password=hunter2`, without the signs that fill it up
 _LONGEST: Final = 1 << 16  # characters of one text that are decoded
 _FEWEST: Final = 12  # characters that it has to say; of random values one in 50,000 does
@@ -68,12 +67,12 @@ def _lines(text: str, start: int, end: int) -> tuple[list[int], str, int]:
 
 def _decoded(encoded: str) -> str:
     """Return the text up to what is none."""
-    whole = encoded[: len(encoded) - (len(encoded) % 4 == 1)].translate(_OF_URLS)
+    whole = encoded[: len(encoded) - (len(encoded) % 4 == 1)].replace("-", "+").replace("_", "/")
     data = a2b_base64(whole + "=" * (-len(whole) % 4))
     encoding = "utf-8" if any(data[1:_FEWEST:2]) else "utf-16-le"
     try:
         decoded = data.decode(encoding)
     except UnicodeDecodeError as error:  # a picture behind text, or a character that is torn
         decoded = data[: error.start].decode(encoding)
-    end = _NO_TEXT.search(decoded)
+    end = None if decoded.isprintable() else _NO_TEXT.search(decoded)  # `re` takes ten times as long
     return decoded[: end.start()] if end else decoded
