@@ -170,6 +170,24 @@ LET_PASS: dict[str, Calls] = {
     "a program that may be run now is another one": between(
         lambda _: claude_code("./orders", "3 orders are open"), 3, lambda n: claude_code(f"chmod +x {n * 'a'}.sh")
     ),
+    "a test that passes is run after each commit": between(
+        lambda _: claude_code("pytest -q", "12 passed in 0.4s"), 4, lambda n: claude_code(f"git commit -qm {n * 'a'}")
+    ),
+    "a script that finds nothing wrong may ask git": between(
+        lambda _: claude_code("python staged.py", "no secrets are staged"),
+        4,
+        lambda n: claude_code(f"git add {n * 'a'}.py"),
+    ),
+    "a mode may open a page": between(
+        lambda _: claude_code("curl -so /dev/null -w '%{http_code}' localhost", "403"),
+        3,
+        lambda n: claude_code(f"chmod o+r {n * 'a'}.html"),
+    ),
+    "a mode may be what a script lacks": between(
+        lambda _: claude_code("python deploy.py", "PermissionError: [Errno 13] Permission denied: '/r/key.pem'", 1),
+        2,
+        lambda n: claude_code(f"chmod 600 /r/{n * 'a'}.pem"),
+    ),
     "another revision fails by itself": [each for n in range(4) for each in at_revision(n)],
 }
 

@@ -64,6 +64,24 @@ def fails_for_certain(features: CallFeatures) -> bool:
     return not features.programs or BLOCKS.search(features.error) is not None
 
 
+# They show folders, modes or revisions, which may change while the content of every file stays.
+_OF_FOLDERS: Final = words_in("git gh pre-commit ls dir find fd tree stat test [ [[ get-childitem gci which")
+
+
+def asks_of_contents(features: CallFeatures) -> bool:
+    """Check whether a call shows what stands in files, or how tests or a script of the agent's fail on them.
+
+    A test that passes is rightly run again after each commit, a server may read what a mode hid, and a folder or a
+    right may be what a script lacks.
+    """
+    if features.answers or not (features.programs or features.views) or not _OF_FOLDERS.isdisjoint(features.programs):
+        return False
+    runs = features.effect == "test" or features.scripted or features.probes
+    if runs:
+        return shows_fault(features) and BLOCKS.search(features.error) is None
+    return features.effect in ("read", "search")
+
+
 def is_refused_edit(features: CallFeatures) -> bool:
     """Check whether an editor refused an edit."""
     return features.failed and features.edit is not None and features.effect == "write" and features.tests is None

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from tellback.guidance.observations.testruns import TestCounts
-from tellback.guidance.progress.effects import Effect, words_in
+from tellback.guidance.progress.effects import Effect
 
 # The path of a change that files do not show: an installed package.
 ENVIRONMENT: Final = "*environment"
@@ -134,13 +134,3 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     def hides(self) -> bool:
         """True if the result does not show what the call did: only later calls do."""
         return self.unseen or (self.operates and self.effect in ("write", "run"))
-
-
-# They show folders, modes or revisions, which may change while the content of every file stays.
-_OF_FOLDERS: Final = words_in("git gh pre-commit ls dir find fd tree stat test [ [[ get-childitem gci which")
-
-
-def asks_of_contents(features: CallFeatures) -> bool:
-    """Check whether a call shows what stands in files, or what tests and scripts make of it."""
-    of_files = features.effect in ("read", "search", "test") or features.scripted or features.probes
-    return of_files and bool(features.programs or features.views) and _OF_FOLDERS.isdisjoint(features.programs)

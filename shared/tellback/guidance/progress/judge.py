@@ -15,8 +15,8 @@ from tellback.contracts.guidance import ToolCall, ToolInvoked
 from tellback.guidance.observations.evidence import Verdict
 from tellback.guidance.progress import detectors, endings, fruitless
 from tellback.guidance.progress.effects import DeclaredEffect
-from tellback.guidance.progress.faults import OWN_SCRIPT
-from tellback.guidance.progress.features import CallFeatures, asks_of_contents
+from tellback.guidance.progress.faults import OWN_SCRIPT, asks_of_contents
+from tellback.guidance.progress.features import CallFeatures
 from tellback.guidance.progress.reading import call_features
 from tellback.guidance.progress.reports import first_reportable
 from tellback.guidance.progress.states import is_dead
@@ -363,7 +363,9 @@ def _changed_at(trail: ProgressTrail, features: CallFeatures, known: Asked | Non
         return max(trail.anything, trail.ran)
     if features.views and features.effect == "read":
         return max(trail.changed, *(trail.paths.get(file_mark(view.path), 0) for view in features.views))
-    return trail.anything if asks_of_contents(features) else max(trail.anything, trail.kept)
+    if trail.kept > trail.anything and not asks_of_contents(features):
+        return trail.kept
+    return trail.anything
 
 
 def _expected_changes(trail: ProgressTrail, features: CallFeatures) -> list[str]:
