@@ -192,6 +192,10 @@ def test_one_line_that_an_argument_of_the_command_is_absent_is_a_failure(command
         ("npm search leftpad-x", "leftpad-x not found"),
         ("docker logs web", "web: route not found"),
         ("borg list /srv/backup", "monday-does-not-exist    Mon, 2026-11-30 02:00:00"),
+        ("etcdctl get greeting", "greeting not found"),
+        ("dropdb --if-exists shop", 'NOTICE:  database "shop" does not exist, skipping'),
+        ("bats checks/ | tail -1", "ok 3 says that config does not exist"),
+        ("mycli switch topic", "topic does not exist, creating it"),
     ],
 )
 def test_an_answer_a_search_and_a_log_may_name_an_argument_too(command: str, text: str) -> None:

@@ -48,7 +48,7 @@ _PASSING_ON: Final = words_in(
 )
 _LISTING: Final = words_in("get list ls search info view status help --help -h events output diff history explain")
 _NAME: Final = re.compile(r"[A-Za-z][\w.+-]+$")
-_SEARCHES: Final = words_in("search logs log cat api history help --help -h")  # a log's line, or no result
+_SEARCHES: Final = words_in("get search logs log cat api history help --help -h")  # a value, a log's line, or no result
 _OF_OTHERS: Final = words_in("logs log attach cat describe inspect show api")
 _RUNNING: Final = words_in("npm yarn pnpm bun cargo docker podman kubectl go dotnet swift deno uv poetry mvn mise")
 _RUNS: Final = words_in("run exec start dev")
@@ -111,6 +111,11 @@ _UNABLE: Final = re.compile(
     re.IGNORECASE,
 )
 _NOTED: Final = re.compile(r"(?:\S{1,20} ){0,2}\W?(?:warn|note|notice|info|hint|debug)|W: |debconf: ", re.IGNORECASE)
+# A test that passed, or work that goes on without what is absent: `NOTICE: ... does not exist, skipping`.
+_GOES_ON: Final = re.compile(
+    r"ok \d|[\u2713\u2714]|.*\b(?:skipp(?:ing|ed)|ignor(?:ing|ed)|proceeding|nothing to do|creat(?:ing|ed))\b",
+    re.IGNORECASE,
+)
 _SENTENCE_LINES: Final = 20
 _LABEL_LINES: Final = 3
 _NAMED_CHARS: Final = 300
@@ -173,7 +178,7 @@ def _names_argument(output: str, working: Sequence[SimpleCommand]) -> str | None
         return None
     named = set(re.split(r"[^\w./@:-]+", line.rstrip(".")))
     given = any(word in named for word in only.words if len(word) > 2 and not word.startswith("-"))
-    return line if given else None
+    return line if given and not (_NOTED.match(line) or _GOES_ON.match(line)) else None
 
 
 def _shows_other(command: SimpleCommand, commands: Sequence[SimpleCommand]) -> bool:
@@ -305,7 +310,12 @@ def _whole_sentence(output: str, working: Sequence[SimpleCommand]) -> str | None
     ends = (lines[0], lines[-1], *lines[-_LABEL_LINES:-1])
     said = (line for n, line in enumerate(ends) if (n < 2 and _UNABLE.match(line[:300])) or _LABELLED.match(line[:600]))
     return next(
-        (line for line in said if not (_NOTED.match(line) or _NO_FAILURE.search(line) or counts_none(line))), None
+        (
+            line
+            for line in said
+            if not (_NOTED.match(line) or _GOES_ON.match(line) or _NO_FAILURE.search(line) or counts_none(line))
+        ),
+        None,
     )
 
 
