@@ -216,8 +216,8 @@ class StreamTruncator:
     def feed(self, chunk: bytes) -> None:
         """Add the next bytes."""
         self._size += len(chunk)
-        if len(self._head) < HEAD_LINES:
-            chunk = self._read_head(chunk)
+        if not self._dropped.count:
+            chunk = self._read_first(chunk)
         start = self._find_tail(chunk)
         if start:
             self._skip_middle(chunk, start)
@@ -226,10 +226,13 @@ class StreamTruncator:
             self._read_rest()
             self._read_lines(chunk)
 
-    def _read_head(self, chunk: bytes) -> bytes:
-        """Read the lines that the head lacks and return the rest, which may be a flood."""
+    def _read_first(self, chunk: bytes) -> bytes:
+        """Read lines up to the first that is dropped, and return the rest, which may be a flood.
+
+        Up to there, the last line of a private key whose first one was not printed still hides lines of the head.
+        """
         end = 0
-        for _ in range(HEAD_LINES - len(self._head)):
+        for _ in range(HEAD_LINES + TAIL_LINES + 1 - len(self._head) - len(self._tail)):
             end = chunk.find(b"\n", end) + 1
             if not end:
                 end = len(chunk)
