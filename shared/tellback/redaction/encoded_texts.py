@@ -27,6 +27,7 @@ _NEXT_LINE: Final = lazy_pattern(
     r"[\"']?\\?\r?\n[ \t\"'>|]{0,40}+([\w+/-]{1,76}+)(?=={0,2}[\"',;)\\ \t\r]{0,8}(?:\n|\Z))",
     re.ASCII,
 )
+_CONTROLS: Final = bytes({*range(9), *range(14, 27), *range(28, 32), 127})
 _NO_TEXT: Final = lazy_pattern("[\0-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 
@@ -74,5 +75,5 @@ def _decoded(encoded: str) -> str:
         decoded = data.decode(encoding)
     except UnicodeDecodeError as error:  # a picture behind text, or a character that is torn
         decoded = data[: error.start].decode(encoding)
-    end = None if decoded.isprintable() else _NO_TEXT.search(decoded)  # `re` takes ten times as long
+    end = _NO_TEXT.search(decoded) if data.translate(None, _CONTROLS) != data else None  # `re` takes ten times as long
     return decoded[: end.start()] if end else decoded
