@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -128,6 +129,23 @@ def test_a_client_that_starts_a_worker_elsewhere_is_left_alone(database: Databas
         assert main(["--kill-after", "0", "worker", "w@test"]) == 1
         assert started.communicate("\n", timeout=30)[0] == "ended\n"
         assert started.returncode == 0
+
+
+@pytest.mark.parametrize("name", [["-n", "w@test"], ["-nw@test"], ["--hostname=w@test"]])
+def test_a_worker_is_found_whatever_its_interpreter_is_called(
+    database: Database, tmp_path: Path, name: list[str]
+) -> None:
+    """Requirement C-172. A check that runs on the same interpreter ends it."""
+    del database
+    snake = shutil.copy(os.path.realpath(sys.executable), tmp_path / "snake")
+    environment = {**os.environ, "PYTHONHOME": sys.base_prefix, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    check = "from tellback.doctor import alive; alive._kill_silent('w@test', 0, alive.wrong('worker', '', ''))"
+    waiting = [snake, "-c", "print('up', flush=True); input()", "worker", *name]
+    with subprocess.Popen(waiting, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as worker:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "up\n"
+        subprocess.run([snake, "-c", check], env=environment, check=True, timeout=60)
+        assert worker.wait(30) == -signal.SIGKILL
 
 
 def test_a_worker_without_a_name_is_found_by_the_one_that_celery_gives_it(database: Database) -> None:

@@ -96,7 +96,7 @@ def _processes_of(node: str, before: float) -> list[psutil.Process]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             words = process.cmdline()
-            names = [word.rpartition("=")[2].replace("%h", socket.gethostname()) for word in words]
+            names = [word.rpartition("=")[2].removeprefix("-n").replace("%h", socket.gethostname()) for word in words]
             if not any(word.startswith(("-n", "--hostname")) for word in words):
                 names.append(f"celery@{socket.gethostname()}")  # Celery's own
             is_worker = node in names and "worker" in names and _runs_python(process.pid)
@@ -112,9 +112,13 @@ def _processes_of(node: str, before: float) -> list[psutil.Process]:
 
 
 def _runs_python(pid: int) -> bool:
-    """Return False for another program, such as `docker run IMAGE celery worker`, whose arguments are the worker's."""
+    """Return False for another program, such as `docker run IMAGE celery worker`, whose arguments are the worker's.
+
+    An interpreter of another name, such as a loader that was given Python, is that of this process too.
+    """
     try:
-        return Path(f"/proc/{pid}/exe").readlink().name.startswith(("python", "pypy"))
+        program = Path(f"/proc/{pid}/exe").readlink()
+        return program.name.startswith(("python", "pypy")) or program == Path("/proc/self/exe").readlink()
     except OSError:  # another system than Linux; or a worker, which forbids other processes to read this
         return True
 
