@@ -229,8 +229,8 @@ def remove(
         author = Author.of(by, why)
         if as_json and not yes:
             raise InvalidInput("--json asks nothing: give --yes too")
-        rows = list(teams.rows([check_team(team)]))
         before, question = teams.stored(check_team(team)), _question(teams, team)
+        rows = list(teams.rows([team])) if as_json else []
         if not yes:
             typer.confirm(question, abort=True)
             if teams.created_since(team, before):
