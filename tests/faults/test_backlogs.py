@@ -119,7 +119,7 @@ def test_a_backlog_in_all_streams_of_a_team_delays_no_other_by_more_than_slices(
         order_of_writes(settings.redis_url) as written,
     ):
         for shard in layout.all:
-            append(database, shard, "huge", 12_500)
+            append(database, shard, "huge", 25_000)
         env = {**PATIENT, **stopping_at(BATCH, 4, tmp_path / "stopped")}
         workers = start_workers(queues="events,sweeps", env=env, app=APP)
         with standing_still(workers):
@@ -128,5 +128,5 @@ def test_a_backlog_in_all_streams_of_a_team_delays_no_other_by_more_than_slices(
         intake, elsewhere = Intake(database, layout), other.context.layout.of("other")
         wait_until(lambda: not any(intake.lengths().values()), "all of it is applied", timeout=240)
         wait_until(lambda: applied(database, elsewhere, "other") == 1, "the other team is served", timeout=60)
-        assert before(written(), "huge", ("other",)) < 0.4
-    assert [applied(database, shard, "huge") for shard in layout.all] == [12_500] * 4
+        assert before(written(), "huge", ("other",)) < 0.5
+    assert [applied(database, shard, "huge") for shard in layout.all] == [25_000] * 4
