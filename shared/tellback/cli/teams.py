@@ -168,8 +168,7 @@ def suspend(
     redis_url: UrlOption = None,
 ) -> None:
     """Refuse everything new from a team's hosts. Waiting events are still applied, and open turns get their answers."""
-    with _teams(redis_url) as (teams, _):
-        _suspend(teams, team, by, why, as_json=as_json, suspended=True)
+    _suspend(team, redis_url, by, why, as_json=as_json, suspended=True)
 
 
 def resume(
@@ -181,21 +180,21 @@ def resume(
     redis_url: UrlOption = None,
 ) -> None:
     """Accept a suspended team's events and turns again. Its hosts then send what they spooled."""
-    with _teams(redis_url) as (teams, _):
-        _suspend(teams, team, by, why, as_json=as_json, suspended=False)
+    _suspend(team, redis_url, by, why, as_json=as_json, suspended=False)
 
 
-def _suspend(teams: Teams, team: str, by: str, why: str, *, as_json: bool, suspended: bool) -> None:
+def _suspend(team: str, redis_url: str | None, by: str, why: str, *, as_json: bool, suspended: bool) -> None:
     from tellback.state.audit import Author
 
-    limits = teams.limits(team)
-    is_news = limits.read().suspended != suspended
-    limits.change(Author.of(by, why), suspended=suspended)
-    if suspended:
-        done = "suspended" if is_news else "is suspended already"
-    else:
-        done = "resumed" if is_news else "was not suspended"
-    _report(teams, team, done, as_json=as_json)
+    with _teams(redis_url) as (teams, _):
+        limits = teams.limits(team)
+        is_news = limits.read().suspended != suspended
+        limits.change(Author.of(by, why), suspended=suspended)
+        if suspended:
+            done = "suspended" if is_news else "is suspended already"
+        else:
+            done = "resumed" if is_news else "was not suspended"
+        _report(teams, team, done, as_json=as_json)
 
 
 def _report(teams: Teams, team: str, done: str, *, as_json: bool) -> None:
