@@ -28,7 +28,7 @@ _NEXT_LINE: Final = lazy_pattern(
     re.ASCII,
 )
 _CONTROLS: Final = bytes({*range(9), *range(14, 27), *range(28, 32), 127})
-_NO_TEXT: Final = lazy_pattern("[\0-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_NO_TEXT: Final = lazy_pattern(f"[{_CONTROLS.decode()}]")
 
 
 def within(text: str) -> Generator[tuple[list[int], str]]:

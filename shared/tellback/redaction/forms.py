@@ -129,13 +129,16 @@ _STATED_AHEAD: Final = (
 _STATED_END_AHEAD: Final = r"(?=[^\n]{0,480}+(?:(?<=\S{8})|(?<=[ \t\r])))"
 # A value ends the line, or spaces do. To go through the words before it costs 100 ns each.
 _STATED_GUARD: Final = r"(?=[ \t:=][^\n]{0,480}+(?:(?<=\S{12})|(?<=[ \t\r])))"
+
+
 # A line that ends in a colon, then the value alone: "Please use the following password:", a blank line, the password.
-_ALONE_AFTER: Final = (
-    rf"[^\n:=(\[{{]{{0,60}}+(?:\([^()\n:=]{{0,80}}\))?:[ \t]{{0,4}}+\r?\n(?:[ \t]{{0,4}}+\r?\n)?+[ \t]{{0,20}}+"
-    rf"{NO_VALUE}{PATH}{MIXED_OR_LETTERS}"
-    # As long as the values near which it is searched: what comes below, which a stream has not got, must not decide.
-    rf"{DOUBT}[\w+/.~=%!@#^*&$-]{{12,200}}+[ \t\r]{{0,4}}+${AT_END}"
-)
+def _alone_after(least: int) -> str:
+    return (
+        rf"[^\n:=(\[{{]{{0,60}}+(?:\([^()\n:=]{{0,80}}\))?:[ \t]{{0,4}}+\r?\n(?:[ \t]{{0,4}}+\r?\n)?+[ \t]{{0,20}}+"
+        rf"{NO_VALUE}{PATH}{MIXED_OR_LETTERS}{DOUBT}[\w+/.~=%!@#^*&$-]{{{least},200}}+[ \t\r]{{0,4}}+${AT_END}"
+    )
+
+
 _ALONE_GUARD: Final = r"(?=[^:=\n]{0,60}+:[ \t\r]{0,5}+\n)"
 # One word on before all of it: a group that repeats costs more than the other checks together.
 _SENTENCE_AHEAD: Final = (
@@ -197,7 +200,9 @@ RANDOM: Final = (
     ),
     *(
         AnchoredRule("secret-assignment", word, f"{named}{rest}", f"{before}{guard}")
-        for rest, guard in ((_STATED_SECRET, _STATED_GUARD), (_ALONE_AFTER, _ALONE_GUARD))
+        # Not shorter than the values near which it is searched: what comes below, which a stream has not got, must not
+        # decide.
+        for rest, guard in ((_STATED_SECRET, _STATED_GUARD), (_alone_after(12), _ALONE_GUARD))
         for word, before, named in (
             ("token", "", UNLESS["token"]),
             ("secret", "", UNLESS["secret"]),
@@ -285,7 +290,7 @@ NEAR_DIGITS: Final = (
 )
 RULES: Final = (
     AnchoredRule(  # a password may be shorter, so it is searched everywhere
-        "password", "passw", f"(?:or)?d{_ALONE_AFTER.replace('{12,200}', '{8,200}')}", _ALONE_GUARD
+        "password", "passw", f"(?:or)?d{_alone_after(8)}", _ALONE_GUARD
     ),
     AnchoredRule(
         "secret-assignment", "key", _PAIR, rf"(?=[\\\"']{{0,2}}+[ \t]?[:=][ \t]{{0,3}}+[\\\"']{{0,2}}+{_PAIR_REST})"
