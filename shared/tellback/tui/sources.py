@@ -29,7 +29,7 @@ READ_BYTES: Final = 1 << 20
 MAX_LINE_BYTES: Final = 16 << 20  # far above any record; bounds memory when the input has no line ends
 
 DeliverRecords = Callable[[list[CommandRecord], str], None]
-"""Takes records, oldest first, and the source's current status."""
+"""Called with records, oldest first, and the source's current status."""
 
 
 class RecordSource(Protocol):
