@@ -47,6 +47,44 @@ def test_a_secret_in_what_windows_shell_is_given_is_hidden() -> None:
         assert find_secret(f"powershell -EncodedCommand {encoded(text, 'utf-16-le')}") == rule
 
 
+@pytest.mark.parametrize(
+    "beginning", ["# Überprüfung für Straße", "Пароль от базы", "数据库的密码", "סיסמה", "é", "🔑", "# für"]
+)
+def test_a_text_may_begin_in_any_alphabet(beginning: str) -> None:
+    for text in (f"{beginning}\nDB_PASSWORD=Xk9dd82kkQ\n", f"{beginning} password=hunter2, level=info"):
+        for data in (text.encode(), text.encode("utf-8-sig"), text.encode("utf-16")):
+            assert find_secret(f"data: {base64.b64encode(data).decode()}")
+            assert find_secret(f"data: {base64.urlsafe_b64encode(data).decode()}")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text() -> None:
+    for encoding in ("utf-8-sig", "utf-16"):
+        assert find_secret(encoded("Bearer of-bad-news", encoding)) == "bearer"
+    assert find_secret(base64.b64encode(b"\xfe\xff" + "DB_PASSWORD=hunter2".encode("utf-16-be")).decode())
+
+
+SECRET = "apiVersion: v1\ndata:\n  settings: aHVudGVyMg==\nkind: Secret\nmetadata:\n  name: db\n"
+TABLES = (
+    "id,name,db_password,port\n1,ann,Copper-marble-Canyon-38,80\n2,bob,xK7dQ2mZ9vR4t,81\n",
+    " name |      api_key      \n------+-------------------\n ann  | xK7dQ2mZ9vR4tW6bY3 \n",
+)
+
+
+@pytest.mark.parametrize("text", [SECRET, *TABLES])
+def test_a_secret_of_kubernetes_and_a_column_of_secrets_are_hidden_in_base64(text: str) -> None:
+    for beside in (text, f"# a list\n\n{text}"):
+        line = f"content: {encoded(beside)}"
+        assert find_secret(line) in {"kubernetes-secret", "named-column"}
+        assert Redactor(within=line).rule_of(line)
+
+
+def test_what_names_values_in_one_text_names_none_in_another() -> None:
+    configuration = "apiVersion: v1\nkind: ConfigMap\ndata:\n  settings: some words of no use\n"
+    for other in (SECRET, *TABLES):
+        lines = [encoded(other), encoded(configuration), encoded("3,eve,nobody-knows-him-yet,82\n")]
+        assert sorted(Redactor().hidden_lines("\n".join(lines))) == [0]
+
+
 @pytest.mark.parametrize("width", [60, 64, 72, 76])
 @pytest.mark.parametrize("margin", ["", "    ", "2026-11-23T10:42:00Z "])
 def test_each_line_of_wrapped_base64_of_a_text_with_a_secret_is_hidden(margin: str, width: int) -> None:
@@ -74,6 +112,9 @@ def test_wrapped_base64_is_hidden_wherever_a_stream_is_cut() -> None:
         json.dumps({"version": 3, "sources": ["token.ts"], "mappings": "AAAA,SAASA,KAAK,CAAC"}),
         "arrayconnection:42 of a list of pages",
         encoded(TEXTS[0]),  # twice
+        "Überprüfung der Straße am 12.",
+        "Пароль должен иметь 12 знаков",
+        "\ufeff密码至少需要八个字符",
         "an OpenAI client retries what takes too long",  # these words begin as tokens do
         "we refuse to go on with the list of servers as it stands",
     ],

@@ -1,6 +1,6 @@
 """Texts in base64, decoded to be searched as others are: contents of files in JSON of APIs, `user-data` of machines.
 
-Text is printable from its first character on. One of 120 random values has the first eight characters for that, so
+Text is printable from its first character on. One of 50 random values has the first sixteen characters for that, so
 digests, pictures and keys cost little more than to find where they begin.
 """
 
@@ -21,8 +21,19 @@ _SHORTEST: Final = 20  # characters: of `password=hunter2`, without the signs th
 _LONGEST: Final = 1 << 16  # characters of one text that are decoded
 _FEWEST: Final = 12  # characters that it has to say; of random values one in 50,000 does
 _WIDTHS: Final = frozenset({60, 64, 72, 76})  # at which programs wrap it; lines of others are texts of their own
-# The other form is that of Windows' shell, with a zero after each character.
-_BEGINS: Final = lazy_pattern(rf"(?:{BASE64_OF_TEXT}){{2}}|[CDI-Za-f][AQgw][AB][0-9A-Za-z+/]A[AC-H][AEIMQUYcgkosw048]A")
+# Three bytes of UTF-8 in four characters. Each but the last tells whether a byte is of ASCII, begins a longer character
+# or goes on with one: what begins one goes on, and ASCII does not. A byte order mark has this form too.
+_OF_UTF8: Final = (
+    "(?:[CDI-Za-f](?:[AC-HQS-Xgi-nwyz0-3][^CGKOSWaeimquy26+-]|[MNOPc-fs-v89+/_-][CGKOSWaeimquy26+-])"
+    r"|[g-v](?:[AC-HQS-Xgi-nwyz0-3][^CGKOSWaeimquy26+-]|[I-LYZabo-r4-7][\w+/-]|[MNOPc-fs-v89+/_-][CGKOSWaeimquy26+-])"
+    r"|[w-z0-9][I-LYZabo-r4-7][\w+/-])[\w+/-]"
+)
+# The others are those of Windows' shell, with a zero after each character, and the byte order marks of UTF-16.
+_BEGINS: Final = lazy_pattern(
+    rf"(?:{BASE64_OF_TEXT}){{2}}|(?![g-v])(?:{_OF_UTF8}){{4}}"
+    rf"|[CDI-Za-f][AQgw][AB][0-9A-Za-z+/]A[AC-H][AEIMQUYcgkosw048]A|[/_]{{2}}[4-7]|[/_]v8A"
+)
+_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")  # of the order of bytes in UTF-16
 _NEXT_LINE: Final = lazy_pattern(
     r"[\"']?\\?\r?\n[ \t\"'>|]{0,40}+([\w+/-]{1,76}+)(?=={0,2}[\"',;)\\ \t\r]{0,8}(?:\n|\Z))",
     re.ASCII,
@@ -70,7 +81,8 @@ def _decoded(encoded: str) -> str:
     """Return the text up to what is none."""
     whole = encoded[: len(encoded) - (len(encoded) % 4 == 1)].replace("-", "+").replace("_", "/")
     data = a2b_base64(whole + "=" * (-len(whole) % 4))
-    encoding = "utf-8" if any(data[1:_FEWEST:2]) else "utf-16-le"
+    unmarked = "utf-8-sig" if any(data[1:_FEWEST:2]) else "utf-16-le"
+    encoding = "utf-16" if data.startswith(_MARKS) else unmarked
     try:
         decoded = data.decode(encoding)
     except UnicodeDecodeError as error:  # a picture behind text, or a character that is torn

@@ -30,6 +30,11 @@ def may_hold(text: str) -> bool:
     return _KIND.search(text) is not None or _IN_JSON.search(text) is not None
 
 
+def holds_values(text: str) -> bool:
+    """Return whether the text shows values of a Secret."""
+    return may_hold(text) and any(True for _ in value_lines(text.split("\n")))
+
+
 def value_lines(lines: Sequence[str]) -> Generator[int]:
     """Yield the numbers of the lines that hold a Secret's values, document by document."""
     start = 0

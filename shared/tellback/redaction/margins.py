@@ -45,7 +45,8 @@ _SIGN: Final = (
     r"|[0-9]{0,5}(?:→|:[ ]?(?![0-9])))"
     rf"|\[(?:pod/[^\]\s]{{1,120}}+\][ ]|{_LEVEL}\][ ]|(?:{_DATE})?[0-9]{{2}}{_AFTER_HOURS})"
     r"|##\[[a-z]{4,8}\]"  # logs of GitHub and Azure
-    r"|#[ ]|#[0-9]{1,3}[ ][0-9]{1,5}\.[0-9]{1,3}[ ]|>[ ]?|;[ ]|//[ ]?|\*[ ]|--[ ]"  # docker build, comments, mail
+    r"|#[ ]|#[0-9]{1,3}[ ][0-9]{1,5}\.[0-9]{1,3}[ ]|>[ ]?|;[ ]|\*[ ]|--[ ]"  # docker build, comments, mail
+    r"|//(?![4-7][0-9A-Za-z+/]{17})[ ]?"  # not UTF-16 in base64
     r"|\+{1,3}+|-(?=[\t\"'<{\[}]|[ ]{2}|[\w.-]{2,60}+[:=])"  # diffs; not lists
     "){1,3}+"  # a comment within a diff within a log
 )

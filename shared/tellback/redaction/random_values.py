@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
-from tellback.redaction.token_runs import Window
+from tellback.redaction.assignments import ISSUED_VALUE, ISSUERS
+from tellback.redaction.substrings import Located
+from tellback.redaction.token_runs import Window, add_window
 from tellback.redaction.values import seems_random
 
 _NAMES_APART: Final = 30  # characters; to judge words costs more than to try fewer names
@@ -29,6 +31,7 @@ _PIECES: Final = lazy_pattern(
     rf"(?:(?<!\w)|(?!\w))(?=(\S{{{_SHORTEST},{_LONG - 1}}}+\s|\S{{{_LONG}}}))\S{{{_SHORTEST},{_SEEN}}}"
     r"|(?<=\w)[\w0-9A-Za-z_]+"
 )
+_ISSUED: Final = lazy_pattern(ISSUED_VALUE)
 
 
 def near_random(text: str, values: list[Window], names: int) -> list[Window]:
@@ -76,4 +79,18 @@ def _judged_windows(text: str) -> list[Window]:
         if windows and start <= windows[-1][1]:
             start, _ = windows.pop()
         windows.append((start, min(len(text), begin + _LONGEST_VALUE)))
+    return windows
+
+
+def may_be_issued(folded: str, within: Located) -> bool:
+    """Return whether to look for values of issuers: their names take longer than all values, where these are rare."""
+    rare = len(folded) < _SHORT or not issued_windows(folded[:_SHORT])
+    return rare or any(issuer in within for issuer in ISSUERS)
+
+
+def issued_windows(folded: str) -> list[Window]:
+    """Return the parts of a text in which an issuer's name may come before a value."""
+    windows: list[Window] = []
+    for match in _ISSUED.finditer(folded):
+        add_window(windows, match.start(), min(len(folded), match.end() + 100))
     return windows

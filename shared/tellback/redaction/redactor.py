@@ -27,13 +27,10 @@ from tellback.redaction.escapes import decoded_forms, unescaped, without_escapes
 from tellback.redaction.printed_ids import is_printed_id
 from tellback.redaction.private_keys import RULE as PRIVATE_KEY
 from tellback.redaction.private_keys import PrivateKeyTracker, key_start_before, marks_key
-from tellback.redaction.rules import HEADS, Rule, ScanSet, all_scans, holds_nothing, scans_for_text
+from tellback.redaction.rules import HEADS, PROBE, Rule, ScanSet, all_scans, holds_nothing, scans_for_text
 from tellback.redaction.substrings import searchable
 
 MIN_VALUE_CHARS: Final = 4  # shorter values are too common in ordinary text to be searched for
-# A mapping's key is searched together with its text only if it would give away this probe. Few keys do, and a host
-# uses the same keys again and again, so the answer is cached.
-_PROBE: Final = "x1Y2z3a4B5c6d7e8f9"
 _NEWLINE: Final = "\n"
 # Characters of a stream that are searched again with its next text: half of them are above a value, where rules look.
 _RECENT: Final = 1_600
@@ -270,7 +267,7 @@ def _scans_within(text: str) -> Callable[[], ScanSet]:
     forms = {text, without_escapes(text), without_escapes(text.replace("\\u001b", "\x1b"))}
     read = [margins.read(form).text for form in forms]
     decoded = [encoded_texts.joined(encoded_texts.within(unescaped(text))) for text in read]
-    scans = scans_for_text("\n".join([*read, *(margins.read(without_escapes(text)).text for text in decoded), _PROBE]))
+    scans = scans_for_text("\n".join([*read, *(margins.read(without_escapes(text)).text for text in decoded), PROBE]))
     return lambda: scans
 
 
@@ -285,6 +282,8 @@ def _heads_alone(text: str, scans: Callable[[], ScanSet]) -> list[int] | None:
     return [number for number, _ in margins.numbered(text.split(_NEWLINE), heads)] if below else []
 
 
+# A mapping's key is searched together with its text only if it would give away a probe. Few keys do, and a host uses
+# the same keys again and again.
 @lru_cache(maxsize=4096)
 def _marks_secret(key: str) -> bool:
     """Return whether this key can make the text under it a secret."""
@@ -292,7 +291,7 @@ def _marks_secret(key: str) -> bool:
 
 
 def _names_secret(key: str, scans: Callable[[], ScanSet]) -> bool:
-    return bool(_added) or _heads_alone(margins.read(keyed_text(key, _PROBE)).text, scans) != []
+    return bool(_added) or _heads_alone(margins.read(keyed_text(key, PROBE)).text, scans) != []
 
 
 def _key_lines(lines: Sequence[str], blocks: PrivateKeyTracker) -> Generator[int]:

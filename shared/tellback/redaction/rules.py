@@ -13,7 +13,6 @@ from collections.abc import Callable, Generator, Iterable
 from functools import cache
 from typing import Final
 
-from tellback.lazy_pattern import lazy_pattern
 from tellback.light_struct import LightStruct
 from tellback.redaction import (
     assignments,
@@ -22,6 +21,7 @@ from tellback.redaction import (
     command_lines,
     encoded_texts,
     forms,
+    kubernetes,
     layouts,
     links,
     lone_passwords,
@@ -35,7 +35,7 @@ from tellback.redaction import (
 )
 from tellback.redaction.compiled_scans import CompiledScan, Row
 from tellback.redaction.escapes import unescaped, without_escapes
-from tellback.redaction.random_values import near_random
+from tellback.redaction.random_values import issued_windows, may_be_issued, near_random
 from tellback.redaction.substrings import (
     Findable,
     Located,
@@ -50,10 +50,10 @@ from tellback.redaction.token_runs import TOKEN, NearDigits, TokenRuns, Window, 
 from tellback.redaction.values import DOUBT, NAMES, AnchoredRule, repeats_name, seems_random
 
 HEADS: Final = (columns.HEAD, codes.HEAD)  # say where to look, and hide nothing by themselves
+PROBE: Final = "x1Y2z3a4B5c6d7e8f9"  # as the value of a secret; a name without a secret does not hide it
 
 _FEW: Final = 60  # characters; a shorter text lacks the rarest character of most anchors, which need no search then
 _RARE_FIRST: Final = "zqjxkvbywgpfmucdlhrsnioate "  # what is not a letter is rarer still
-_SHORT: Final = 4_000  # characters; to look for the names of all issuers costs more than to search a shorter text
 
 # Before a token with a prefix. Most words are shorter than any, and `re` need not try prefixes. Of ASCII alone, as
 # tokens are: to compile a class with all other characters took 2 of the 50 ms of a hook.
@@ -190,11 +190,20 @@ class ScanSet(LightStruct):
         spaced = unescaped(read.text)
         found = [*self._find_plain(read.text, spaced, TokenRuns(spaced))]
         texts = [index for index, (_, decoded) in enumerate(encoded) for _ in range(decoded.count("\n") + 1)]
-        lines = read.held(margins.numbered(read.text.split("\n"), found))
+        lines = read.text.split("\n")
+        numbered = margins.numbered(lines, found)
+        if heads := sorted({number for number, rule in numbered if rule == columns.HEAD}):
+            rows, _ = columns.value_lines(lines, heads, None, self._names_secret)
+            numbered += ((row, columns.RULE) for row in rows)
         # One for each text, which may hold a thousand secrets, and stand on a thousand lines.
-        hidden = {texts[number]: rule for number, rule in reversed(lines) if rule not in HEADS}
-        for index, rule in hidden.items():
-            yield from ((place, rule) for place in encoded[index][0])
+        hidden = {texts[number]: rule for number, rule in reversed(read.held(numbered)) if rule not in HEADS}
+        for index, (places, decoded) in enumerate(encoded):
+            rule = kubernetes.RULE if kubernetes.holds_values(decoded) else hidden.get(index)
+            yield from ((place, rule) for place in places if rule)
+
+    def _names_secret(self, name: str) -> bool:
+        """Return whether a column of this name holds secrets."""
+        return any(rule not in HEADS for _, rule in self.find_all(f'{name}="{PROBE}"'))
 
     def _find_plain(self, text: str, spaced: str, runs: TokenRuns) -> Generator[tuple[int, str]]:
         """Yield the position and rule of each match in a text as it stands."""
@@ -263,8 +272,8 @@ class ScanSet(LightStruct):
             for scan in scans:
                 yield from scan.find_all(folded, text, windows, findable_if_rare(scan.anchor, within, len(text)))
         yield from ((place, "secret-assignment") for place in lone_tokens.places(text, folded, within))
-        if self.issued and _may_be_issued(folded, within):
-            windows = _issued_windows(folded)
+        if self.issued and may_be_issued(folded, within):
+            windows = issued_windows(folded)
             for scan in self.issued:
                 yield from scan.find_all(folded, text, windows)
 
@@ -272,23 +281,6 @@ class ScanSet(LightStruct):
 def _present(scans: Anchored, within: Searchable) -> list[Scan]:
     """Return the scans whose anchor is in the text."""
     return [scan for anchor, scan in scans.items() if anchor in within]
-
-
-_ISSUED_VALUE: Final = lazy_pattern(assignments.ISSUED_VALUE)
-
-
-def _may_be_issued(folded: str, within: Located) -> bool:
-    """Return whether to look for values of issuers: their names take longer than all values, where these are rare."""
-    rare = len(folded) < _SHORT or not _issued_windows(folded[:_SHORT])
-    return rare or any(issuer in within for issuer in assignments.ISSUERS)
-
-
-def _issued_windows(folded: str) -> list[Window]:
-    """Return the parts of a text in which an issuer's name may come before a value."""
-    windows: list[Window] = []
-    for match in _ISSUED_VALUE.finditer(folded):
-        add_window(windows, match.start(), min(len(folded), match.end() + 100))
-    return windows
 
 
 @cache
