@@ -204,3 +204,18 @@ def test_lines_that_are_searched_together_are_numbered_as_they_were_given() -> N
 
 def test_a_name_in_a_line_too_long_for_a_head_hides_no_head_before_it() -> None:
     assert VALUE not in redact_text(f"id,api_token\n7,{VALUE}\n{'x' * 3000} password")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "id,cookie_secret,port\n1,{},80",
+        " id |   cookie_secret   \n----+----------\n  1 | {}\n(1 row)",
+        "| Cookie Secret | Port |\n|---|---|\n| `{}` | 80 |",
+        "NAME   SESSION_COOKIE\napp    sid={}; Path=/",
+    ],
+)
+def test_a_column_of_cookies_may_hold_base64_that_is_filled_up(table: str) -> None:
+    value = "wn+dzSYkLJr3v+1maDQEO5heyyiWYIPdDaUL1shkYvI="
+    assert value not in redact_text(table.format(value))
+    assert redact_text(table.format("theme=dark; Path=/")) == table.format("theme=dark; Path=/")

@@ -140,8 +140,33 @@ def test_a_password_behind_a_short_is_is_hidden(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
+        *("user bob, pass winter1948", "username: bob, pass winter1948", "User bob and pass Harbor_marble_99."),
+        *("log in as bob, pass winter1948", "ssh bob@web-1, pass winter1948", "ftp ann pass t@ng0_77"),
+    ],
+)
+def test_a_password_behind_a_user_and_pass_is_hidden(line: str) -> None:
+    assert find_secret(line) == "password"
+
+
+@pytest.mark.parametrize("word", ["Clave", "Chave", "La clave es", "Chiave", "Sleutel", "Nyckel"])
+@pytest.mark.parametrize("value", ["Verano2024!", "verano1987", "winter22!"])
+def test_a_made_password_behind_a_word_for_keys_is_hidden(word: str, value: str) -> None:
+    assert find_secret(f"{word}{'' if ' ' in word else ':'} {value}") == "password"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
         "the password check was moved to module-12",
         "the password screen was renamed to screen-12",
+        "password reset was moved to sprint-12",
+        "the password reset was assigned to worker-12b",
+        "pwd is project-42",
+        "key=index:password:143260 ttl=9382",
+        "clave primaria: tabla_12",
+        "Clave: pedido-42",
+        "Clave: columna12",
+        "the user bob can pass level-42",
         "the password's length is shown",
     ],
 )

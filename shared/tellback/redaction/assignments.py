@@ -169,8 +169,8 @@ _GENERATED: Final = (
     r"(?=[^\s0-9]{0,30}+[0-9])[^\s\"'`()\[\]{}<>$,;:|\\]{8,100}+"  # with signs that names of code have too
 )
 _VALUE: Final = OPEN + NO_VALUE
-_NO_ROUTE: Final = (  # of a page
-    r"(?!(?<=[\"'])(?:/[a-z_.-]{1,20}/[\w./@-]{0,100}|[a-z_/]{1,60}+(?:(?<=password)|(?<=passwords)"
+_NO_ROUTE: Final = (  # of a page; a key of a cache
+    r"(?!(?<=[a-z]:password:)[0-9]{1,12}(?![\w!@#$]))(?!(?<=[\"'])(?:/[a-z_.-]{1,20}/[\w./@-]{0,100}|[a-z_/]{1,60}+(?:(?<=password)|(?<=passwords)"
     r"|(?=#(?:index|show|new|create|edit|update|destroy)[\"']))#[a-z_]{1,30})[\"'])"
 )
 _PASSWORD: Final = (

@@ -166,8 +166,8 @@ def _holds_secret(table: Table, cells: Sequence[str], names_secret: Callable[[st
 
 
 def _is_secret(name: str, cell: str) -> bool:
-    if "=" in cell and "cookie" in name.lower():
-        cell = cell.partition(";")[0].partition("=")[2]
+    if "cookie" in name.lower():  # `id=value; Path=/`; a sign of equality at the end fills up base64
+        cell = cell.partition(";")[0].partition("=")[2].strip("=") or cell
     if len(cell) < _SHORTEST or (len(cell) < _LETTERS_ALONE and cell.isalpha() and cell.islower()):
         return False  # most cells
     return _is_random(cell) or (may_be_password(cell) and _OF_PASSWORD.search(name) is not None)

@@ -18,6 +18,7 @@ from tellback.redaction.values import (
     MIXED_OR_LETTERS,
     MIXED_WORD,
     NO_VALUE,
+    NOT_MOVED,
     PATH,
     PHRASE,
     TABLE,
@@ -105,7 +106,7 @@ _KEY_IN_SENTENCE: Final = _LONG_IN_SENTENCE.replace(
     rf"|[\w.-]{{1,60}}/[\w./-]{{1,160}}\.[a-z]{{2,4}}(?![\w/+=])){DOUBT}",
 )
 # A name, up to eight words, what says that a value follows, and the end of the line: "The password for the key is …".
-_STATES: Final = r"[ ](?:(?:is|to)(?:[ ]{0,2}:)?|[-–])"
+_STATES: Final = rf"[ ](?:(?:is|{NOT_MOVED}to)(?:[ ]{{0,2}}:)?|[-–])"
 _NO_ID: Final = "(?<![ _-]id:)(?<!(?:request|session|account|message)id:)(?<!(?:trace|event)id:)"
 STATED: Final = (
     r"(?:[ \t][\w\[\]@.'\"()%/-]{1,30}+){0,8}?"

@@ -13,6 +13,7 @@ from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
 from tellback.redaction.substrings import Located, located
+from tellback.redaction.values import NOT_MOVED
 
 _NEAR: Final = 120  # characters from a name to the word
 _BEFORE: Final = 60  # characters from the word to a name behind it
@@ -40,8 +41,10 @@ _NO_PASSWORD: Final = lazy_pattern(
     r"sha[0-9-]|md5|aes|rsa|utf|iso|http|tls|ssl|ipv|base64|crypt|pbkdf|argon|oauth|java|python|win(?:32|dows)|linux"
     r"|test|user|token|passw|secret|login|key|v[0-9]|19[0-9]{2}-|20[0-9]{2}-"
 )
-# Tickets and constants.
-_CODE: Final = lazy_pattern(r"[A-Z]+(?:[-_]?[0-9]|[A-Z0-9_]*\Z)|(?i:(?:var)?char|u?int|[a-z]{1,3})[0-9]+\Z")
+# Tickets, constants and a folder.
+_CODE: Final = lazy_pattern(
+    r"(?<=pwd is )[a-z]+-[0-9]{1,3}\Z|[A-Z]+(?:[-_]?[0-9]|[A-Z0-9_]*\Z)|(?i:(?:var)?char|u?int|[a-z]{1,3})[0-9]+\Z"
+)
 _QUOTES: Final = r"[\"'`(*]{0,3}\Z"
 # These give the word from anywhere in the line: "I reset the password for bob to …".
 _LINKS: Final = "now|use|used|try|auf|mit|para|con|com|avec|par"
@@ -53,7 +56,7 @@ _IS: Final = (
 # From the name to the word. A sign is that of the name if neither a comma nor a bracket stands between.
 _AFTER_PASSWORD: Final = (
     r"(?:[^\n]{0,118}?(?:\b|_)"
-    rf"(?:{_LINKS}|(?<!log in )(?<!login )(?<!logged in )(?<!moved )(?<!renamed )to)[ ]{{1,4}}"
+    rf"(?:{_LINKS}|(?<!log in )(?<!login )(?<!logged in ){NOT_MOVED}to)[ ]{{1,4}}"
     rf"|(?:ord|d|wd|hrase|ode)?{_IS}[ ]{{1,4}}"
     r"|(?:[ ]|ord[ ]|d[ ]|wd[ ]|hrase[ ]|ode[ ]){1}[ ]{0,3}"
     rf"|[^\n,;(){{}}&|]{{0,118}}?(?:[=:>/\u2013\u2014-]|[ ]\()[ ]{{0,4}}){_QUOTES}"
@@ -69,11 +72,16 @@ NAMES: Final = {
     "pw": lazy_pattern(rf"(?i:pw(?<![a-z]pw)d?(?![a-z]){_AFTER_PASSWORD})"),
     **dict.fromkeys(("login", "log in", "cred"), _AFTER_LOGIN),
 }
+# "User bob, pass winter1948".
+_AFTER_USER: Final = lazy_pattern(
+    r"(?i:(?:user(?:name)?|log[ ]?in|[ ]as|ssh|ftp)[ :=]{1,2}[\w.@-]{1,40}"
+    r",?[ ](?:(?:and|with)[ ])?pass[ ]{1,3})[\"'`(]{0,2}\Z"
+)
 # What each of these has before the word, its quotes and spaces; but for " (".
 _BEFORE_WORD: Final = (
     *_LINKS.split("|"),
     *("to", "is", "was", "be", "as", "with", "'s"),
-    *("passw", "password", "passwd", "pw", "pwd"),
+    *("pass", "passw", "password", "passwd", "pw", "pwd"),
     *"=:>/\u2013\u2014-",
 )
 _LONGEST_BEFORE: Final = 16  # characters of it, with the quotes and spaces
@@ -91,7 +99,7 @@ def spans(text: str, folded: str, within: Located) -> Generator[tuple[int, int]]
             says_name = _SAYS_NAME.match(text, word.end()) is not None
             if not (says_name or _may_be_given(folded, word.start())):
                 continue
-            if _NO_PASSWORD.search(folded, *word.span()) or _CODE.match(word[0]):
+            if _NO_PASSWORD.search(folded, *word.span()) or _CODE.match(text, *word.span()):
                 continue
             if says_name or any(_gives(text, folded, name, word) for name in NAMES):
                 yield word.span()
@@ -163,4 +171,8 @@ def _may_be_given(folded: str, start: int) -> bool:
 def _gives(text: str, folded: str, name: str, word: re.Match[str]) -> bool:
     """Return whether the last such name before the word gives it."""
     place = folded.rfind(name, max(0, word.start() - _NEAR), word.start())
-    return place >= 0 and NAMES[name].match(text, place, word.start()) is not None
+    if place < 0:
+        return False
+    if NAMES[name].match(text, place, word.start()) is not None:
+        return True
+    return name == "pass" and _AFTER_USER.search(text, max(0, place - _BEFORE), word.start()) is not None

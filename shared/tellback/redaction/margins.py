@@ -236,9 +236,9 @@ _SAYS: Final = (
 )
 
 
-def _patterns(words: Iterable[str], english: str) -> dict[str, tuple[str, re.Pattern[str]]]:
-    """Return by each word its name in English and the pattern of it and of what leads to its value."""
-    return {word: (english, lazy_pattern(f"{re.escape(word)}{_end_of(word)}{_SAYS}")) for word in words}
+def _patterns(words: Iterable[str], english: str, value: str = "") -> dict[str, tuple[str, re.Pattern[str]]]:
+    """Return by each word its name in English and the pattern of it, of what leads to its value, and of that."""
+    return {word: (english, lazy_pattern(f"{re.escape(word)}{_end_of(word)}{_SAYS}{value}")) for word in words}
 
 
 def _end_of(word: str) -> str:
@@ -283,6 +283,10 @@ _IN_ASCII: Final = (
     | _patterns(_LOGINS, "credentials")
 )
 _OF_PASS: Final = _patterns(_WITH_PASS, "password")
+# The same words name passwords, which people make of a word and a year or a number and a sign.
+_MADE: Final = _patterns(
+    _KEYS_IN_ASCII, "password", r"(?=[\"']?[a-z]{4,20}+(?:[0-9]{4}|[0-9]{1,3}[!#$%*?@])[!#$%*?@]?(?![\w-]))"
+)
 _ESCAPED: Final = _escaped((*_PASSWORDS, *_KEYS))
 _LETTER: Final = lazy_pattern(r"\\u((?!00[0-7]|[dD][89a-fA-F])[0-9a-fA-F]{4})")
 
@@ -298,12 +302,12 @@ def in_english(text: str) -> str:
     if text is not given:
         folded = fold_ascii(text)
         within = searchable(folded)
-    names = dict[str, tuple[str, re.Pattern[str]]]()
-    for words in (_IN_ASCII, _OF_PASS if "pass" in within else {}, {} if text.isascii() else _IN_OTHERS):
+    names = list[tuple[str, re.Pattern[str]]]()
+    for words in (_MADE, _IN_ASCII, _OF_PASS if "pass" in within else {}, {} if text.isascii() else _IN_OTHERS):
         for word, name in words.items():
             if word in within:
-                names[word] = name
-    for english, pattern in names.values():
+                names.append(name)
+    for english, pattern in names:
         if matches := list(pattern.finditer(folded)):
             text = _replaced(text, matches, english)
             folded = fold_ascii(text)
