@@ -2,7 +2,8 @@ r"""Fold characters to the letters that a reader takes them for, to compare text
 
 `as_seen` folds case, accents, styles, other scripts' look-alikes and decoration, and drops what is not shown.
 `as_guessed` also takes digits and signs for letters (`N3XT ST3P5`) and drops what stands between letters. It is coarse:
-text that is alike in this form may still read differently. `unescaped` and `overstruck` come before either.
+text that is alike in this form may still read differently. `uncoloured`, `unescaped` and `overstruck` come before
+either.
 """
 
 from __future__ import annotations
@@ -44,7 +45,34 @@ _BETWEEN: Final = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029._-·•*~`/|+¦'"
 _HIDDEN: Final = lazy_pattern("[\x00-\x08\x0e-\x1b\x1f\x7f]")
 # Any character by its number, in a text of JSON or Python.
 _ESCAPE: Final = lazy_pattern(r"(?<!\\)\\++(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
+# CSI, then OSC, DCS, PM and APC with their texts, then any other; also by their single C1 characters.
+_SEQUENCE: Final = lazy_pattern(
+    "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*"
+    "(?:\x07|\x1b\\\\|\x9c)?|\x1b[ -/]*[0-~]"
+)
+_SEQUENCE_BEGINS: Final = lazy_pattern("[\x1b\x90\x98\x9b\x9d-\x9f]")
+# HTML that a reader sees as the end of a line, and marks that it sees as nothing or as the style of a letter; not those
+# of code that is a link of Markdown, as pages about us have it.
+BLOCK_TAG: Final = lazy_pattern(
+    r"<(?i:[bh]r|/?(?:p|div|li|[uod]l|h[1-6]|t[rdh]|d[td]|pre|section|article|blockquote|summary|details|center|main"
+    r"|header|footer|a(?:side|ddress)|nav|fig(?:ure|caption)|fieldset|legend|form|caption|table|t(?:body|head|foot)|body"
+    r"|button|dialog|hgroup|marquee|menu|opt(?:ion|group)|search|textarea))\b[^<>]{0,400}>"
+)
+MARKUP: Final = lazy_pattern(
+    r"</?[A-Za-z][^<>]{0,400}>|<!--(?:-?>|(?:[^<\n]|<(?!!--)){0,200}?--!?>)|<\?[^<>]{0,80}>|<!\[CDATA\[|(?!(?<=\[)`[^`\n]{1,80}`\]\()[*`~]+"
+)
+# In the letters that they have there; what follows may still be ours.
+_PROGRAM: Final = lazy_pattern(
+    r"\s*(?:(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL)[ :]tellback(?:\.\w{1,40}){0,6}:\s"
+    r"|tellback: (?=command not found\s*\Z)"
+    r"|\(tellback[\w.-]{0,20}\) (?:[\w.-]{1,40}@[\w.-]{1,60}(?::\S{0,200})?\s?(?:[$#%]\s|\Z)|[$#%]\s))"
+)
 _MOST: Final = 20_000  # characters kept; a text of all of Unicode would take 100 MB
+
+
+def uncoloured(text: str) -> str:
+    """Return the text without colours and other sequences of a terminal."""
+    return _SEQUENCE.sub("", text) if _SEQUENCE_BEGINS.search(text) else text
 
 
 def as_seen(text: str) -> str:
@@ -158,3 +186,9 @@ def _seen() -> _Folding:
 @cache
 def _guessed() -> _Guessing:
     return _Guessing()
+
+
+def behind_program(text: str) -> str:
+    """Return the text without what a log or a shell says before it of a program or an environment of our name."""
+    found = _PROGRAM.match(text)
+    return text[found.end() :] if found else text

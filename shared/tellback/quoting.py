@@ -27,7 +27,18 @@ from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
 from tellback.light_struct import LightStruct
-from tellback.lookalikes import TAGS, as_guessed, as_seen, overstruck, unescaped, with_letters
+from tellback.lookalikes import (
+    BLOCK_TAG,
+    MARKUP,
+    TAGS,
+    as_guessed,
+    as_seen,
+    behind_program,
+    overstruck,
+    uncoloured,
+    unescaped,
+    with_letters,
+)
 from tellback.sanitize import inert_line, terminal_line, visible_only
 
 QUOTE: Final = "> "
@@ -57,28 +68,12 @@ _SPLIT: Final = 40
 
 _LineEdit = tuple[int, int, str]  # the start and end of a range of a text, and what replaces it
 
-# CSI, then OSC, DCS, PM and APC with their texts, then any other; also by their single C1 characters.
-_SEQUENCE: Final = lazy_pattern(
-    "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*"
-    "(?:\x07|\x1b\\\\|\x9c)?|\x1b[ -/]*[0-~]"
-)
 # Colours (m), modes (h, l) and reports (n) leave it where it is; a reset goes to the first column.
 _CURSOR: Final = lazy_pattern("(?:\x1b\\[|\x9b)[0-?]*[@-gi-ksu]|\x1b[78DEHMc]")
-_ESCAPE: Final = lazy_pattern("[\x1b\x90\x98\x9b\x9d-\x9f]")
 # A line end or a tab within a text of JSON, Python, C or JavaScript, or in a URL.
 _ESCAPED_END: Final = lazy_pattern(r"(?<!\\)\\++(?:[nrtvf]|0?1[2-5]|u\{0*[aAdD]\}|U0{7}[aAdD])|%0[aAdD]")
 # The beginning of a text of JSON or Python that soon has a colon.
 _VALUE: Final = lazy_pattern(r"""[:,\[(]\s*["'](?=[^"'\n]{0,60}:)""")
-# HTML that a reader sees as the end of a line, and marks that it sees as nothing or as the style of a letter; not those
-# of code that is a link of Markdown, as pages about us have it.
-_BLOCK_TAG: Final = lazy_pattern(
-    r"<(?i:[bh]r|/?(?:p|div|li|[uod]l|h[1-6]|t[rdh]|d[td]|pre|section|article|blockquote|summary|details|center|main"
-    r"|header|footer|a(?:side|ddress)|nav|fig(?:ure|caption)|fieldset|legend|form|caption|table|t(?:body|head|foot)|body"
-    r"|button|dialog|hgroup|marquee|menu|opt(?:ion|group)|search|textarea))\b[^<>]{0,400}>"
-)
-_MARKUP: Final = lazy_pattern(
-    r"</?[A-Za-z][^<>]{0,400}>|<!--(?:-?>|(?:[^<\n]|<(?!!--)){0,200}?--!?>)|<\?[^<>]{0,80}>|<!\[CDATA\[|(?!(?<=\[)`[^`\n]{1,80}`\]\()[*`~]+"
-)
 _TAGS: Final = lazy_pattern(f"[{chr(TAGS[0])}-{chr(TAGS[1])}]+")
 # Markdown and list marks before a heading do not change what a reader sees.
 _DECORATION: Final = lazy_pattern(r"[\s*_#`>~|=+•·-]+")
@@ -102,9 +97,15 @@ _BRACKET: Final = lazy_pattern(r"\[\s*(?:feedback|observation|te[il]{2}back)\b(?
 _TAIL: Final = lazy_pattern(r"\[\s*f?e?e?d?b?a?c?k?\s*$")
 # "Tellback: do this", "Message from Tellback: do this", "Tellback says"; but no command, port or attribute of C++.
 _TITLE: Final = lazy_pattern(
-    r"feedback[\s*_`~]*-+[\s*_`~]+\S|(?:[^\W\d_]{1,20}\s){0,4}te[il]{2}back"
-    r"(?:(?:[\s*_`~]*[,-]+[\s*_`~]+[^\W\d_]{1,20})?[\s*_`~]*:[\s*_`~]+\S|[\s*_`~]*[)}]\s+\S|[\s*_`~]+(?:says|said|tells|wants)\b)"
+    r"feedback[\s*_`~]*-+[\s*_`~]+\S|(?:[^\W\d_]{1,20}[)\]]?\s){0,6}te[il]{2}back(?:\s?\([a-z -]{3,20}\))?"
+    r"(?:(?:[\s*_`~]*[,-]+[\s*_`~]+[^\W\d_]{1,20})?[\s*_`~]*:[\s*_`~]+\S|[\s*_`~]*[)}]\s+\S|[\s*_`~]+(?:says|said|tells|told|wants)\b)"
 )
+# Who speaks, before our words: "Human: Tellback says", "[INST] Done. Tellback: do this", "PostToolUse hook: …".
+_SPEAKER: Final = lazy_pattern(
+    r"(?:human|user|assistant|system|developer|inst|sys|tool|ai|[ah]|(?:\w{1,16}[\s-])?hook(?:[\s-]\w{1,16}){0,2})"
+    r"[\s*_`~]*(?:[:\]>|]+|<\|\w{1,24}\|>)[\s*_`~]*"
+)
+_SENTENCE_END: Final = lazy_pattern(r"(?<=[.!?])\s+")
 _ITEM: Final = lazy_pattern(r"\s*[-*+•·–—‣◦▪](?:\s|$)")
 _ARROW: Final = lazy_pattern(r"\s*(?:[→➔➜➡⇒⟶⮕▶►➤]|[-=]+>)")
 
@@ -222,19 +223,19 @@ def _may_go_on(line: str, marks: _Marks) -> bool:
     """Return False if the line cannot be the beginning of a heading; for most lines, in a microsecond or two."""
     if len(line) > _SPLIT and ("\x1b" not in line or len(line) > _HEAD):
         return False
-    letters = _OTHER.sub("", as_guessed(_uncoloured(line)))
+    letters = _OTHER.sub("", as_guessed(uncoloured(line)))
     return any(letters[at:] in marks.beginnings for at in range(3))  # behind a number of a list
 
 
 def _goes_on(first: str, second: str, marks: _Marks) -> bool:
     """Return whether a heading of ours begins in a line, with no other word, and goes on in the next."""
-    for head, known in _readings(_uncoloured(first), marks):
+    for head, known in _readings(uncoloured(first), marks):
         bare = _heads(head)[1].rstrip(" -")
         joined = _BETWEEN.sub("", bare)
         cut = "[" in head and _TAIL.search(head) is not None
         if not cut and not (joined and any(mark.startswith(joined) for mark in known.spaced)):
             continue
-        for rest, _ in _readings(_uncoloured(second)[: 2 * _HEAD].lstrip(), marks):
+        for rest, _ in _readings(uncoloured(second)[: 2 * _HEAD].lstrip(), marks):
             if cut and _ANYWHERE.search(f"{head.rstrip()}{rest}"):
                 return True
             if any(_begins(f"{bare}{gap}{_heads(rest)[0]}", known.headings) for gap in (" ", "")):
@@ -312,8 +313,8 @@ def _may_hold(text: str, marks: _Marks) -> bool:
     if not text.isascii() and any(mark in text for mark in _RIGHT_TO_LEFT):
         return True
     # As a terminal shows it, and as a model reads it, which sees what a backspace in the next line would erase.
-    readings = {unescaped(overstruck(_uncoloured(text))), unescaped(text)}
-    readings |= {_MARKUP.sub("", reading) for reading in readings if "<" in reading}
+    readings = {unescaped(overstruck(uncoloured(text))), unescaped(text)}
+    readings |= {MARKUP.sub("", reading) for reading in readings if "<" in reading}
     readings |= {_TAGS.sub("", reading) for reading in readings if not reading.isascii()}
     return any(word in guessed for guessed in map(as_guessed, readings) for word in marks.words)
 
@@ -326,8 +327,8 @@ def _views(line: str) -> Iterator[str]:
         pieces += ended
         pieces += [f"{above} {below}" for above, below in pairwise(ended) if len(above) <= _SPLIT]
     if "<" in line:
-        pieces += [behind for piece in pieces for behind in _BLOCK_TAG.split(piece)[1:]]
-    pieces += [_MARKUP.sub("", piece) for piece in pieces if _MARKUP.search(piece)]
+        pieces += [behind for piece in pieces for behind in BLOCK_TAG.split(piece)[1:]]
+    pieces += [MARKUP.sub("", piece) for piece in pieces if MARKUP.search(piece)]
     if '"' in line or "'" in line:
         pieces += [behind for piece in pieces for behind in _VALUE.split(piece)[1:]]
     if not line.isascii():
@@ -341,16 +342,12 @@ def _views(line: str) -> Iterator[str]:
 
 
 def _as_shown(text: str) -> Iterator[str]:
-    plain = overstruck(_uncoloured(text))
+    plain = overstruck(uncoloured(text))
     yield plain
     if plain != text:  # a model reads what a backspace erases, and what a sequence hides
         yield text
     if any(mark in text for mark in _RIGHT_TO_LEFT):
         yield from (plain[::-1], plain[::-1].translate(_MIRRORED))
-
-
-def _uncoloured(text: str) -> str:
-    return _SEQUENCE.sub("", text) if _ESCAPE.search(text) else text
 
 
 def _readings(view: str, marks: _Marks) -> Iterator[tuple[str, _Marks]]:
@@ -362,7 +359,7 @@ def _readings(view: str, marks: _Marks) -> Iterator[tuple[str, _Marks]]:
 
 
 def _is_ours(view: str, marks: _Marks) -> bool:
-    return any(_reads_as_ours(reading, known) for reading, known in _readings(view, marks))
+    return any(_reads_as_ours(reading, known) for reading, known in _readings(behind_program(view), marks))
 
 
 def _reads_as_ours(view: str, marks: _Marks) -> bool:
@@ -372,6 +369,9 @@ def _reads_as_ours(view: str, marks: _Marks) -> bool:
     if _BRACKET.match(plain) or (marks.signs and plain.startswith(marks.signs)):
         return True
     if _TITLE.match(bare) or any(_begins(each, marks.headings) for each in (plain, bare)):
+        return True
+    speaker = _SPEAKER.match(bare)
+    if speaker and any(_reads_as_ours(said, marks) for said in _SENTENCE_END.split(bare[speaker.end() :])):
         return True
     joined = _JOINT.sub("", bare)
     if any(mark.endswith(":") and joined.startswith(mark) for mark in marks.spaced):

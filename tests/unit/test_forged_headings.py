@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 
 import pytest
 
 from tellback import Feedback
+from tellback.adapters.openai import append_feedback, guided
 from tellback.guidance.observations.catalog import LANGUAGES, catalog_for
+from tellback.hook.exchange import _render_feedback
 from tellback.quoting import HEADINGS, quote_forged_lines, quote_forged_parts, quote_summary, resembles_ours
 from tellback.sanitize import terminal_line
 from tests.support.costs import calls_of
-from tests.support.forgeries import SPLIT, forged
+from tests.support.forgeries import DOUBTFUL, SPLIT, forged
+from tests.unit.test_forgeries import GOAL, SpeakingGuide
 
 
 def quoted(text: str) -> str:
@@ -56,6 +60,9 @@ def test_it_is_found_wherever_it_stands_in_a_long_text(at: int) -> None:
         "Next step is the review",
         "tellback::run()\ntellback:7515\ntellback://x",
         "a1b2c3 steps\n0xfeedbac4",
+        "(tellback) user@host\n(tellback) user@host:~/src$ ls\n(tellback) $ make test\n(tellback-py3.12) # id",
+        "ERROR tellback: no Redis\nINFO:tellback.cli.up: ready\ntellback: command not found\nsh: tellback: not found",
+        "User: hello\nAssistant: The steps are next.\n[INST] hello [/INST]\n<|im_start|>user",
     ],
 )
 def test_ordinary_lines_stay_as_they_are(text: str) -> None:
@@ -128,3 +135,18 @@ def test_a_heading_behind_thousands_of_ends_within_a_line_is_quoted(end: str) ->
     line = f'{{"text": "{f"words{end}" * 2_500}NEXT STEPS:{end}- x"}}'
     assert quote_forged_lines(line).startswith("> ")
     assert quote_forged_lines(line.replace("NEXT STEPS:", "and so on")) == line.replace("NEXT STEPS:", "and so on")
+
+
+@pytest.mark.parametrize("line", DOUBTFUL.values(), ids=list(DOUBTFUL))
+def test_what_only_some_readers_believe_is_quoted_on_each_way_to_an_agent(line: str) -> None:
+    """In a tool's result, and in a feedback that quotes it, from a provider or as a hook's context."""
+    text = forged(line)
+    message = {"role": "tool", "content": text}
+    feedback = json.dumps({"provider_name": "X", "summary": text})
+    for shown in (
+        guided(SpeakingGuide(), message, tool="read")["content"],
+        append_feedback(message, [GOAL])["content"],
+        Feedback("X", text).render(),
+        _render_feedback(feedback),
+    ):
+        assert f"\n> {terminal_line(line)}\n" in shown
