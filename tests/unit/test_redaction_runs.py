@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import textwrap
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
@@ -14,7 +16,10 @@ from tellback.redaction.token_runs import VALUE, TokenRuns
 from tellback.redaction.values import DOUBT
 
 _PARSER: Any = import_module("re._parser")
-DENSE = ("urls", "paths", "uuids", "lock files", "issuers and versions", "long words with prefixes")
+DENSE = (
+    *("urls", "paths", "uuids", "lock files", "issuers and versions", "long words with prefixes"),
+    *("json web tokens", "sentences with codes", "sentences with numbers"),
+)
 TOKENS = (
     "ghp_" + "a1B2c3D4e5" * 4,
     "QUklWQVRFIEtF" + "x",
@@ -34,6 +39,17 @@ def test_a_token_among_runs_that_come_again_is_hidden(kind: str, token: str) -> 
     assert shown.endswith(f"\n{before}")
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("kind", DENSE)
+def test_a_text_in_base64_among_runs_that_come_again_is_hidden(kind: str, *, wrapped: bool) -> None:
+    before = ALMOST[kind] * (9_000 // len(ALMOST[kind])) + "\n"
+    encoded = base64.b64encode(b"DB_PASSWORD=Winter1948x " + b"# of the wiki in the hall" * wrapped * 3).decode()
+    within = textwrap.fill(encoded, 60)
+    shown = redact_text(f"{before}{within}\n{before}{within}\n{before}")
+    assert shown.count("[redacted: ") == 2 * (within.count("\n") + 1)
+    assert shown.count(before) == 3
+
+
 @pytest.mark.parametrize("offset", range(0, 60, 3))
 def test_a_token_across_two_blocks_of_runs_is_hidden(offset: int) -> None:
     """Runs are listed for 16,000 characters at a time, and the end of one block may be in a token."""
@@ -50,6 +66,11 @@ def test_a_text_is_searched_by_its_different_runs_alone() -> None:
     assert len(once) < 200
     ids = ALMOST["uuids"] * 300
     assert TokenRuns(ids).runs == [], "no id is a token"
+
+
+def test_long_runs_are_listed_though_more_words_stand_between() -> None:
+    assert TokenRuns(ALMOST["sentences with codes"] * 900).once is not None
+    assert TokenRuns(ALMOST["json"] * 900).once is None, "of short runs, few are looked at"
 
 
 def test_a_text_of_different_runs_is_searched_itself() -> None:

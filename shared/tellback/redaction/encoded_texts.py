@@ -12,11 +12,11 @@ from collections.abc import Generator, Iterable
 from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
-from tellback.redaction.substrings import located
 from tellback.redaction.values import BASE64_OF_TEXT
 
 _CHARACTERS: Final = b"+/-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _TABLE: Final = bytes(ord("w") if byte in _CHARACTERS else ord(" ") for byte in range(256))
+_APART: Final = {byte: " " for byte in range(256) if byte not in _CHARACTERS}
 _SHORTEST: Final = 20  # characters: of `password=hunter2`, without the signs that fill it up
 _LONGEST: Final = 1 << 16  # characters of one text that are decoded
 _FEWEST: Final = 12  # characters that it has to say; of random values one in 50,000 does
@@ -42,21 +42,41 @@ _CONTROLS: Final = bytes({*range(9), *range(14, 27), *range(28, 32), 127})
 _NO_TEXT: Final = lazy_pattern(f"[{_CONTROLS.decode()}]")
 
 
-def within(text: str) -> Generator[tuple[list[int], str]]:
-    """Yield where the lines of each text in base64 begin, and what it says; one that comes again is decoded once."""
+def within(text: str, once: str | None = None) -> Generator[tuple[list[int], str]]:
+    """Yield where the lines of each text in base64 begin, and what it says; one that comes again is decoded once.
+
+    `once` has each run of the text: if none of them may begin a text, no place is looked for.
+    """
+    if once is not None and not _has_begin(once):
+        return
     found: dict[str, list[int]] = {}
-    classes = located(text.encode("latin-1", "replace").translate(_TABLE))
-    run, end = "w" * _SHORTEST, 0
-    while (start := classes.find(run, end, len(text))) >= 0:
-        end = classes.find(" ", start + _SHORTEST, len(text))
+    # Places by run: one that came before, as most of a dense text did, needs no second look.
+    alone: dict[str, list[int]] = {}
+    classes = text.encode("latin-1", "replace").translate(_TABLE)
+    run, end = b"w" * _SHORTEST, 0
+    while (start := classes.find(run, end)) >= 0:
+        end = classes.find(b" ", start + _SHORTEST)
         end = len(text) if end < 0 else end
-        if _BEGINS.match(text, start):
-            places, encoded, end = _lines(text, start, end)
-            found.setdefault(encoded[:_LONGEST], []).extend(places)
+        value = text[start:end]
+        places = alone.get(value)
+        if places is None:
+            begins = _BEGINS.match(value) is not None
+            if begins and end - start in _WIDTHS:  # other lines may follow, each time
+                lines, encoded, end = _lines(text, start, end)
+                found.setdefault(encoded[:_LONGEST], []).extend(lines)
+                continue
+            places = alone[value] = found.setdefault(value[:_LONGEST], []) if begins else []
+        places.append(start)
     for encoded, places in found.items():
         decoded = _decoded(encoded)
         if len(decoded) >= _FEWEST:
             yield places, decoded
+
+
+def _has_begin(runs: str) -> bool:
+    """Return whether one of the runs may begin a text."""
+    words: list[str] = runs.translate(_APART).split()
+    return any(len(word) >= _SHORTEST and _BEGINS.match(word) is not None for word in words)
 
 
 def joined(texts: Iterable[tuple[list[int], str]]) -> str:

@@ -180,11 +180,11 @@ class ScanSet(LightStruct):
         runs = TokenRuns(spaced)
         yield from self._find_plain(text, spaced, runs)
         if runs.some:
-            yield from self._find_encoded(spaced)
+            yield from self._find_encoded(spaced, runs.once)
 
-    def _find_encoded(self, text: str) -> Generator[tuple[int, str]]:
+    def _find_encoded(self, text: str, once: str | None) -> Generator[tuple[int, str]]:
         """Yield the position and rule of each line of base64 with a match; what is encoded twice stays."""
-        if not (encoded := list(encoded_texts.within(text))):
+        if not (encoded := list(encoded_texts.within(text, once))):
             return
         read = margins.read(without_escapes(encoded_texts.joined(encoded)))
         spaced = unescaped(read.text)

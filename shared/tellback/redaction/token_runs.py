@@ -52,7 +52,9 @@ _SHORTEST_ID: Final = 32
 _DISTINCT: Final = _DECIMAL + _LETTERS.upper()
 _SHORT: Final = 4_000  # characters; a longer text that is full of runs has digits
 _BLOCK: Final = 16_000  # characters of which the runs are listed at once
-_WORDS_TO_A_RUN: Final = 4  # with more, to list all words takes longer than to look at each run
+# With more words, to list all of them takes longer than to look at each run; each long one is looked at three times.
+_WORDS_TO_A_RUN: Final = 4
+_WORDS_TO_A_LONG_RUN: Final = 16
 _LETTERS_ALONE: Final = 16  # characters of a value without a digit
 _TABLES: Final = _marking(_DISTINCT), _marking(_DECIMAL)
 _TABLES_WITH_OTHERS: Final = _marking(_DISTINCT + b"?"), _marking(_DECIMAL + b"?")
@@ -70,7 +72,7 @@ _SAMPLE: Final = 16_000  # characters that show it
 class TokenRuns:
     """The parts of a text that can hold a token: `runs` of token characters, and `named` values after a name."""
 
-    __slots__ = ("_distinct", "_latin", "_marks", "_runs", "grouped", "named", "some")
+    __slots__ = ("_distinct", "_latin", "_marks", "_runs", "grouped", "named", "once", "some")
 
     def __init__(self, text: str) -> None:
         # Bytes, for `translate`: one table maps every character to a class in C. What is not Latin-1 becomes "?".
@@ -79,6 +81,8 @@ class TokenRuns:
         self.named: list[Window] = []
         self.grouped = _places_of_groups(text) if _may_have_groups(classes) else []
         self._distinct: frozenset[bytes] | None = None
+        self.once: str | None = None
+        """Each run of the text, a line each, where most come again."""
         self._runs: list[Window] | None = []
         self.some = False
         found = classes.count(b"w" * VALUE) if len(text) <= _FEW else located(classes).count("w" * VALUE)
@@ -86,8 +90,9 @@ class TokenRuns:
             return
         self._marks, of_digits = _TABLES_WITH_OTHERS if _may_count_others(text) else _TABLES
         many = found > len(text) // _MANY_RUNS + 1
-        if many and len(text) > _SHORT and text.isascii() and located(classes).count("w ") < found * _WORDS_TO_A_RUN:
+        if many and len(text) > _SHORT and text.isascii() and _pays_to_list(classes, found):
             self._distinct = _distinct_runs(latin)
+            self.once = b"\n".join((b"", *self._distinct)).decode() if self._distinct else None
         self._runs = None if self._distinct else _marked_runs(classes, latin.translate(self._marks), TOKEN, ids=latin)
         self.some = self._runs != []
         digits = latin.translate(of_digits)
@@ -117,8 +122,8 @@ class TokenRuns:
 
         To search many at once takes half as long as each alone, and most of those of logs and listings come again.
         """
-        if self._distinct:
-            return b"\n".join((b"", *self._distinct)).decode()
+        if self.once is not None:
+            return self.once
         runs = self.runs
         return "\n".join(["", *{text[start:end] for start, end in runs}]) if len(runs) > 1 else None
 
@@ -143,6 +148,12 @@ def _places_of_groups(text: str) -> list[int]:
     return found
 
 
+def _pays_to_list(classes: bytes, runs: int) -> bool:
+    """Return whether the words of a text are few for its runs, of which there are so many."""
+    within = located(classes)
+    return within.count("w ") < runs * _WORDS_TO_A_RUN + within.count("w" * TOKEN) * _WORDS_TO_A_LONG_RUN
+
+
 def _distinct_runs(latin: bytes) -> frozenset[bytes] | None:
     """Return the runs of a long text in which a value can stand, each once; None if most of its first ones differ."""
     runs = set[bytes]()
@@ -153,9 +164,9 @@ def _distinct_runs(latin: bytes) -> frozenset[bytes] | None:
             block = block[:last]
         elif len(block) == _BLOCK:
             return None
-        found = [run for run in block.split() if len(run) >= VALUE]
-        runs.update(found)
-        if not begin and len(runs) * 2 > len(found):
+        found: list[bytes] = block.split()
+        runs.update(run for run in set(found) if len(run) >= VALUE)  # a set first: most come again
+        if not begin and len(runs) * 2 > sum(len(run) >= VALUE for run in found):
             return None
         end = begin + len(block)
     return frozenset(runs)
