@@ -134,9 +134,10 @@ _STATED_GUARD: Final = r"(?=[ \t:=][^\n]{0,480}+(?:(?<=\S{12})|(?<=[ \t\r])))"
 
 # A line that ends in a colon, then the value alone: "Please use the following password:", a blank line, the password.
 def _alone_after(least: int) -> str:
+    value = rf"[\w+/.~=%!@#^*&$-]{{{least},200}}+[ \t\r]{{0,4}}+$"
     return (
         rf"[^\n:=(\[{{]{{0,60}}+(?:\([^()\n:=]{{0,80}}\))?:[ \t]{{0,4}}+\r?\n(?:[ \t]{{0,4}}+\r?\n)?+[ \t]{{0,20}}+"
-        rf"{NO_VALUE}{PATH}{MIXED_OR_LETTERS}{DOUBT}[\w+/.~=%!@#^*&$-]{{{least},200}}+[ \t\r]{{0,4}}+${AT_END}"
+        rf"(?={value}){NO_VALUE}{PATH}{MIXED_OR_LETTERS}{DOUBT}{value}{AT_END}"  # first what most lines are not
     )
 
 
