@@ -156,7 +156,8 @@ def _is_in_list(lines: Sequence[str], number: int) -> bool:
 
 def _holds_secret(table: Table, cells: Sequence[str], names_secret: Callable[[str], bool]) -> bool:
     for column in table.named:
-        if _is_secret(table.names[column], cells[column].strip(_STRIPPED)):
+        cell = cells[column].strip(_STRIPPED)
+        if len(cell) >= _SHORTEST and _is_secret(table.names[column], cell):  # most are shorter
             return True
     if table.pairs is None:
         return False
@@ -169,7 +170,7 @@ def _is_secret(name: str, cell: str) -> bool:
     if "cookie" in name.lower():  # `id=value; Path=/`; a sign of equality at the end fills up base64
         cell = cell.partition(";")[0].partition("=")[2].strip("=") or cell
     if len(cell) < _SHORTEST or (len(cell) < _LETTERS_ALONE and cell.isalpha() and cell.islower()):
-        return False  # most cells
+        return False
     return _is_random(cell) or (may_be_password(cell) and _OF_PASSWORD.search(name) is not None)
 
 

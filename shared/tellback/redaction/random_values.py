@@ -52,7 +52,7 @@ def _judged_windows(text: str) -> list[Window]:
     while begin < len(text):
         end = spaced.find(" ", begin + _BLOCK, begin + _BLOCK + _LONG)
         words: set[str] = set(spaced[begin:end].split()) if end > 0 else set()
-        if end < 0 or any(len(word) > _SEEN for word in words):
+        if end < 0 or max(map(len, words), default=0) > _SEEN:
             end = begin + _BLOCK
             pieces: list[str] = _PIECES.findall(spaced, begin, end + _LONG)
             words = set(pieces)
@@ -60,6 +60,7 @@ def _judged_windows(text: str) -> list[Window]:
         if random.isdisjoint(words):
             for word in words - plain:
                 if len(word) < _SHORTEST:
+                    plain.add(word)
                     continue
                 last = min(_SEEN, len(word) - _SHORTEST)
                 starts = [match.start() for match in _VALUE_STARTS.finditer(word, 0, last + 1)]
