@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tellback import Feedback, FeedbackContext, ProviderSpec
-from tellback.contracts.guidance import ToolInvoked
+from tellback.contracts.guidance import EvaluationBegun, Outcome, ToolInvoked
 from tellback.guidance.evaluation import apply_event
 from tellback.guidance.repeats import decode_call
 from tellback.guidance.state import RECENT_CALLS, BatchEffects, EvaluationState, new_evaluation
@@ -21,6 +21,7 @@ from tellback.state.evaluation_codec import (
     encode_new_calls,
     encode_state,
     new_version,
+    newest_fields,
     state_size,
 )
 from tellback.state.intake_lease import Lease
@@ -132,6 +133,23 @@ def test_no_two_versions_are_the_same_and_each_is_a_number_of_lua() -> None:
     assert all(0 < int(version) <= 2**52 for version in versions)
 
 
+def test_versions_of_two_processes_differ() -> None:
+    """A child goes on with its parent's generator, and a provider may seed that of the module `random`."""
+    import multiprocessing
+    import random
+
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        versions = [*pool.map(_versions, range(4), chunksize=1), [new_version() for _ in range(100)]]
+    for _ in range(2):
+        random.seed(7)
+        versions.append([new_version() for _ in range(100)])
+    assert len({one for some in versions for one in some}) == 700
+
+
+def _versions(_: int) -> list[bytes]:
+    return [new_version() for _ in range(100)]
+
+
 def loaded(version: bytes = b"1") -> LoadedEvaluation:
     return LoadedEvaluation(version, new_evaluation("s", "p", "e", 1), frozenset())
 
@@ -171,6 +189,18 @@ def test_the_longest_unused_go_above_a_number_of_bytes(monkeypatch: pytest.Monke
     assert remembered.take(LEASE, IDS[1]), "one that never fits costs no other its place"
 
 
+def test_what_left_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation_codec, "MAX_BYTES", 100)
+    remembered = EvaluationCache()
+    for _ in range(3):
+        remembered.put(LEASE, IDS[0], loaded(), 60)
+        assert remembered.take(LEASE, IDS[0])
+        for id_, size in ((IDS[0], 40), (IDS[0], 40), (IDS[1], 60)):
+            remembered.put(LEASE, id_, loaded(), size)
+        assert len(remembered) == 2
+        remembered.forget([LEASE])
+
+
 def test_what_was_committed_under_a_lease_is_forgotten_with_it() -> None:
     remembered = EvaluationCache()
     other = Lease(Layout("other", 4).shard(0), Family.EVENTS, 1)
@@ -180,3 +210,18 @@ def test_what_was_committed_under_a_lease_is_forgotten_with_it() -> None:
     remembered.forget([LEASE])
     assert len(remembered) == 1
     assert remembered.take(other, IDS[0])
+
+
+def test_the_newest_call_and_the_newest_host_are_what_a_session_shows() -> None:
+    def invoked(tool: str, outcome: Outcome | None = None) -> ToolInvoked:
+        return ToolInvoked(event_id=tool, session="s", evaluation="e", prompt="p", tool=tool, outcome=outcome)
+
+    def begun(host: str) -> EvaluationBegun:
+        return EvaluationBegun(event_id="begun", session="s", evaluation="e", prompt="p", host=host or msgspec.UNSET)
+
+    assert newest_fields([begun("one"), invoked("first"), begun("two"), invoked("second"), begun("")]) == [
+        *("tool", "second", "status", "success", "prompt", "p", "host", "two")
+    ]
+    failed = invoked("search", Outcome(status="error", code="unavailable"))
+    assert newest_fields([failed]) == ["tool", "search", "status", "unavailable", "prompt", "p"]
+    assert newest_fields([begun("")]) == []

@@ -6,7 +6,6 @@ of each event.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
@@ -110,8 +109,7 @@ class EvaluationState(msgspec.Struct, omit_defaults=True):
         return EFFECT_OF_LETTER.get(self.effects[place : place + 1])
 
 
-@dataclass(slots=True)
-class BatchEffects:
+class BatchEffects(msgspec.Struct, gc=False):  # no dataclass: a worker makes one for each commit
     """The effects of a batch beside the new state, which one commit stores together.
 
     `feedback` is delivered to the mailbox. `timed` is feedback from timers, by slot: it replaces what waits from the
@@ -119,11 +117,11 @@ class BatchEffects:
     (JSON); `tallies` are added to the shard's counters.
     """
 
-    feedback: list[Feedback] = field(default_factory=list[Feedback])
-    timed: dict[int, Feedback] = field(default_factory=dict[int, Feedback])
-    outdated: set[int] = field(default_factory=set[int])
-    history: list[bytes] = field(default_factory=list[bytes])
-    tallies: dict[str, int] = field(default_factory=dict[str, int])
+    feedback: list[Feedback] = []
+    timed: dict[int, Feedback] = {}
+    outdated: set[int] = set()
+    history: list[bytes] = []
+    tallies: dict[str, int] = {}
 
     def count(self, name: str, by: int = 1) -> None:
         """Add `by` to a counter of the shard's day."""

@@ -7,17 +7,16 @@ cache saves loading an evaluation again for the next batch.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Sequence
-from operator import itemgetter
+from random import Random
 from threading import Lock
 from typing import Final, NamedTuple
 
 import msgspec
-from cachetools import LRUCache
 
 from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
 from tellback.contracts.message import Message
+from tellback.forks import run_in_child
 from tellback.guidance.state import RECENT_CALLS, EvaluationState
 from tellback.state.intake_lease import Lease
 from tellback.state.keys import Shard
@@ -85,9 +84,14 @@ def encode_new_calls(state: EvaluationState, kept: int) -> list[str | bytes]:
     return [part for n, call in enumerate(calls, first) for part in (_CALLS[n % RECENT_CALLS], bytes(call))]
 
 
+_versions: Final = Random()  # noqa: S311 - nobody has to guess a version; its own, since providers may seed the module's
+run_in_child(_versions.seed)  # else each child of a worker would continue with the same
+
+
 def new_version() -> bytes:
     """Return a random version. A counter could repeat one after Redis came back without its last second."""
-    return b"%d" % (1 + secrets.randbits(52))  # below 2^53, exact as a Lua number, which earlier versions expect
+    # No `secrets`, which makes a system call. Below 2^53, exact as a Lua number, which earlier versions expect.
+    return b"%d" % (1 + _versions.getrandbits(52))
 
 
 def state_size(written: bytes, state: EvaluationState) -> int:
@@ -109,9 +113,9 @@ class EvaluationCache:
     """
 
     def __init__(self) -> None:
-        self._cached: LRUCache[tuple[Shard, EvaluationId], tuple[int, LoadedEvaluation, int]] = LRUCache(
-            MAX_BYTES, itemgetter(2)
-        )
+        # In the order of `put`: `take` removes what it returns, so the first is the one that was used least recently.
+        self._cached: dict[tuple[Shard, EvaluationId], tuple[int, LoadedEvaluation, int]] = {}
+        self._bytes = 0
         self._lock = Lock()  # the threads of a pool share the cache
 
     def __len__(self) -> int:
@@ -121,7 +125,7 @@ class EvaluationCache:
     def take(self, lease: Lease, id_: EvaluationId) -> LoadedEvaluation | None:
         """Remove and return the evaluation as it was committed under this lease; the caller may change it."""
         with self._lock:
-            found = self._cached.pop((lease.shard, id_), None)
+            found = self._remove((lease.shard, id_))
         if found is None:
             return None
         fence, loaded, _ = found
@@ -129,27 +133,41 @@ class EvaluationCache:
 
     def put(self, lease: Lease, id_: EvaluationId, loaded: LoadedEvaluation, size: int) -> None:
         """Cache an evaluation of `size` bytes as it was committed under this lease."""
+        key = (lease.shard, id_)
         with self._lock:
-            self._cached.pop((lease.shard, id_), None)
-            while len(self._cached) >= MAX_EVALUATIONS:
-                self._cached.popitem()
-            if size <= self._cached.maxsize:
-                self._cached[lease.shard, id_] = (lease.fence, loaded, size)
+            self._remove(key)
+            if size > MAX_BYTES:
+                return
+            while len(self._cached) >= MAX_EVALUATIONS or self._bytes + size > MAX_BYTES:
+                self._remove(next(iter(self._cached)))
+            self._cached[key] = (lease.fence, loaded, size)
+            self._bytes += size
 
     def forget(self, leases: Iterable[Lease]) -> None:
         """Remove what was cached under these leases, which end."""
         ended = {lease.shard for lease in leases}
         with self._lock:
             for key in [key for key in self._cached if key[0] in ended]:
-                del self._cached[key]
+                self._remove(key)
+
+    def _remove(self, key: tuple[Shard, EvaluationId]) -> tuple[int, LoadedEvaluation, int] | None:
+        found = self._cached.pop(key, None)
+        if found is not None:
+            self._bytes -= found[2]
+        return found
 
 
 def newest_fields(messages: Sequence[Message]) -> list[str]:
     """Return what these events change of `SessionActivity`, as field and value in turn."""
+    call: ToolInvoked | None = None
+    host = ""
+    for each in messages:
+        if type(each) is ToolInvoked:
+            call = each
+        elif type(each) is EvaluationBegun:
+            host = each.host or host
     found: list[str] = []
-    call = next((each for each in reversed(messages) if isinstance(each, ToolInvoked)), None)
     if call is not None:
         status = call.outcome.code if call.outcome else call.status
         found += ["tool", call.tool, "status", status, "prompt", call.prompt]
-    host = next((each.host for each in reversed(messages) if isinstance(each, EvaluationBegun) and each.host), None)
     return [*found, "host", host] if host else found

@@ -57,6 +57,8 @@ class _Keys(NamedTuple):
     seen_old: str
     mailbox: str
     hist: str
+    timer: str
+    """The member of `timers`: the parts of `eval`."""
 
 
 @lru_cache(maxsize=4096)
@@ -64,12 +66,12 @@ def _keys(shard: Shard, id_: EvaluationId) -> _Keys:
     """Return an evaluation's keys, cached: quoting its names for each batch costs more than applying an event."""
     names = ("eval", "seen", "seen-old", "mailbox")
     evaluation, seen, seen_old, mailbox = (shard.key(name, *id_) for name in names)
-    return _Keys(evaluation, seen, seen_old, mailbox, shard.key("hist", id_.session))
+    return _Keys(evaluation, seen, seen_old, mailbox, shard.key("hist", id_.session), split_key(evaluation)[2])
 
 
 def timer_member(shard: Shard, id_: EvaluationId) -> str:
     """Return the member of `timers` for an evaluation: the parts of its key."""
-    return split_key(_keys(shard, id_).eval)[2]
+    return _keys(shard, id_).timer
 
 
 def timer_id(member: str) -> EvaluationId:
@@ -234,7 +236,7 @@ class Evaluations:
             state=written,
             calls=state.calls,
             check_seen=not loaded.checked_seen,
-            timer=timer_member(self._shard, change.id),
+            timer=keys.timer,
             next_timer="" if untimed else _timer_text(at),
             session_name=change.id.session,
             at=change.entries[-1].at_ms,
@@ -261,7 +263,7 @@ class Evaluations:
             generation=evaluation.loaded.generation,
             state=encode_state(state),
             calls=state.calls,
-            timer=timer_member(self._shard, evaluation.id),
+            timer=keys.timer,
             next_timer=_timer_text(next_timer(state, self._idle_ms)),
             newest_calls=encode_new_calls(state, evaluation.loaded.stored_calls),
             feedback=[_encode_timed(state, place, feedback) for place, feedback in effects.timed.items()],
