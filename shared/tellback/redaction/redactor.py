@@ -199,11 +199,10 @@ class Redactor:
 
         False may be a false alarm.
         """
-        whole = "\n".join((text, *names)) if names else text
-        if _added and any(rule.pattern.search(whole) for rule in _added):
-            return False
-        for _, value in self._exact_values():
-            if value in whole:
+        exact = self._exact_values()
+        if _added or exact:
+            whole = _NEWLINE.join((text, *names))
+            if any(value in whole for _, value in exact) or any(rule.pattern.search(whole) for rule in _added):
                 return False
         if holds_nothing(text):
             return True

@@ -358,17 +358,18 @@ def _prefix_scan(
 def _anchors_by_rarest() -> dict[str, list[str]]:
     """Return the anchors for which every text is searched, in lower case, by the rarest character of each."""
     found: dict[str, list[str]] = {}
-    others = (*columns.WORDS, *margins.SIGNS, *signed_passwords.SIGNS, *lone_passwords.NAMES)
-    anchors = {*(rule.anchor.lower() for rule in (*_PLAIN, *_FOLDED, *NEAR_DIGITS)), *others}
-    for anchor in anchors:
-        found.setdefault(min(anchor, key=_RARE_FIRST.find), []).append(anchor)
+    anchors = {rule.anchor.lower() for rule in (*_PLAIN, *_FOLDED, *NEAR_DIGITS)}
+    anchors.update(columns.WORDS, margins.SIGNS, signed_passwords.SIGNS, lone_passwords.NAMES)
+    for anchor in sorted(anchors, key=len):
+        same = found.setdefault(min(anchor, key=_RARE_FIRST.find), [])
+        if not any(map(anchor.__contains__, same)):  # a text with `secret set` has `secret` too
+            same.append(anchor)
     return found
 
 
 def has_anchor(folded: str) -> bool:
     """Return whether a short text has one of those anchors, or a sign of what is read otherwise than it stands."""
-    anchors = _anchors_by_rarest()
-    for character in anchors.keys() & folded:
+    for character in (anchors := _anchors_by_rarest()).keys() & folded:
         for anchor in anchors[character]:
             if anchor in folded:
                 return True
@@ -378,8 +379,7 @@ def has_anchor(folded: str) -> bool:
 def holds_nothing(text: str, most: int = _FEW) -> bool:
     """Return True for a short text in which no rule can match: most are told at a third of the cost of a search."""
     # Margins matter not: a line without its beginning has no longer run, and no anchor that it had not before.
-    plain = len(text) <= most and text.isascii() and "\\" not in text
-    return plain and not has_run(text) and not has_anchor(text.lower())
+    return len(text) <= most and text.isascii() and "\\" not in text and not (has_run(text) or has_anchor(text.lower()))
 
 
 def _anchored(rules: Iterable[AnchoredRule], occurs: Callable[[str], bool]) -> Anchored:

@@ -37,8 +37,10 @@ _OF_TOKENS: Final = _ALNUM + b"_+/=%.~!$|:@-?" + _BYTES[0x80:]  # "?" is what is
 _CLASSES: Final = _marking(_OF_TOKENS, b"w")
 _RUNS: Final = bytes.maketrans(_BYTES.translate(None, _OF_TOKENS), b" " * (256 - len(_OF_TOKENS)))
 
+_VALUE_RUN: Final = b"w" * VALUE
 # An application password of WordPress, of six groups.
 _GROUPS: Final = " ".join(["wwww"] * 6)
+_GROUPS_RUN: Final = _GROUPS.encode()
 _FEW: Final = 200  # characters; `in` takes 1.7 ns for one of a longer text, stringzilla 0.2
 _GROUP: Final = "[0-9A-Za-z]{4}"
 _IN_GROUPS: Final = lazy_pattern(rf"(?<![\w.-]){_GROUP}(?: {_GROUP}){{5}}(?![\w.-]| {_GROUP}(?!\w))")
@@ -85,7 +87,7 @@ class TokenRuns:
         """Each run of the text, a line each, where most come again."""
         self._runs: list[Window] | None = []
         self.some = False
-        found = classes.count(b"w" * VALUE) if len(text) <= _FEW else located(classes).count("w" * VALUE)
+        found = classes.count(_VALUE_RUN) if len(text) <= _FEW else located(classes).count("w" * VALUE)
         if not found:
             return
         self._marks, of_digits = _TABLES_WITH_OTHERS if _may_count_others(text) else _TABLES
@@ -131,11 +133,11 @@ class TokenRuns:
 def has_run(text: str) -> bool:
     """Return whether a text has a run in which a value can stand; without one, it has no `TokenRuns` either."""
     classes = text.encode("latin-1", "replace").translate(_CLASSES)
-    return b"w" * VALUE in classes or _may_have_groups(classes)
+    return _VALUE_RUN in classes or _may_have_groups(classes)
 
 
 def _may_have_groups(classes: bytes) -> bool:
-    return _GROUPS.encode() in classes if len(classes) <= _FEW else _GROUPS in located(classes)
+    return _GROUPS_RUN in classes if len(classes) <= _FEW else _GROUPS in located(classes)
 
 
 def _places_of_groups(text: str) -> list[int]:
