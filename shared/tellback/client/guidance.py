@@ -131,11 +131,12 @@ class Prompt:
             SpoolFull: Redis is unavailable and the spool is full.
         """
         arguments, found, failed = wire_call({} if params is None else params, result, error)
+        session, prompt, evaluation = self._id
         event = ToolInvoked(
             event_id=new_event_id(),
-            session=self._id.session,
-            prompt=self._id.prompt,
-            evaluation=self._id.evaluation,
+            session=session,
+            prompt=prompt,
+            evaluation=evaluation,
             tool=wire_name(_checked_name(tool, "tool"), MAX_NAME_CHARS),
             params=arguments,
             status=wire_status(status, error),

@@ -335,13 +335,11 @@ def _apply_call(  # noqa: PLR0917 - as above
     state.recent.append(msgspec.Raw(raw))
     if len(state.recent) > RECENT_CALLS:
         del state.recent[0]
-    due = [place for place, slot in enumerate(state.slots) if is_due(slot, state, now_ms) and not slot.disabled]
-    if not due:
-        return
-    snapshot = EvaluationSnapshot(state, now_ms, invoker, effects)
-    for place in due:
-        if snapshot.fire_on_call(place, verdict.repeats) and state.delivery == "first":
-            return
+    for place, slot in enumerate(state.slots):
+        if is_due(slot, state, now_ms) and not slot.disabled:
+            snapshot = EvaluationSnapshot(state, now_ms, invoker, effects)
+            if snapshot.fire_on_call(place, verdict.repeats) and state.delivery == "first":
+                return
 
 
 def _merge_configuration(state: EvaluationState, event: EvaluationBegun, now_ms: int) -> None:

@@ -59,12 +59,12 @@ def count_call(
     state: EvaluationState, event: ToolInvoked, effects: BatchEffects, reading: CallReading | None
 ) -> Judgement:
     """Judge the call after those in `state.recent`, and count it; its index is `state.calls`."""
-    tool, counts_as, declared = event.tool, call_verdict(event), state.declared_effect(event.tool)
+    declared = state.declared_effect(event.tool)
     if reading is None or reading.declared != declared:  # its evaluation began after it was read
-        reading = read_call(event, counts_as, declared)
+        reading = read_call(event, call_verdict(event), declared)
     verdict = judge_call(state.trail.progress, event, state.calls, state.recent, reading)
     stuck = verdict.finding.kind if verdict.finding else ""
-    count_verdict(tool, len(verdict.repeats), stuck, effects, failed=counts_as == "failure")
+    count_verdict(event.tool, len(verdict.repeats), stuck, effects, failed=reading.outcome == "failure")
     count_outcome(state, event, effects)
     return verdict
 

@@ -132,16 +132,14 @@ def _normalize(value: Any, depth: int) -> Any:
 
 
 def _normalize_items(values: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-    shallow = depth + 1 < _DEPTH
-    return {  # texts and plain numbers inline: this runs on a worker for every argument of every tool call
-        key if type(key) is str else str(key): " ".join(item.split()).casefold()
-        if type(item) is str
-        else item
-        if shallow and type(item) in _PLAIN
-        else _normalize(item, depth + 1)
-        for key, item in values.items()
-        if item is not None
-    }
+    found: dict[str, Any] = {}
+    # No comprehension, and texts inline: this runs on a worker for every argument of every tool call.
+    for key, item in values.items():
+        if type(item) is str:
+            found[key if type(key) is str else str(key)] = " ".join(item.split()).casefold()
+        elif item is not None:
+            found[key if type(key) is str else str(key)] = _normalize(item, depth + 1)
+    return found
 
 
 def _is_mapping(value: object) -> TypeGuard[Mapping[object, Any]]:

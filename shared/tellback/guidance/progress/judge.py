@@ -65,6 +65,7 @@ class CallReading(msgspec.Struct, frozen=True, gc=False):  # a worker makes one 
     It serves one judgement, which completes the features.
     """
 
+    outcome: Verdict
     declared: DeclaredEffect | None
     features: CallFeatures
     text: bytes
@@ -76,7 +77,7 @@ def read_call(event: ToolInvoked, outcome: Verdict, declared: DeclaredEffect | N
     features = call_features(event, outcome, declared)
     text = _asked_in(event, features)
     # Command lines are compared by what they name.
-    return CallReading(declared, features, text, attempt_marks(event.tool, text, features.asks))
+    return CallReading(outcome, declared, features, text, attempt_marks(event.tool, text, features.asks))
 
 
 def _asked_in(event: ToolInvoked, features: CallFeatures) -> bytes:
