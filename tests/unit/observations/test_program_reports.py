@@ -252,3 +252,51 @@ def test_a_traceback_that_a_filter_or_inline_code_shows_is_none_of_its_own(comma
 def test_a_traceback_of_inline_code_and_a_fault_of_a_filter_are_failures(command: str, text: str) -> None:
     """Requirement G-396: what `python -c` raises has a frame in `<string>`."""
     assert verdict(command, text) == "failure"
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("jira issue create -s 'cart not found' -t Bug", "SHOP-12: cart not found"),
+        ("linear issue create --title='cannot open settings'", "SHOP-77 cannot open settings"),
+        ("todo.sh add fix: cart not found", "7 fix: cart not found"),
+        ('zip o.zip "file not found.md"', "  adding: file not found.md (stored 0%)"),
+        (
+            "slackcat -m 'deploy failed: image not found' 2>&1 | tail -3",
+            "posted to #ops: deploy failed: image not found",
+        ),
+    ],
+)
+def test_what_a_program_repeats_of_its_command_is_no_failure(command: str, text: str) -> None:
+    """Requirement G-406."""
+    assert verdict(command, text) == "success"
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("task 'deploy prod'", 'task: Task "deploy prod" does not exist'),
+        ("jira issue create -s 'cart not found'", "jira: command not found"),
+        ("frob 'cart not found'", "error: cannot frob 'cart not found': no such cart"),
+        ("ls 'no such file'", "ls: cannot access 'no such file': No such file or directory"),
+    ],
+)
+def test_what_fails_may_repeat_its_command(command: str, text: str) -> None:
+    """Requirement G-406."""
+    assert verdict(command, text) == "failure"
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("git commit -m x", "failure"),
+        ("git add -A && git commit -qm x && git push", "failure"),
+        ("git -C shop commit -am x", "failure"),
+        ("git status", "success"),
+        ("git commit -qm x; git status", "success"),
+        ("git commit --dry-run", "success"),
+    ],
+)
+def test_a_commit_of_nothing_differs_from_a_look_at_the_state(command: str, expected: str) -> None:
+    """Requirement G-407."""
+    assert verdict(command, "On branch main\nnothing to commit, working tree clean") == expected

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 from tellback.guidance.progress.effects import words_in
@@ -33,7 +34,7 @@ _READING: Final = words_in(
     "du df ls ll tree column paste comm join fold fmt base64 md5sum sha256sum echo printf pwd cd env date whoami id",
     "hostname uname ps top free true false : export source . set unset sleep tee basename dirname realpath readlink",
     "seq history man journalctl pushd popd open view decompile disassemble read return exit dmesg mkdir touch shopt",
-    "alias wait umask clear apropos zcat gh vim for case trap",
+    "alias wait umask clear apropos zcat gh vim for case trap glow mdcat fzf tldr errno",
 ).union(_ANSWERING, SEARCHING, FILTERS)
 # `bisect` runs what fails on purpose.
 _GIT_READING: Final = words_in(
@@ -146,6 +147,42 @@ def shows_traceback(commands: Sequence[SimpleCommand], output: str) -> bool:
     inline = "-c" in given and "-m" not in given
     traced = "Traceback (most recent call last):" in output and "Exception in thread " not in output
     return inline and traced and 'File "<string>"' not in output
+
+
+# The same words of `git status`, and of a dry run, are an answer.
+_NOT_COMMITTED: Final = re.compile(
+    r"^(?:nothing (?:added )?to commit\b|no changes added to commit\b)[^\n]{0,200}", re.MULTILINE
+)
+
+
+def uncommitted_line(output: str, commands: Sequence[SimpleCommand]) -> str | None:
+    """Return the line in which `git commit` says that there was nothing to commit."""
+    words = [git_words(each.words) for each in commands if each.program == "git"]
+    verbs = {next(iter(each), "") for each in words}
+    asked = "status" in verbs or any("--dry-run" in each for each in words)
+    found = _NOT_COMMITTED.search(output) if "commit" in verbs and not asked else None
+    return None if found is None else found.group()
+
+
+_ECHOED_WORDS: Final = 3
+_ECHO: Final = "_"
+
+
+def without_echoes(output: str, commands: Sequence[SimpleCommand]) -> str:
+    """Return an output without the sentences that the command itself was given.
+
+    `jira issue create -s 'cart not found'` answers "SHOP-12: cart not found". What fails may quote its argument
+    too, but says more than that. One word may be a name, so only several in an argument count, or the last three words.
+    """
+    for each in commands:
+        values = (word.partition("=")[2] if word.startswith("--") else word for word in each.words)
+        given = {value.strip() for value in values if " " in value.strip()}
+        bare = list(takewhile(lambda word: not word.startswith("-"), reversed(each.words)))[::-1]
+        if len(bare) >= _ECHOED_WORDS:
+            given.update(" ".join(bare[start:]) for start in range(min(len(bare) - _ECHOED_WORDS + 1, 4)))
+        for text in sorted(given, key=lambda text: (-len(text), text)):
+            output = output.replace(text, _ECHO)
+    return output
 
 
 def labels_its_own(command: SimpleCommand, said: str) -> bool:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from tellback.guidance.observations.commands import answers_by_exit, is_reading, run_elsewhere
+from tellback.guidance.observations.commands import answers_by_exit, is_reading, run_elsewhere, uncommitted_line
 from tellback.guidance.observations.diagnostics import ERROR_WORDS, finding_line
 from tellback.guidance.observations.shapes import counts_none, shape_line
 from tellback.guidance.progress.effects import words_in
@@ -49,7 +49,7 @@ _PASSING_ON: Final = words_in(
 _LISTING: Final = words_in("get list ls search info view status help --help -h events output diff history explain")
 _NAME: Final = re.compile(r"[A-Za-z][\w.+-]+$")
 _SEARCHES: Final = words_in("get search logs log cat api history help --help -h")  # a value, a log's line, or no result
-_OF_OTHERS: Final = words_in("logs log attach cat describe inspect show api")
+_OF_OTHERS: Final = words_in("logs logging log attach cat describe inspect show api")
 _RUNNING: Final = words_in("npm yarn pnpm bun cargo docker podman kubectl go dotnet swift deno uv poetry mvn mise")
 _RUNS: Final = words_in("run exec start dev")
 _SHOWING: Final = _OF_OTHERS | _RUNS | {"test"}
@@ -94,6 +94,12 @@ _SAID: Final = re.compile(
     r"|\w{1,40} has no command named \"[^\"\n]{1,80}\"[^\n]{0,80}"  # Terraform and its kin
     r"|(?<=--help' for help\.\n\n)Error: ?\n?[^\n]{1,300}"  # Click
     r"|nginx: \[(?:emerg|alert)\] [^\n]{1,300}|Could not connect to Redis at [^\n]{1,200}"
+    r"|No stash entries found\.$|Aborting commit due to empty commit message\.$|zip error: [^\n]{1,200}"
+    r"|error: (?:Justfile does not contain recipes?|No justfile found|Recipe `[^`\n]{1,80}` failed)[^\n]{0,200}"
+    r"|WARNING: Package\(s\) not found: [^\n]{1,200}|Invalid command '[^'\n]{1,60}'; type \"help\"[^\n]{0,40}"
+    r"|Unable to locate credentials\b[^\n]{0,200}|ERROR: \(gcloud\.[^)\n]{1,120}\) [^\n]{1,300}"
+    r"|\([A-Z]\w{3,60}\) [^\n]{1,300}$(?=\nCode: )|error: Script not found [^\n]{1,100}"  # Azure; Bun
+    r"|(?:[\d:]{8}  )?(?:Compilation|Database|Runtime|Parsing) Error\b[^\n]{0,200}\n {2}[^\n]{1,300}"  # dbt
     r"|Host key verification failed\.?|Waiter \w{1,60} failed: [^\n]{1,200})",
     re.MULTILINE,
 )
@@ -110,7 +116,10 @@ _UNABLE: Final = re.compile(
     r"|(?!no )(?:[a-z]{3,20} ){1,3}error[.!]?$",
     re.IGNORECASE,
 )
-_NOTED: Final = re.compile(r"(?:\S{1,20} ){0,2}\W?(?:warn|note|notice|info|hint|debug)|W: |debconf: ", re.IGNORECASE)
+_NOTED: Final = re.compile(
+    r"(?:\S{1,20} ){0,2}\W?(?:warn|note|notice|info|hint|debug)|W: |debconf: |-- ",  # CMake's
+    re.IGNORECASE,
+)
 # A test that passed, or work that goes on without what is absent: `NOTICE: ... does not exist, skipping`.
 _GOES_ON: Final = re.compile(
     r"ok \d|[\u2713\u2714]|.*\b(?:skipp(?:ing|ed)|ignor(?:ing|ed)|proceeding|nothing to do|creat(?:ing|ed))\b",
@@ -251,9 +260,13 @@ def _names(commands: Iterable[SimpleCommand]) -> frozenset[str]:
     return frozenset(name for each in commands if (name := each.program) in _UTILITIES or _CMDLET.match(name)) | _AROUND
 
 
+_PROGRESS: Final = re.compile(r" (?:created|creating|removing) directory,? ['\u2018]")
+
+
 def _is_complaint(line: str, names: frozenset[str]) -> bool:
     name, colon, said = line.strip().partition(":")
-    answers = _WARNING.match(said) or said.endswith(": binary file matches")  # of `grep`, which does not show the line
+    # Of `grep`, which does not show the line, and of `mkdir -v` and its kin.
+    answers = _WARNING.match(said) or said.endswith(": binary file matches") or _PROGRESS.match(said)
     return bool(colon) and name.rpartition("/")[2].strip() in names and bool(said) and not answers
 
 
@@ -287,6 +300,8 @@ def _said_by_tool(output: str, commands: Sequence[SimpleCommand]) -> str | None:
     said = _SAID.search(output)
     if said is not None:
         return said.group().strip()
+    if (uncommitted := uncommitted_line(output, commands)) is not None:
+        return uncommitted
     if not any(each.program in _TOOLS and not _SHOWING & set(each.words[:3]) for each in commands):
         return None
     labelled = (match.group().strip() for match in _LABELLED.finditer(output))

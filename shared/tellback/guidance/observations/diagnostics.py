@@ -83,6 +83,7 @@ _COMPILERS: Final = re.compile(
     r"|\(standard_in\) \d+: [^\n]{1,200}|Runtime error \([^\n]{1,80}\): [^\n]{1,200}"  # bc, which ends with 0
     # MSBuild, Nim, D
     rf"|{_PLACE}\(\d+(?:, ?\d+){{0,3}}\):? (?:fatal )?[Ee]rror(?: [A-Z]{{1,6}}\d{{1,6}})?: [^\n]{{1,300}}"
+    r"|[A-Z]\w{1,20} : (?:fatal )?error [A-Z]{2,8}\d{2,6}: [^\n]{1,300}"  # MSBuild, of a project and not of a place
     rf"|e: (?:file:)?{_PLACE}:\d+:\d+[: ][^\n]{{1,300}}|e: file://[^\n]{{1,300}}"  # kotlinc
     # Bazel; what fails in a step of the build stands below.
     rf"|ERROR: {_PLACE}:\d+:\d+: (?![^\n]{{0,300}}\bfailed\b)[^\n]{{1,300}}"
@@ -111,7 +112,7 @@ _TOTALS: Final = re.compile(
     r"|\W{0,3}[1-9]\d{0,8} problems? \([1-9]\d{0,8} errors?[^)\n]{0,60}\)?"  # eslint
     r"|[1-9]\d{0,8} issues?:$"  # golangci-lint
     r"|[1-9]\d{0,8} files? (?:would be|failed to) reformat(?:ted)?|\[warn\] Code style issues found"
-    r"|(?:\[[\w:.-]{1,60}\] )?ERROR task failed"
+    r"|(?:\[[\w:.-]{1,60}\] )?ERROR task failed|Error: no test specified$"  # deno; a new package of npm
     r"|npm (?:ERR!|error) [^\n]{1,200}|.{0,4}ELIFECYCLE.{1,200}"
     r"|error Command failed[^\n]{0,200}|error: script \"[^\"\n]{1,80}\" (?:exited|was terminated)[^\n]{0,80}"
     r"|(?:(?:g?make|ninja)(?:\[\d+\])?|[\w./-]{1,80}:\d+): \*\*\* [^\n]{1,200}$(?<! \(ignored\))"
@@ -125,6 +126,8 @@ _TOTALS: Final = re.compile(
     r"|(?:INFO: )?Build completed, [1-9]\d{0,8} tests? FAILED\b[^\n]{0,60}"  # Bazel
     r"|webpack \S{1,40} compiled with [1-9]\d{0,5} errors?[^\n]{0,60}"
     r"|\[ERROR\] (?:Failed to execute goal|The goal you specified) [^\n]{1,600}"
+    r"|ERROR: usage: [^\n]{1,300}\n(?P<usage>[^\n]{1,80}: error: [^\n]{1,300})"  # pytest
+    r"|(?:rails|rake) aborted!\n(?P<rake>[^\n]{1,300})"
     r"|error during build:?$(?:\n(?P<vite>[^\n]{1,300}))?"
     # Gradle, ESLint, RSpec and SQLFluff first say that something went wrong, then what.
     r"|(?:FAILURE: Build failed[^\n]{0,80}\n\n(?:\* Where:\n[^\n]{1,300}\n\n)?\* What went wrong:"
@@ -162,6 +165,8 @@ _COMMANDS: Final = re.compile(
     r"|Merging|Your)\b[^\n]{1,300}|CONFLICT \([^\n]{1,200}| ! \[(?:remote )?rejected\][^\n]{1,200}"
     r"|error: \S{1,200}: patch does not apply|\d+ out of \d+ hunks? (?:FAILED|ignored)[^\n]{0,200}"
     r"|Hunk #\d+ FAILED[^\n]{0,80}|patch: \*{4} [^\n]{1,200}|curl: \(\d+\) [^\n]{1,200}"
+    r"|[^\n]{1,300}--:--:-- {1,6}\d{1,6}k?(?P<said>curl: \(\d+\) [^\n]{1,200})"  # behind its meter
+    r"|[0-9A-F]{8,20}:error:[0-9A-F]{8}:system library:BIO_[^\n]{1,300}"  # OpenSSL, of a connection
     r"|wget: [^\n]{0,60}(?:unable|failed)[^\n]{1,200}|\d{4}-\d\d-\d\d [\d:]{8} ERROR [45]\d\d: [^\n]{1,100}"  # wget
     r"|ssh: [^\n]{1,200}"
     r"|[^\n]{0,100}Permission denied \((?:publickey|password|keyboard|gssapi)[^\n]{0,80}"
@@ -317,7 +322,8 @@ _START_CHARS: Final = 500
 # What is left of a traceback behind `| tail -1`. Other exceptions may be what a script is to show.
 _NOT_STARTED: Final = re.compile(
     r"^(?:ModuleNotFoundError: No module named |ImportError: (?:cannot import|No module|attempted) "
-    r"|SyntaxError: |IndentationError: )[^\n]{1,300}\s*\Z",
+    r"|SyntaxError: |IndentationError: )[^\n]{1,300}\s*\Z"
+    r"|^[A-Z][^\n]{1,100}: line \d+ column \d+ \(char \d+\)\s*\Z",  # `python -m json.tool`
     _LINES,
 )
 

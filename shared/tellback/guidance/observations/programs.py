@@ -24,12 +24,13 @@ from tellback.guidance.observations.commands import (
     is_reading,
     labels_its_own,
     shows_traceback,
+    without_echoes,
 )
 from tellback.guidance.observations.complaints import complains_only, complaint_line, pointed_line, redis_error
 from tellback.guidance.observations.emptiness import name_words
 from tellback.guidance.observations.evidence import Evidence, Finding
 from tellback.guidance.observations.testruns import count_tests
-from tellback.guidance.observations.texts import timeout_in
+from tellback.guidance.observations.texts import code_for_report, timeout_in
 from tellback.guidance.observations.values import as_list, as_mapping, safe_attribute, value_text
 from tellback.guidance.progress.programs import CLIENTS, GREPS
 from tellback.guidance.shell import COMMAND_CHARS, SimpleCommand, joined_command, simple_commands
@@ -264,18 +265,27 @@ def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Fi
         return _classify_reading(run, output, evidence, known=known)
     if not evidence.failed and shows_traceback(run.commands, output):
         return Finding("ok")
-    asks = known and all(each.program in DATABASES for each in run.commands)
-    said = diagnostics.failure_in(output, probes=asks or any(each.before == "||" for each in run.commands))
-    said = said or redis_error(output, run.commands)
+    said = _said_failure(run, output, known=known)
+    heard = output if evidence.failed else without_echoes(output, run.commands)
+    if heard != output and said is not None:
+        said = said if _said_failure(run, heard, known=known) is not None else None
     counted = count_tests(output) is not None
-    if said is None and not counted and _hides_exit(run, known=known):
-        said = complaint_line(output, run.commands) or diagnostics.start_line(output)
-        said = None if said and _writes_out(run.commands, said) else said
     if said is None and evidence.failed and "\n" in output.strip():  # one line may be of the tool that ran it
         said = evidence.message
     if said is not None:
         return Finding("error", pointed_line(output) or said)
-    return Finding("ok") if known or counted or _is_no_report(output, run.commands) else None
+    echoed = heard != output and code_for_report(heard, evidence.tool) is None
+    return Finding("ok") if known or counted or echoed or _is_no_report(output, run.commands) else None
+
+
+def _said_failure(run: ProgramRun, output: str, *, known: bool) -> str | None:
+    asks = known and all(each.program in DATABASES for each in run.commands)
+    said = diagnostics.failure_in(output, probes=asks or any(each.before == "||" for each in run.commands))
+    said = said or redis_error(output, run.commands)
+    if said is None and count_tests(output) is None and _hides_exit(run, known=known):
+        said = complaint_line(output, run.commands) or diagnostics.start_line(output)
+        said = None if said and _writes_out(run.commands, said) else said
+    return said
 
 
 # What a shell says of its own start in a container or on another host, above or below each output.

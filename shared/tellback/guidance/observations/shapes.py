@@ -77,8 +77,13 @@ _LINE_CHARS: Final = 300
 def shape_line(output: str, *, own: bool) -> str | None:
     """Return the line that an output reports a failure by; `own` says that a program of the agent's own printed it."""
     text = output[-_END:]
-    forms = (_CODED, _RAISED, _DIED) if own else (_CODED, _CALLED, _LINED)
-    for line in _ends(text, of=1 if own else _LAST_LINES):
+    ends = _ends(text, of=1 if own else _LAST_LINES)
+    if (
+        own and ends and _DIED.match(ends[-1]) and not _WARNS.search(ends[-1])
+    ):  # `warn` ends its line alike, but not the program
+        return ends[-1].strip()
+    forms = (_CODED, _RAISED) if own else (_CODED, _CALLED, _LINED)
+    for line in ends:
         if any(form.search(line) if form is _LINED else form.match(line) for form in forms) and not _WARNS.search(line):
             return line.strip()
     if own:
