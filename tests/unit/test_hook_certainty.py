@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,12 @@ from typing import Any
 import pytest
 
 from tellback.errors import ConfigurationError
+from tellback.hook import denial as denying
 from tellback.hook import outside_changes
 from tellback.hook.certainty import certain_failures, may_change
-from tellback.hook.denial import AskedCall, DenialPolicy, denial, read_denial_policy
+from tellback.hook.denial import AskedCall, DenialPolicy, denial, read_denial_policy, reason_to_deny
+from tellback.hook.event import read_event
+from tellback.hook.options import read_options
 from tellback.hook.outside_changes import may_differ
 from tellback.hook.reading import AgentView
 from tests.support.waiting import wait_until
@@ -177,6 +181,29 @@ def test_a_file_that_has_changed_since_the_newest_failure_denies_nothing(tmp_pat
     assert not may_differ(str(tmp_path), time.time() - written - 0.05)
     file.chmod(0o600)
     assert may_differ(str(tmp_path), time.time() - written - 0.05)
+
+
+def test_a_file_that_changes_while_the_decision_is_made_denies_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the 0.1 s between the server's time and the look at the files, the newest failure has become older."""
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[deny_repeated_failures]\nafter = 2\n")
+    project = tmp_path / "project"
+    project.mkdir()
+    changed = project.stat().st_ctime
+    wait_until(lambda: time.time() > changed + 0.1, "the clock moves on")
+    given = {"session_id": "s1", "cwd": str(project), "tool_name": "Bash", "tool_input": PARAMS}
+    event = read_event(json.dumps(given).encode(), "PreToolUse")
+    options = read_options([], {"TELLBACK_DATA_DIR": str(tmp_path)})
+
+    def reason(asked_at: float) -> str:
+        view = AgentView({}, [FAILED, AGAIN], 1_000, asked_at)
+        monkeypatch.setattr(denying, "view_of_agent", lambda *_: view)
+        return reason_to_deny(options, str(policy), event, "agent")
+
+    assert reason(asked_at=changed - 0.05) == ""
+    assert "this exact call failed 2 times" in reason(asked_at=changed + 0.05)
 
 
 @pytest.mark.parametrize("folder", [None, "", "relative", "/nowhere"])

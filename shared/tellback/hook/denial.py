@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, cast
 
+from tellback import clock
 from tellback.errors import ConfigurationError
 from tellback.hook.event import HookEvent, published_arguments
 from tellback.hook.options import HookOptions, read_toml
@@ -28,6 +29,7 @@ from tellback.truncation import truncate_chars
 TABLE: Final = "deny_repeated_failures"
 _KEYS: Final = ("after", "within", "tools")
 _WITHIN: Final = 600.0  # seconds; a person may fix things meanwhile, which no trail shows
+_CLOCK_STEP: Final = 0.02  # seconds; the kernel gives a changed file the time of its last tick, 10 ms apart at most
 _SHOWN: Final = 300  # characters of the error in the reason
 
 
@@ -93,7 +95,12 @@ def reason_to_deny(options: HookOptions, policy: str, event: HookEvent, prompt: 
     if view is None:
         return ""
     asked = AskedCall(event.evaluation, tool, params, seconds_since_turn(options.data, event))
-    return denial(rule, view, asked, lambda seconds: may_differ(event.given.get("cwd"), seconds))
+
+    def differs(seconds: float) -> bool:
+        # The failure is that much older by now: a file that changed right after it would seem to be older than it.
+        return may_differ(event.given.get("cwd"), seconds + clock.wall() - view.asked_at + _CLOCK_STEP)
+
+    return denial(rule, view, asked, differs)
 
 
 def denial(rule: DenialPolicy, view: AgentView, asked: AskedCall, may_differ: Callable[[float], bool]) -> str:

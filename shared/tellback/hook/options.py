@@ -147,7 +147,7 @@ def _parse_flags(arguments: Sequence[str]) -> dict[str, str]:
         if flag not in FLAGS:
             raise ConfigurationError(f"unknown option {flag!r}; use {', '.join(FLAGS)}")
         value = value if sign else next(rest, "")
-        if not value:
+        if not value and flag != "--wait":  # no event is lost by how long to wait
             raise ConfigurationError(f"{flag} has no value")
         given[FLAGS[flag]] = value
     return given

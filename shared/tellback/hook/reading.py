@@ -28,13 +28,14 @@ NEWEST: Final = 64  # entries of a session's history that a decision may look at
 class AgentView(LightStruct):
     """The stored state of an agent's evaluation, the newest tool calls of its session, and the server's time.
 
-    `calls` are the session's, oldest first, since another agent's change matters too; they are read only if the
-    evaluation has a failed call.
+    `asked_at` is this host's time when the server was asked for its own. `calls` are the session's, oldest first, since
+    another agent's change matters too; they are read only if the evaluation has a failed call.
     """
 
     state: dict[str, Any]
     calls: Sequence[dict[str, Any]]
     now_ms: int
+    asked_at: float = 0.0
 
 
 class _HookRead:
@@ -76,9 +77,10 @@ class _HookRead:
         if not (found.get("errors") or progress_of(found).get("failures")):
             return AgentView(found, (), 0)
         history = ("LRANGE", shard.key("hist", self._event.session), -NEWEST, -1)
+        asked_at = clock.wall()
         lines, (seconds, micros) = checked_replies(connection.run_commands([history, ("TIME",)]))
         entries = [entry for entry in map(_object, lines) if entry and entry.get("kind") == "tool_call"]
-        return AgentView(found, entries, int(seconds) * 1000 + int(micros) // 1000)
+        return AgentView(found, entries, int(seconds) * 1000 + int(micros) // 1000, asked_at)
 
     def _shard(self, shards: int) -> Shard:
         return Layout(self._options.team, shards).shard(shard_of(self._event.session, shards))

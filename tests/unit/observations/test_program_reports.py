@@ -297,6 +297,6 @@ def test_what_fails_may_repeat_its_command(command: str, text: str) -> None:
         ("git commit --dry-run", "success"),
     ],
 )
-def test_a_commit_of_nothing_differs_from_a_look_at_the_state(command: str, expected: str) -> None:
+def test_a_commit_of_nothing_differs_from_the_answer_of_git_status(command: str, expected: str) -> None:
     """Requirement G-407."""
     assert verdict(command, "On branch main\nnothing to commit, working tree clean") == expected
