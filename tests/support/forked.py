@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import multiprocessing
 import os
 import signal
@@ -13,6 +14,7 @@ from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import TYPE_CHECKING, Final, cast
 
 import psutil
@@ -95,7 +97,11 @@ def fork_celery(arguments: Sequence[str], env: Mapping[str, str], log: Path) -> 
 
 def _run_celery(arguments: list[str], env: dict[str, str], cwd: str, log: str) -> None:
     _become(env, cwd, [os.devnull, log, log])
-    cast("TextIOWrapper", sys.stdout).reconfigure(line_buffering=True)  # PYTHONUNBUFFERED is read where Python starts
+    # What these variables say is read where Python starts.
+    cast("TextIOWrapper", sys.stdout).reconfigure(line_buffering=env.get("PYTHONUNBUFFERED") == "1")
+    if env.get("PYTHONFAULTHANDLER"):
+        faulthandler.enable()
+    Thread(target=_die_with_tests, daemon=True).start()
     sys.argv = ["celery", *arguments]
     from celery.__main__ import main
 
@@ -103,6 +109,17 @@ def _run_celery(arguments: list[str], env: dict[str, str], cwd: str, log: str) -
         main()
     finally:
         atexit._run_exitfuncs()  # multiprocessing ends a process without them
+
+
+def _die_with_tests() -> None:
+    """End this worker, and its pool with it, when the process of the tests has died and can end it no more.
+
+    The kernel would kill it with the process that forks. That one waits for its forks instead.
+    """
+    tests = multiprocessing.parent_process()
+    assert tests is not None, "this process was forked"
+    tests.join()
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def run_tellback(arguments: list[str], env: Mapping[str, str], cwd: Path | None) -> subprocess.CompletedProcess[str]:

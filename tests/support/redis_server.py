@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from tellback.up.launch import dying_with_parent
 from tests.support.waiting import wait_until
 
 PROGRAM = "TELLBACK_TEST_REDIS_SERVER"
@@ -94,9 +95,9 @@ class RedisServer:
             *(() if self.is_sentinel else self._extra),
         ]
         with (self.folder / "redis.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [self.program, *arguments], stdout=log, stderr=log, env={**os.environ, **self.environment}
-            )
+            command = dying_with_parent([self.program, *arguments])
+            environment = {**os.environ, **self.environment}
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         wait_until(lambda: not self.running or self._answers(), "redis-server answers or gives up", timeout=180)
 
     @property
