@@ -31,6 +31,19 @@ def test_who_removed_a_team_is_known_after_its_own_log_is_gone(settings: Setting
     assert database.command("TTL", FLEET.key("audit")) > 0
 
 
+def test_a_log_of_removals_that_somebody_changed_by_hand_ends_no_removal(
+    settings: Settings, database: Database
+) -> None:
+    """Requirement A-663. What it held is kept for a person to look at."""
+    _run(settings, "create", "acme", "--shards", "1")
+    database.command("SET", FLEET.key("audit"), "by hand")
+    assert "another type" in _run(settings, "removed")[1]
+    code, output = _run(settings, "remove", "acme", "--yes", "--by", "ann")
+    assert code == 0, output
+    assert [json.loads(line)["by"] for line in _run(settings, "removed", "--json")[1].splitlines()] == ["ann"]
+    assert database.command("GET", FLEET.key("quarantine", "audit")) == b"by hand"
+
+
 def test_each_act_prints_the_teams_row_as_the_list_has_it(settings: Settings) -> None:
     """Requirement C-170. A removal prints the row of before it, and asks nothing in the midst of JSON."""
 

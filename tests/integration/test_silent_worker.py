@@ -131,6 +131,39 @@ def test_a_client_that_starts_a_worker_elsewhere_is_left_alone(database: Databas
         assert started.returncode == 0
 
 
+@pytest.mark.parametrize("client", [["podman-compose", "run", "--rm", "loops"], ["compose", "exec", "celery"]])
+def test_a_client_in_python_that_starts_a_worker_elsewhere_is_left_alone(
+    database: Database, tmp_path: Path, client: list[str]
+) -> None:
+    """Requirement A-662."""
+    del database
+    script = tmp_path / client[0]
+    script.write_text("print('up', flush=True); input()")
+    command = [sys.executable, "-X", "dev", str(script), *client[1:], "celery", "-A", "app", "worker", "-n", "w@test"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == "up\n"
+        assert main(["--kill-after", "0", "worker", "w@test"]) == 1
+        started.communicate("\n", timeout=30)
+        assert started.returncode == 0
+
+
+@pytest.mark.parametrize("before", [["-m"], ["-P", "-X", "dev", "-m"], ["-Pm"], ["-I"]])
+def test_a_worker_is_found_however_celery_is_started(database: Database, tmp_path: Path, before: list[str]) -> None:
+    del database
+    (tmp_path / "celery").mkdir()
+    (tmp_path / "celery" / "__init__.py").touch()
+    (tmp_path / "celery" / "__main__.py").write_text("print('up', flush=True); input()")
+    program = "celery" if before[-1].endswith("m") else str(tmp_path / "celery")
+    command = [sys.executable, *before, program, "-A", "app", "worker", "-n", "w@test"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as worker:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "up\n"
+        assert main(["--kill-after", "0", "worker", "w@test"]) == 1
+        assert worker.wait(30) == -signal.SIGKILL
+
+
 @pytest.mark.parametrize("name", [["-n", "w@test"], ["-nw@test"], ["--hostname=w@test"]])
 def test_a_worker_is_found_whatever_its_interpreter_is_called(
     database: Database, tmp_path: Path, name: list[str]

@@ -25,6 +25,7 @@ from tellback.wording import count_phrase
 if TYPE_CHECKING:
     from tellback.settings import Settings
     from tellback.state.audit import Author
+    from tellback.state.database import Database
     from tellback.state.limits import TeamLimits
     from tellback.state.teams import TeamRow, Teams
 
@@ -40,15 +41,22 @@ def register(app: typer.Typer) -> None:
 
 
 @contextmanager
-def _teams(url: str | None) -> Generator[tuple[Teams, Settings]]:
+def _database(url: str | None) -> Generator[tuple[Database, Settings]]:
     from tellback.settings import load
     from tellback.state.database import Database
-    from tellback.state.teams import Teams
 
     with report_errors():
         settings = load(redis_url=url)
         with closing(Database(settings.redis_url)) as database:
-            yield Teams(database), settings
+            yield database, settings
+
+
+@contextmanager
+def _teams(url: str | None) -> Generator[tuple[Teams, Settings]]:
+    from tellback.state.teams import Teams
+
+    with _database(url) as (database, settings):
+        yield Teams(database), settings
 
 
 def list_(
@@ -252,8 +260,10 @@ def removed(
     redis_url: UrlOption = None,
 ) -> None:
     """List the newest removals of teams, oldest first, with who did it and why. A team's own log goes with it."""
-    with _teams(redis_url) as (teams, _):
-        entries = teams.removals(limit)
+    from tellback.state.audit import removed_teams
+
+    with _database(redis_url) as (database, _):
+        entries = removed_teams(database, limit)
     show_rows(entries, as_json=as_json, columns=("at", "target", "by", "reason"), title="Removed teams")
 
 

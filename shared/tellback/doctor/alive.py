@@ -99,7 +99,7 @@ def _processes_of(node: str, before: float) -> list[psutil.Process]:
             names = [word.rpartition("=")[2].removeprefix("-n").replace("%h", socket.gethostname()) for word in words]
             if not any(word.startswith(("-n", "--hostname")) for word in words):
                 names.append(f"celery@{socket.gethostname()}")  # Celery's own
-            is_worker = node in names and "worker" in names and _runs_python(process.pid)
+            is_worker = node in names and "worker" in names and not _passes_on(words) and _runs_python(process.pid)
             if is_worker and os.getuid() in (0, process.uids().real):
                 found[process.pid] = process, process.ppid(), words
     children = {pid for pid, (_, parent, words) in found.items() if parent in found and found[parent][2] == words}
@@ -111,6 +111,22 @@ def _processes_of(node: str, before: float) -> list[psutil.Process]:
     ]
 
 
+def _passes_on(words: Sequence[str]) -> bool:
+    """Return True for a program in Python that starts `celery` elsewhere, such as `podman-compose run loops celery`."""
+    rest = iter(words)
+    for word in rest:
+        if word in ("-X", "-W"):  # options of the interpreter with a value
+            next(rest, None)
+        elif not word.startswith("-") and not _is_interpreter(word) and word != words[0]:
+            called = [Path(each).name for each in (word, *rest)]
+            return "celery" in called[1:] and called[0] != "celery"
+    return False
+
+
+def _is_interpreter(program: str) -> bool:
+    return Path(program).name.startswith(("python", "pypy"))
+
+
 def _runs_python(pid: int) -> bool:
     """Return False for another program, such as `docker run IMAGE celery worker`, whose arguments are the worker's.
 
@@ -118,7 +134,7 @@ def _runs_python(pid: int) -> bool:
     """
     try:
         program = Path(f"/proc/{pid}/exe").readlink()
-        return program.name.startswith(("python", "pypy")) or program == Path("/proc/self/exe").readlink()
+        return _is_interpreter(program.name) or program == Path("/proc/self/exe").readlink()
     except OSError:  # another system than Linux; or a worker, which forbids other processes to read this
         return True
 

@@ -20,9 +20,10 @@ import msgspec
 from tellback.contracts.limits import MAX_COMMAND_NOTE_CHARS, MAX_NAME_CHARS
 from tellback.errors import InvalidInput
 from tellback.redaction import redact_text
-from tellback.state.database import Database
+from tellback.state.database import Database, WrongType
 from tellback.state.decisions import decide
 from tellback.state.keys import FLEET, Layout, Shard
+from tellback.state.quarantine import quarantine_fleet_keys
 from tellback.state.readable import readable
 from tellback.state.scripts import common as scripts
 
@@ -97,7 +98,12 @@ def log_removal(database: Database, author: Author, team: str) -> None:
     Raises:
         Unavailable: Redis is unavailable.
     """
-    decide(database, FLEET, scripts.log_act(shard=FLEET, entry=author.entry("remove", team)))
+    call = scripts.log_act(shard=FLEET, entry=author.entry("remove", team))
+    try:
+        decide(database, FLEET, call)
+    except WrongType:  # somebody changed the log by hand; no worker reads it, so none would rename it
+        quarantine_fleet_keys(database)
+        decide(database, FLEET, call)
 
 
 def log_act(database: Database, layout: Layout, author: Author, act: Act, target: str) -> None:

@@ -40,7 +40,7 @@ OF_A_SHARD: Final[Sequence[tuple[str, ...]]] = [
     ("wakeup", "timers"),
 ]
 """The keys that a whole shard shares, each as its parts."""
-_OF_THE_FLEET: Final = [("teams",), ("active",), ("noticed",), ("notifications",), ("workers",), ("beat",)]
+_OF_THE_FLEET: Final = [("teams",), ("active",), ("noticed",), ("notifications",), ("workers",), ("beat",), ("audit",)]
 
 
 class _SharedKey(NamedTuple):

@@ -17,7 +17,7 @@ import msgspec
 from tellback import clock
 from tellback.errors import Unavailable
 from tellback.names import Family, check_team
-from tellback.state.audit import AuditEntry, Author, log_act, log_removal, removed_teams
+from tellback.state.audit import Author, log_act, log_removal
 from tellback.state.database import Database
 from tellback.state.fleet import TeamVisits, place_of
 from tellback.state.intake import Notifications
@@ -156,10 +156,6 @@ class Teams:
         # race: the team is to have no keys; as above
         deleted += sum(self._db.pipeline([("UNLINK", name) for name in sorted(kept)]))
         yield deleted
-
-    def removals(self, limit: int) -> list[AuditEntry]:
-        """Return the newest removals of teams, oldest first."""
-        return removed_teams(self._db, limit)
 
     def _row(self, layout: Layout, noticed: int | None, *, active: bool) -> TeamRow:
         lengths = [("XLEN", stream_of(shard, family)) for shard in layout.all for family in Family]
