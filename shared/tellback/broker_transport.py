@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from queue import Empty
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final, Literal, cast
 
 import msgspec
 from kombu.transport import TRANSPORT_ALIASES, redis, virtual
@@ -94,6 +94,28 @@ class _Embedded(msgspec.Struct):
     chord: Any = None
 
 
+class _ReplyTo(msgspec.Struct):
+    exchange: str
+    routing_key: str
+
+
+class _Control(msgspec.Struct):
+    """A message of remote control; whatever is not so makes Celery set up its remote control again."""
+
+    method: Short
+    arguments: dict[str, Any] | None = None
+    destination: list[str] | None = None
+    pattern: str | None = None
+    matcher: Literal["glob"] | None = None  # not "pcre": an expression can take any time, in the worker's main process
+    reply_to: _ReplyTo | None = None
+    ticket: str | None = None
+    itself: msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="self")  # kombu passes all as keywords
+
+
+class _ControlHeaders(msgspec.Struct):
+    clock: int | None = None
+
+
 class Unfit(ValueError):
     """A message has the wrong structure; no part of it was run."""
 
@@ -133,6 +155,16 @@ def check_task(raw: Any) -> None:
             raise Unfit("it has keyword arguments, a time to wait for, or tasks that follow; ours have none")
 
 
+def check_control(headers: Any, body: Any) -> None:
+    """Check the decoded parts of a message of remote control.
+
+    Raises:
+        Unfit: a part is missing or of the wrong type.
+    """
+    _converted(headers or {}, _ControlHeaders, "the headers")
+    _converted(body, _Control, "the body")
+
+
 def _body(envelope: _Envelope) -> bytes:
     if envelope.properties.body_encoding != "base64":
         return envelope.body.encode("utf-8", "replace")
@@ -148,6 +180,9 @@ def _converted(value: Any, type_: Any, where: str) -> Any:
     except (msgspec.ValidationError, RecursionError) as error:
         raise Unfit(f"{where}: {error}") from None
 
+
+CONTROL: Final = ".celery.pidbox"
+"""The end of the name of a worker's queue of remote control."""
 
 SHOWN: Final = 200  # characters of a rejected message in the log
 
@@ -193,14 +228,15 @@ def _fault(payload: Any) -> Unfit | None:
     return None
 
 
-def _check(message: Any, *, tasks: bool) -> None:
+def _check(message: Any, queue: str, *, tasks: bool) -> None:
     if message.fault:
         raise message.fault
     if tasks:
         check_task(message.raw)
-    # Celery would log one that cannot be decoded, and begin remote control again after a text or a number.
     elif message.content_type != "application/json" or not isinstance(message.decode(), dict | list):
         raise Unfit("its content is not an object or a list of JSON")
+    elif "@" in queue and queue.endswith(CONTROL):  # a queue of replies has an id in place of the node's name
+        check_control(message.headers, message.decode())
 
 
 def _empty() -> dict[str, Any]:
@@ -270,7 +306,8 @@ class _TaskGuard:
 
         def guarded(message: Any) -> None:
             try:
-                _check(message, tasks=not no_ack)  # messages between workers need no acknowledgement and are not tasks
+                # Messages between workers need no acknowledgement and are not tasks.
+                _check(message, queue, tasks=not no_ack)
                 callback(message)
             except BROKER_ERRORS:
                 raise

@@ -207,6 +207,22 @@ RAW: Final[dict[str, bytes]] = {
 PUBLISHED: Final = {name: raw for name, raw in RAW.items() if raw}
 
 
+CONTROLS: Final[dict[str, Any]] = {
+    "a list": [],
+    "a list of messages": [{"method": "ping"}],
+    "an empty object": {},
+    "a method that is an object": {"method": {}},
+    "arguments that are a list": {"method": "ping", "arguments": [1]},
+    "a destination that is a number": {"method": "ping", "destination": 5},
+    "a pattern that is no expression": {"method": "ping", "pattern": "(", "matcher": "pcre"},
+    "a pattern that takes for ever": {"method": "ping", "pattern": "(.*)*@(.*)*x", "matcher": "pcre"},
+    "a matcher that is none": {"method": "ping", "pattern": "x", "matcher": "soundex"},
+    "an answer to a text": {"method": "ping", "reply_to": "x"},
+    "an answer to nobody": {"method": "ping", "reply_to": {}},
+    "an argument of kombu's own": {"method": "ping", "self": 1},
+}
+
+
 @pytest.fixture
 def good(settings: Settings, database: Database) -> Message:
     """A wake-up as a worker publishes it."""
@@ -293,6 +309,29 @@ def test_forged_broadcasts_end_no_worker(tb: Tellback, database: Database, start
         "both have rejected and counted what nobody can read",
     )
     assert [process.poll() for process in workers.processes] == [None, None], workers.log()[-4000:]
+
+
+def test_forged_remote_control_is_rejected_and_counted_and_begins_nothing_again(
+    tb: Tellback, database: Database, good: Message, start_workers: StartWorkers
+) -> None:
+    """Requirement A-664. Celery closed its channel and opened it again after each of them."""
+    workers = start_workers(1, pool="threads")
+    channel = f"{KEY_PREFIX}/0.celery.pidbox"
+    wait_until(lambda: database.command("PUBLISH", channel, b"") == 1, "the worker subscribes")
+    bodies = [base64.b64encode(json.dumps(forged).encode()).decode() for forged in CONTROLS.values()]
+    forged = [{**good, "body": text} for text in bodies]
+    ping = base64.b64encode(json.dumps({"method": "ping"}).encode()).decode()
+    forged.append({**good, "body": ping, "headers": {"clock": "late"}})
+    for message in forged:
+        assert database.command("PUBLISH", channel, json.dumps(message)) == 1
+    presence = Presence(database, tb.context.layout.team)
+    wait_until(lambda: [each.rejected for each in presence.workers()] == [len(forged)], "all are rejected and counted")
+    assert "Control command error" not in workers.log()
+    with Celery("test", set_as_current=False, broker=tb.context.settings.redis_url) as app:
+        app.conf.update(config(tb.context.settings))
+        found = app.control.inspect(timeout=20, limit=1).ping()
+    assert found is not None, "what is good is answered"
+    assert list(found.values()) == [{"ok": "pong"}]
 
 
 @pytest.mark.parametrize("name", FORGED)
