@@ -15,6 +15,7 @@ from tellback.client.client_context import ActivityNotice
 from tellback.messaging.lane import notify
 from tellback.names import Family
 from tellback.state.database import Database
+from tellback.state.fleet import TeamVisits
 from tellback.state.intake import StreamRef
 from tellback.state.keys import FLEET, Layout, stream_of
 from tellback.state.slots import slot_of
@@ -111,23 +112,65 @@ def test_a_host_waits_once_for_the_node_that_takes_notifications(cluster: RedisC
         try:
             took = [timed(lambda: notify(database, [stream_of(layout.shard(0), Family.EVENTS)])) for _ in range(4)]
             began = clock.monotonic()
-            with pytest.raises(Unavailable, match="left a call unanswered"):
-                notice.send()
-            notice.send(for_deadline=False)
+            notice.send()
             assert clock.monotonic() - began < 2, "the deadline of a call"
         finally:
             cluster.primaries[1].resume()
     assert min(took[1:]) < 0.5 < took[0]
 
 
-def test_answers_and_commands_go_on_while_it_is_dead(cluster: RedisCluster, settings: Settings) -> None:
-    """Answers went to the host's disk, and `tellback submit` said that Redis is not reached, as if nothing was."""
+def test_a_decision_waits_for_one_node_that_hangs_and_not_for_a_second(
+    cluster: RedisCluster, settings: Settings
+) -> None:
+    """It raises, because it took the time of a whole call; when it is repeated, it waits no more."""
+    with closing(Database(cluster.url, call_deadline=0.5)) as database:
+        database.command("PING")
+        notice = ActivityNotice(database, Layout(settings.team, 1))
+        cluster.primaries[1].suspend()
+        try:
+            with pytest.raises(Unavailable, match="did not answer in time"):
+                notice.send()
+            notice.send()
+        finally:
+            cluster.primaries[1].resume()
+
+
+def test_turns_answers_and_commands_go_on_while_it_is_dead(cluster: RedisCluster, settings: Settings) -> None:
+    """No turn was opened, answers went to the disk, and `tellback submit` said that Redis is not reached."""
     with connect(settings=settings) as tb:
-        turns = [tb.open_turn(channel="web", conversation=name, message_id="m", text="?") for name in ("a", "b")]
+        earlier = tb.open_turn(channel="web", conversation="a", message_id="m", text="?")
         cluster.primaries[1].kill()
         tb.context.activity._next = 0.0  # as twenty seconds later
-        assert [turn.respond(OutgoingResponse.text_only("yes")) for turn in turns] == ["spooled", "accepted"]
+        turns = [earlier, tb.open_turn(channel="web", conversation="b", message_id="m", text="?")]
+        assert [turn.respond(OutgoingResponse.text_only("yes")) for turn in turns] == ["accepted", "accepted"]
     said = CliRunner().invoke(
         cli, ["submit", "--session", "s", "--wait", "0.5", "--", "true"], env=environment(settings)
     )
     assert "has no record after 0.5 s; it may still run" in said.output
+
+
+def test_what_nobody_could_notify_of_is_found_when_it_is_back(
+    cluster: RedisCluster, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that began meanwhile has no list of teams, and would visit one that rests within five minutes."""
+    runtime = Runtime(settings)
+    monkeypatch.setattr(scheduler, "current_runtime", lambda: runtime)
+    monkeypatch.setattr(scheduler, "RETURN_SECONDS", 0.0)
+    with connect(settings=settings):
+        pass
+    assert TeamVisits(runtime.database).claim_visits(0.0, 10).active == [settings.team]
+    runtime.database.command("ZREM", FLEET.key("active"), settings.team)  # as if it rested since
+    cluster.primaries[1].kill()
+    with connect(settings=settings) as tb:
+        turn = tb.open_turn(channel="web", conversation="c", message_id="m", text="?", answer_within=0.001)
+        scheduler.visit_teams()
+        assert turn.state == "open"
+        cluster.primaries[1].launch()
+        cluster.wait_until_serving()
+
+        def is_answered() -> bool:
+            scheduler.visit_teams()
+            return turn.state == "fallback"
+
+        wait_until(is_answered, "the user has a fallback")
+    runtime.database.close()

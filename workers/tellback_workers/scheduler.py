@@ -11,6 +11,7 @@ tick ── claim due visits ── what waits in them, in one round trip ──
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -57,6 +58,9 @@ KEYS_TEAMS: Final = 4  # checked in a run: after a burst all are due, and that w
 
 LIST_SECONDS: Final = 60.0  # between two readings of the list of teams, 60 KB for 5,000
 
+# After the last run that failed: a client asks a node again, and so notifies, within seven seconds of that.
+RETURN_SECONDS: Final = 10.0
+
 KEYS: Final = "keys"
 CLOCK: Final = "clock"  # the duty that is done for all teams together
 
@@ -81,6 +85,7 @@ class TeamScheduler:
         self._checks_left = KEYS_TEAMS
         self._listed: deque[str] = deque()
         self._list_at = 0.0
+        self._visit_all_at = math.inf
         self._unnoticed: set[str] = set()  # places where something waited while nobody could note it
 
     def run(self, periods: float = EARLY, stopping: Callable[[], bool] = lambda: False) -> None:
@@ -94,6 +99,10 @@ class TeamScheduler:
         except ResponseError:  # somebody changed a key by hand that all teams share; the next run continues
             quarantine_fleet_keys(self._runtime.database)
             raise
+        except Unavailable:
+            if self._runtime.database.cluster is not None:  # on one server, whoever could not notify could do nothing
+                self._visit_all_at = clock.monotonic() + RETURN_SECONDS
+            raise
 
     def _run(self, periods: float, stopping: Callable[[], bool]) -> None:
         end = clock.monotonic() + RUN_SECONDS
@@ -101,6 +110,9 @@ class TeamScheduler:
         only = self._runtime.settings.served_teams
         check_answering(self._runtime.database, FLEET)
         self._search.step(only)
+        if clock.monotonic() >= self._visit_all_at:
+            self._fleet.visit_all_soon(only)
+            self._visit_all_at = math.inf
         while clock.monotonic() < end and not stopping():
             visits = self._fleet.claim_visits(periods * self._runtime.settings.beat_period, BATCH, only)
             self._visit(visits.active, visits.idle, end)

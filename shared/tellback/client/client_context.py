@@ -30,7 +30,6 @@ from tellback.names import Family
 from tellback.settings import PREFIX, Settings, put_into_force
 from tellback.settings_checks import wrong_setting
 from tellback.state.admission import Counted, admit_call, is_limited
-from tellback.state.answering import check_answering
 from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.database import Database
 from tellback.state.keys import FLEET, Layout, Shard
@@ -192,25 +191,31 @@ class ActivityNotice:
         self._renewal = TeamRenewal(database, layout)
         self._next = -math.inf
 
-    def send(self, *, for_deadline: bool = True) -> None:
+    def send(self) -> None:
         """Notify the scheduler before the decision, unless this client did so lately.
 
-        A decision without a deadline goes on while the node of a cluster that takes notifications is away.
+        The decision needs only the node of its own shard, so it goes on while the node of a cluster that takes
+        notifications is away. Its place is visited meanwhile all the same, if workers know the team.
 
         Raises:
             Unavailable: Redis does not answer, or workers must first quarantine the key of the notifications.
         """
         now = clock.monotonic()
-        if now >= self._next and (for_deadline or self._db.answering([FLEET])):
-            check_answering(self._db, FLEET)
-            try:
-                self._db.command(*notification(self._team))
-            except RedisFull:
-                pass  # it opens no turn either, and an answer must not fail for this
-            except exceptions.ResponseError as error:  # somebody changed the stream's key by hand
-                raise Unavailable(f"the scheduler cannot be notified; try again in some seconds: {error}") from error
-            self._renewal.renew()
-            self._next = now + self.EVERY
+        if now < self._next or not self._db.answering([FLEET]):
+            return
+        try:
+            self._db.command(*notification(self._team))
+        except RedisFull:
+            pass  # it opens no turn either, and an answer must not fail for this
+        except exceptions.ResponseError as error:  # somebody changed the stream's key by hand
+            raise Unavailable(f"the scheduler cannot be notified; try again in some seconds: {error}") from error
+        except Unavailable as away:
+            hangs = isinstance(away.__cause__, exceptions.TimeoutError)  # and took the time of the whole call
+            if hangs or self._db.answering([FLEET]):
+                raise
+            return  # the next decision notifies, if it is back by then
+        self._renewal.renew()
+        self._next = now + self.EVERY
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,7 +244,7 @@ class Turn:
         return LostTurnOrigin(self.message_id, self.language or "", self._opened_at, self._auto, grace)
 
     def _store_answer(self, given: TurnAnswer) -> AnswerResult:
-        self._context.activity.send(for_deadline=False)  # what the outbox does with the answer needs visits too
+        self._context.activity.send()  # what the outbox does with the answer needs visits too
         kind, tracing = "failure" if given.code else "answer", self._context.tracing
         with turn_span(tracing, "answer turn", self.ref, answer=kind, opened=self._trace):
             return self._store.answer(self.ref, given, self._origin)

@@ -32,6 +32,8 @@ WHOLE_SECONDS: Final = 15.0
 OBSERVED_MS: Final = 1_000
 """Milliseconds since an observation of a shard's clock after which a visit observes it again."""
 
+PAGE: Final = 1_000  # teams in one command
+
 NOTICES: Final = 1_000
 """Notifications that one claim notes, in a few milliseconds."""
 
@@ -120,6 +122,14 @@ class TeamVisits:
         """Have active places visited next: the time of the last visit was not enough."""
         # unconditional: a visit too many finds nothing; XX leaves a place out that rests since
         self._db.pipeline([("ZADD", self._active, "XX", 0, place) for place in places])
+
+    def visit_all_soon(self, only: Collection[str] = ()) -> None:
+        """Have every team visited next as a whole, or each of `only`: nobody could notify for a while."""
+        teams = [team for team in self.known() if not only or team in only]
+        for at in range(0, len(teams), PAGE):
+            scores = [part for team in teams[at : at + PAGE] for part in ("0", team)]
+            # race: a visit too many finds nothing; XX leaves a team out that is removed since
+            self._db.command("ZADD", self._teams, "XX", *scores)
 
     def rest(self, places: Collection[str]) -> None:
         """End the frequent visits of places in which nothing waits; whole teams only a minute after they were named."""
