@@ -76,6 +76,23 @@ def test_what_cannot_be_read_is_refused_with_its_bytes(raw: bytes, error: type[M
     assert refused.value.raw == raw
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (rb"a\ud83d", "a\ufffd"),
+        (rb"\uDE00b", "\ufffdb"),
+        (rb"\ud83d\ud83d\ude00", "\ufffd\U0001f600"),
+        (rb"\ude00\ud83d\u00e9", "\ufffd\ufffdé"),
+        (rb"\\ud83d\ud83d", "\\ud83d\ufffd"),
+    ],
+)
+def test_half_an_escaped_pair_is_read_as_a_replacement(written: bytes, read: str) -> None:
+    """Hosts in JavaScript cut a long text between the two halves of an emoji, and the call became a dead letter."""
+    message = decode(changed(result="TEXT").replace(b"TEXT", written), Family.EVENTS)
+    assert isinstance(message, ToolInvoked)
+    assert message.result == read
+
+
 def test_a_message_in_the_wrong_stream_is_refused() -> None:
     with pytest.raises(MalformedMessage, match="ToolInvoked does not belong to the signals stream"):
         decode(encode(CALL), Family.SIGNALS)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 import msgspec
 
@@ -44,6 +45,14 @@ _encoder = msgspec.json.Encoder(enc_hook=plain_builtin)
 _decoder: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage)
 
 
+_REFUSALS: Final = (msgspec.MsgspecError, TellbackError, UnicodeDecodeError, RecursionError)
+
+# An escaped surrogate pair, half of one, or any other escape. JavaScript and Python write half a pair where a text was
+# cut between the two; RFC 8259 allows it, and msgspec refuses it.
+_PAIR = rb"u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}"
+_ESCAPE: Final = re.compile(rb"\\(?:" + _PAIR + rb"|(?P<half>u[Dd][89A-Fa-f][0-9A-Fa-f]{2})|.)", re.DOTALL)
+
+
 class _MessageHeader(msgspec.Struct, frozen=True):
     """The fields that every schema version has."""
 
@@ -57,7 +66,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(raw: bytes, family: Family) -> AnyMessage:
-    """Decode a message, which must belong to `family`.
+    """Decode a message, which must belong to `family`. An escape of half a surrogate pair is read as U+FFFD.
 
     Raises:
         MessageTooLarge: above `MAX_MESSAGE_BYTES`.
@@ -67,8 +76,8 @@ def decode(raw: bytes, family: Family) -> AnyMessage:
     if len(raw) > MAX_MESSAGE_BYTES:
         raise MessageTooLarge(f"{len(raw)} bytes; an entry holds at most {MAX_MESSAGE_BYTES}", raw)
     try:
-        message = _decoder.decode(raw)
-    except (msgspec.MsgspecError, TellbackError, UnicodeDecodeError, RecursionError) as error:
+        message = _decoded(raw)
+    except _REFUSALS as error:
         raise _refusal(raw, error) from error
     if message.v != SCHEMA_VERSION:
         raise _version_refusal(raw, message.v)
@@ -77,6 +86,16 @@ def decode(raw: bytes, family: Family) -> AnyMessage:
     if not message.event_id:
         raise MalformedMessage("event_id is empty; without one a second delivery would count twice", raw)
     return message
+
+
+def _decoded(raw: bytes) -> AnyMessage:
+    try:
+        return _decoder.decode(raw)
+    except _REFUSALS:
+        whole = _ESCAPE.sub(lambda found: b"\\ufffd" if found["half"] else found[0], raw)
+        if whole == raw:
+            raise
+    return _decoder.decode(whole)
 
 
 def _refusal(raw: bytes, error: Exception) -> MalformedMessage | UnsupportedVersion:
