@@ -189,6 +189,21 @@ def test_no_turn_is_opened_and_no_answer_is_lost_while_the_scheduler_cannot_be_n
     assert not opened(tb).duplicate
 
 
+def test_no_turn_is_opened_and_no_answer_is_lost_while_the_clock_cannot_be_read(
+    database: Database, visits: SchedulerVisits, places: list[BusyShard]
+) -> None:
+    """`respond` and `open_turn` raised an error of redis-py, which no transport expects, and the answer was gone."""
+    turn = opened(places[0].tb, conversation="before")
+    for shard in places[0].tb.context.layout.all:
+        overwrite(database, shard.key("clock"), "hash")
+    assert turn.respond(HELLO) == "spooled"
+    with pytest.raises(Unavailable, match="holds another type than Tellback gives it"):
+        opened(places[0].tb)
+    visits.visit(3)
+    assert turn.respond(HELLO) == "accepted"
+    assert not opened(places[0].tb).duplicate
+
+
 @pytest.mark.parametrize("name", ["sigstats", "banks"])
 def test_a_signal_counts_once_whatever_a_shared_key_holds(
     tb: Tellback, bench: Bench, database: Database, name: str

@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from redis.exceptions import ResponseError
 
 from tellback import SignalItem, Tellback
 from tellback.cli.metrics_collector import render_metrics
 from tellback.client.outbox import open_outbox
 from tellback.contracts.commands import CommandRecord
 from tellback.doctor.backlog import check_outbox
+from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
@@ -96,7 +96,7 @@ def test_a_turn_stays_with_its_host_if_the_list_of_the_other_has_another_type(br
     turn = opened(tb)
     before = view(tb, turn).host
     break_type(store(tb).shard(turn.id).key("handover", "h2"))
-    with pytest.raises(ResponseError):
+    with pytest.raises(Unavailable):
         turn.hand_over(to="h2")
     assert view(tb, turn).host == before
 

@@ -231,7 +231,7 @@ class Turn:
 
     @property
     def _store(self) -> Turns:
-        return Turns(self._context.database, self._context.layout)
+        return _turn_store(self._context)
 
     @property
     def ref(self) -> TurnRef:
@@ -397,4 +397,4 @@ def _join_view(context: ClientContext, found: TurnView) -> Turn:
 
 
 def _turn_store(context: ClientContext) -> Turns:
-    return Turns(context.database, context.layout)
+    return Turns(context.database, context.layout, on_host=True)

@@ -10,12 +10,16 @@ import msgspec
 from tellback import clock
 from tellback.backoff import Backoff, retry
 from tellback.errors import Unavailable
-from tellback.state.database import Database
+from tellback.state.database import Database, WrongType
 from tellback.state.keys import Shard, lifetime_ms
 from tellback.state.script_calls import DecisionCall, ScriptCall
 from tellback.state.unavailable import LOST
 
 MAX_TRIES: Final = 3
+WRONG_TYPE: Final = (
+    "a key holds another type than Tellback gives it ({error}): workers repair those that a whole shard shares in "
+    "seconds, and `tellback doctor` names them; try again"
+)
 BACKOFF: Final = Backoff(0.1)
 RETRY_SECONDS: Final = 3.0  # after this long no further try begins
 
@@ -29,6 +33,18 @@ def decide(database: Database, shard: Shard, decision: DecisionCall) -> Any:
     call = decision.named(shard.key("op", secrets.token_hex(12)))
     end = clock.monotonic() + RETRY_SECONDS
     return msgspec.json.decode(retry(lambda: _run_confirmed(database, call), BACKOFF, end=end, tries=MAX_TRIES))
+
+
+def decide_on_host(database: Database, shard: Shard, decision: DecisionCall) -> Any:
+    """Run a decision like `decide`, for a caller that keeps what Redis does not take and tries again.
+
+    Raises:
+        Unavailable: also if somebody changed a key by hand.
+    """
+    try:
+        return decide(database, shard, decision)
+    except WrongType as error:
+        raise Unavailable(WRONG_TYPE.format(error=str(error).partition(" script:")[0])) from error
 
 
 def _run_confirmed(database: Database, call: ScriptCall) -> Any:

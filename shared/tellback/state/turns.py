@@ -19,7 +19,7 @@ from tellback.errors import InvalidInput, NotFound, StateConflict, Unavailable
 from tellback.names import turn_routing
 from tellback.state import turn_sweeps
 from tellback.state.database import Database
-from tellback.state.decisions import decide
+from tellback.state.decisions import decide, decide_on_host
 from tellback.state.intake_lease import IntakeEntry, Lease, committed
 from tellback.state.keys import FAMILIES, Layout, Shard
 from tellback.state.limits import SUSPENDED, TOO_MANY_OPEN
@@ -82,9 +82,11 @@ def turn_id(layout: Layout, channel: str, conversation: str, message_id: str) ->
 class Turns:
     """The turns of one team. Every method raises `Unavailable` while Redis is away."""
 
-    def __init__(self, database: Database, layout: Layout) -> None:
+    def __init__(self, database: Database, layout: Layout, *, on_host: bool = False) -> None:
+        """Set up the store; `on_host`, a key of another type is an outage, and does not make a dead letter."""
         self._db = database
         self._layout = layout
+        self._decide = decide_on_host if on_host else decide
 
     def shard(self, turn: str) -> Shard:
         """Return the shard that a turn's id names.
@@ -124,7 +126,7 @@ class Turns:
             host=turn.host,
             trace=turn.trace,
         )
-        reply = decide(self._db, shard, decision)
+        reply = self._decide(self._db, shard, decision)
         if "refused" in reply:
             most = reply["refused"]
             text = SUSPENDED if most == "suspended" else TOO_MANY_OPEN
@@ -138,7 +140,7 @@ class Turns:
             NotFound: the turn is older than seven days.
         """
         shard = self.shard(ref.id)
-        reply = decide(self._db, shard, scripts.answer_turn(**ref.keys(shard), **given.args, **origin.args(ref)))
+        reply = self._decide(self._db, shard, scripts.answer_turn(**ref.keys(shard), **given.args, **origin.args(ref)))
         evict(self._db, _queue_of(ref, shard), reply.get("surplus"))
         return cast("AnswerResult", _checked_state(ref, reply["result"]))
 
@@ -152,7 +154,7 @@ class Turns:
         """
         shard = self.shard(ref.id)
         decision = scripts.mark_finishing(**ref.keys(shard), grace_ms=grace_ms, **origin_args(ref, origin))
-        reply = decide(self._db, shard, decision)
+        reply = self._decide(self._db, shard, decision)
         return cast("TurnState", _checked_state(ref, reply["state"]))
 
     def progress(self, ref: TurnRef) -> int:
@@ -162,7 +164,7 @@ class Turns:
             NotFound: there is no such turn, or it has expired.
         """
         shard = self.shard(ref.id)
-        reply = decide(self._db, shard, scripts.progress_turn(**ref.keys(shard)))
+        reply = self._decide(self._db, shard, scripts.progress_turn(**ref.keys(shard)))
         _checked_state(ref, reply["state"])
         return int(reply["left"])
 
@@ -173,7 +175,7 @@ class Turns:
             NotFound: there is no such turn, or it has expired.
         """
         shard = self.shard(ref.id)
-        reply = decide(self._db, shard, scripts.defer_turn(**ref.keys(shard), ms=ms))
+        reply = self._decide(self._db, shard, scripts.defer_turn(**ref.keys(shard), ms=ms))
         _checked_state(ref, reply["state"])
         return int(reply["left"])
 
@@ -186,7 +188,7 @@ class Turns:
         shard = self.shard(ref.id)
         handover = shard.key("handover", host)
         decision = scripts.hand_over_turn(**ref.keys(shard), handover=handover, host=host, limit=MAX_HANDED_OVER)
-        reply = decide(self._db, shard, decision)
+        reply = self._decide(self._db, shard, decision)
         return bool(reply["handed_over"]), cast("TurnState", _checked_state(ref, reply["state"]))
 
     def merge(self, turns: Sequence[TurnRef], into: TurnRef) -> None:
@@ -204,7 +206,7 @@ class Turns:
             covered_hists=[shard.key("hist", turn.session) for turn in turns],
             covered_ids=[turn.id for turn in turns],
         )
-        reply = decide(self._db, shard, decision)
+        reply = self._decide(self._db, shard, decision)
         if reply["result"] == "not_found":
             raise NotFound(f"turn {reply['turn']}: no such turn; turns are kept for seven days; nothing was merged")
         if reply["result"] == "refused":
@@ -246,7 +248,7 @@ class Turns:
             NotFound: there is no such turn, or it has expired.
         """
         shard = self.shard(ref.id)
-        reply = decide(self._db, shard, scripts.close_turn(**ref.keys(shard), reason=excerpt(reason)))
+        reply = self._decide(self._db, shard, scripts.close_turn(**ref.keys(shard), reason=excerpt(reason)))
         return bool(reply["closed"]), cast("TurnState", _checked_state(ref, reply["state"]))
 
     def apply_finished(
