@@ -150,6 +150,16 @@ REPORTED: dict[str, tuple[Calls, int, str]] = {
         16,
         "The same",
     ),
+    "what only leaves the index is no text of a file": (
+        between(lambda _: read(), 3, lambda n: claude_code(f"git rm --cached {n * 'a'}.py")),
+        6,
+        SAME_CALL,
+    ),
+    "what is taken back in the index is no text of a file": (
+        between(lambda _: read(), 3, lambda n: claude_code(f"git restore --staged {n * 'a'}.py")),
+        6,
+        SAME_CALL,
+    ),
     "a script that edits a file checks nothing": (
         [
             replacing(),

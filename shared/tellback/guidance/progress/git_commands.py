@@ -71,6 +71,10 @@ def git_keeps_files(words: tuple[str, ...]) -> bool:
     words = git_words(words)
     if words[:1] == ("reset",):  # without a mode it changes what is staged
         return {"--hard", "--merge", "--keep"}.isdisjoint(words)
+    if words[:1] == ("rm",):
+        return "--cached" in words
+    if words[:1] == ("restore",):
+        return not {"--staged", "-S"}.isdisjoint(words) and {"--worktree", "-W"}.isdisjoint(words)
     return words[0] in _GIT_KEEPS if words else False
 
 
