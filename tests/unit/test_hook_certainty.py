@@ -198,8 +198,10 @@ def test_a_file_that_changes_while_the_decision_is_made_denies_nothing(
     options = read_options([], {"TELLBACK_DATA_DIR": str(tmp_path)})
 
     def reason(asked_at: float) -> str:
-        view = AgentView({}, [FAILED, AGAIN], 1_000, asked_at)
-        monkeypatch.setattr(denying, "view_of_agent", lambda *_: view)
+        def read(*_: object) -> AgentView:
+            return AgentView({}, [FAILED, AGAIN], 1_000, asked_at)
+
+        monkeypatch.setattr(denying, "view_of_agent", read)
         return reason_to_deny(options, str(policy), event, "agent")
 
     assert reason(asked_at=changed - 0.05) == ""
