@@ -47,11 +47,12 @@ input()
 
 def test_a_worker_ends_with_the_tests_even_if_they_are_killed(settings: Settings, tmp_path: Path) -> None:
     command = [sys.executable, "-c", FORK, settings.redis_url, str(tmp_path)]
+    (log := tmp_path / "log").touch()  # the worker opens it some time after it was forked
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as tests:
         assert tests.stdout is not None
         try:
             worker = psutil.Process(int(tests.stdout.readline()))
-            wait_until(lambda: STARTED in (tmp_path / "log").read_text(), "it is ready")
+            wait_until(lambda: STARTED in log.read_text(), "it is ready")
             members = [worker, *worker.children(), *psutil.Process(tests.pid).children()]
         finally:
             tests.kill()
