@@ -105,8 +105,9 @@ class _Control(msgspec.Struct):
     method: Short
     arguments: dict[str, Any] | None = None
     destination: list[str] | None = None
-    pattern: str | None = None
-    matcher: Literal["glob"] | None = None  # not "pcre": an expression can take any time, in the worker's main process
+    # An expression ("pcre") and a long glob can take any time, in the worker's main process.
+    pattern: Short | None = None
+    matcher: Literal["glob"] | None = None
     reply_to: _ReplyTo | None = None
     ticket: str | None = None
     itself: msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="self")  # kombu passes all as keywords

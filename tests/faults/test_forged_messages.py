@@ -216,6 +216,7 @@ CONTROLS: Final[dict[str, Any]] = {
     "a destination that is a number": {"method": "ping", "destination": 5},
     "a pattern that is no expression": {"method": "ping", "pattern": "(", "matcher": "pcre"},
     "a pattern that takes for ever": {"method": "ping", "pattern": "(.*)*@(.*)*x", "matcher": "pcre"},
+    "a glob that takes for ever": {"method": "ping", "pattern": "[!" * 50_000, "matcher": "glob"},
     "a matcher that is none": {"method": "ping", "pattern": "x", "matcher": "soundex"},
     "an answer to a text": {"method": "ping", "reply_to": "x"},
     "an answer to nobody": {"method": "ping", "reply_to": {}},
