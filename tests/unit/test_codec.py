@@ -93,6 +93,18 @@ def test_half_an_escaped_pair_is_read_as_a_replacement(written: bytes, read: str
     assert message.result == read
 
 
+def test_a_later_schema_with_half_a_pair_says_to_upgrade() -> None:
+    raw = changed(v=2, new=1, result="TEXT").replace(b"TEXT", rb"\ud83d")
+    with pytest.raises(UnsupportedVersion, match="upgrade the workers") as refused:
+        decode(raw, Family.EVENTS)
+    assert refused.value.raw == raw
+
+
+def test_a_byte_that_json_forbids_stands_for_no_backslash() -> None:
+    with pytest.raises(MalformedMessage):
+        decode(changed(result="TEXT").replace(b"TEXT", b"\\ud83d\0\0"), Family.EVENTS)
+
+
 def test_a_message_in_the_wrong_stream_is_refused() -> None:
     with pytest.raises(MalformedMessage, match="ToolInvoked does not belong to the signals stream"):
         decode(encode(CALL), Family.SIGNALS)

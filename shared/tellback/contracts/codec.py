@@ -47,10 +47,11 @@ _decoder: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage)
 
 _REFUSALS: Final = (msgspec.MsgspecError, TellbackError, UnicodeDecodeError, RecursionError)
 
-# An escaped surrogate pair, half of one, or any other escape. JavaScript and Python write half a pair where a text was
-# cut between the two; RFC 8259 allows it, and msgspec refuses it.
-_PAIR = rb"u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}"
-_ESCAPE: Final = re.compile(rb"\\(?:" + _PAIR + rb"|(?P<half>u[Dd][89A-Fa-f][0-9A-Fa-f]{2})|.)", re.DOTALL)
+# An escaped surrogate pair, or half of one. JavaScript and Python write half a pair where a text was cut between the
+# two; RFC 8259 allows it, and msgspec refuses it.
+_SURROGATES: Final = re.compile(
+    rb"(\\u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2})|\\u[Dd][89A-Fa-f][0-9A-Fa-f]{2}"
+)
 
 
 class _MessageHeader(msgspec.Struct, frozen=True):
@@ -92,17 +93,24 @@ def _decoded(raw: bytes) -> AnyMessage:
     try:
         return _decoder.decode(raw)
     except _REFUSALS:
-        whole = _ESCAPE.sub(lambda found: b"\\ufffd" if found["half"] else found[0], raw)
-        if whole == raw:
+        if (whole := _without_halves(raw)) == raw:
             raise
     return _decoder.decode(whole)
+
+
+def _without_halves(raw: bytes) -> bytes:
+    if b"\0" in raw:  # no JSON
+        return raw
+    # An escaped backslash begins no other escape. Bytes in its place, since a match for each took 0.6 s of 1 MiB.
+    hidden = raw.replace(b"\\\\", b"\0\0")
+    return _SURROGATES.sub(lambda found: found[1] or b"\\ufffd", hidden).replace(b"\0\0", b"\\\\")
 
 
 def _refusal(raw: bytes, error: Exception) -> MalformedMessage | UnsupportedVersion:
     # Another schema fails on its unknown fields before its version is read: look at the version by itself, since a
     # worker should say "upgrade" and not "malformed".
     try:
-        header = msgspec.json.decode(raw, type=_MessageHeader)
+        header = msgspec.json.decode(_without_halves(raw), type=_MessageHeader)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return MalformedMessage(str(error), raw)
     if header.v != SCHEMA_VERSION:
