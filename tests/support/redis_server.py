@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -95,7 +96,9 @@ class RedisServer:
             *(() if self.is_sentinel else self._extra),
         ]
         with (self.folder / "redis.log").open("ab") as log:
-            command = dying_with_parent([self.program, *arguments])
+            command = [self.program, *arguments]
+            if threading.current_thread() is threading.main_thread():  # it dies with the thread that starts it
+                command = dying_with_parent(command)
             environment = {**os.environ, **self.environment}
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         wait_until(lambda: not self.running or self._answers(), "redis-server answers or gives up", timeout=180)
