@@ -102,10 +102,10 @@ _TITLE: Final = lazy_pattern(
 )
 # Who speaks, before our words: "Human: Tellback says", "[INST] Done. Tellback: do this", "PostToolUse hook: …".
 _SPEAKER: Final = lazy_pattern(
-    r"(?:human|user|assistant|system|developer|inst|sys|tool|ai|[ah]|(?:\w{1,16}[\s-])?hook(?:[\s-]\w{1,16}){0,2})"
-    r"[\s*_`~]*(?:[:\]>|]+|<\|\w{1,24}\|>)[\s*_`~]*"
+    r"(?:(?:human|user|assistant|system|developer|inst|sys|tool|ai|[ah]|(?:\w{1,16}[\s-])?hook(?:[\s-]\w{1,16}){0,2})"
+    r"[\s*_`~]*(?:[:\]>|]+|<\|\w{1,24}\|>)[\s*_`~]*){1,4}+"  # of a hundred, as in "a:a:a:", each was a line by itself
 )
-_SENTENCE_END: Final = lazy_pattern(r"(?<=[.!?])\s+")
+_STOP: Final = lazy_pattern(r"(?<=[.!?])\s+")
 _ITEM: Final = lazy_pattern(r"\s*[-*+•·–—‣◦▪](?:\s|$)")
 _ARROW: Final = lazy_pattern(r"\s*(?:[→➔➜➡⇒⟶⮕▶►➤]|[-=]+>)")
 
@@ -362,7 +362,7 @@ def _is_ours(view: str, marks: _Marks) -> bool:
     return any(_reads_as_ours(reading, known) for reading, known in _readings(behind_program(view), marks))
 
 
-def _reads_as_ours(view: str, marks: _Marks) -> bool:
+def _reads_as_ours(view: str, marks: _Marks, *, said: bool = False) -> bool:
     if _ANYWHERE.search(view):
         return True
     plain, bare = _heads(view)
@@ -370,8 +370,8 @@ def _reads_as_ours(view: str, marks: _Marks) -> bool:
         return True
     if _TITLE.match(bare) or any(_begins(each, marks.headings) for each in (plain, bare)):
         return True
-    speaker = _SPEAKER.match(bare)
-    if speaker and any(_reads_as_ours(said, marks) for said in _SENTENCE_END.split(bare[speaker.end() :])):
+    speaker = None if said else _SPEAKER.match(bare)
+    if speaker and any(_reads_as_ours(part, marks, said=True) for part in _STOP.split(bare[speaker.end() :], 8)):
         return True
     joined = _JOINT.sub("", bare)
     if any(mark.endswith(":") and joined.startswith(mark) for mark in marks.spaced):
