@@ -142,6 +142,7 @@ def test_a_password_behind_a_short_is_is_hidden(line: str) -> None:
     [
         *("user bob, pass winter1948", "username: bob, pass winter1948", "User bob and pass Harbor_marble_99."),
         *("log in as bob, pass winter1948", "ssh bob@web-1, pass winter1948", "ftp ann pass t@ng0_77"),
+        *("logged in as bob and pass winter1948", "connect as ann, pass winter1948"),
     ],
 )
 def test_a_password_behind_a_user_and_pass_is_hidden(line: str) -> None:
@@ -168,7 +169,48 @@ def test_a_made_password_behind_a_word_for_keys_is_hidden(word: str, value: str)
         "Clave: columna12",
         "the user bob can pass level-42",
         "the password's length is shown",
+        "call it as root and pass option1234",
+        "Give the value as string and pass field1234",
     ],
 )
-def test_what_is_moved_or_renamed_is_no_password(line: str) -> None:
+def test_what_is_moved_renamed_or_passed_on_is_no_password(line: str) -> None:
     assert find_secret(line) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["root:password:12345678", "user:password:20240115", "{'mysql:password:143260': 1}", "index:password:143260!"],
+)
+def test_a_password_of_digits_is_hidden_but_for_the_key_of_a_cache(line: str) -> None:
+    assert find_secret(line) == "password"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "alembic.util.exc.CommandError: Can't locate revision identified by 'a1b2c3'",
+        "FAILED: Can't locate revision identified by '3f2a9c1b7d80'",
+        "secret_id: projects/acme-prod/secrets/stripe-key-60",
+        '"secret": "projects/123456789012/secrets/db-password-7/versions/latest"',
+        "[secret:billing-db-60] mounted at /run/secrets/billing-db-60",
+        'value = get_secret("prod/stripe-key-20")',
+        "client.get_secret('prod/billing-20')",
+    ],
+)
+def test_the_name_of_a_secret_or_of_a_migration_is_none(line: str) -> None:
+    assert find_secret(line) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "CREATE USER revision IDENTIFIED BY 'a1b2c3'",
+        "secret_id: projects-60-hunter-2024x",
+        "secret: projects/acme/secrets/x=9f8a7b6c5d4e",
+        "[secret:x1Y2z3a4B5c6d7e8f9]",
+        'set_secret("prod/stripe-20-q7Zk2mX9vB4tR8wL1nPs")',
+        'get_secret("q7Zk2mX9vB4tR8wL1nPs")',
+    ],
+)
+def test_a_value_beside_such_a_name_is_hidden(line: str) -> None:
+    assert find_secret(line) is not None

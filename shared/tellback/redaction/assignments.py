@@ -30,6 +30,7 @@ from tellback.redaction.values import (
     NAMES,
     NEXT_IN_BLOCK,
     NEXT_LINE,
+    NO_STORED_NAME,
     NO_VALUE,
     NOT_NAMED,
     OPEN,
@@ -135,7 +136,7 @@ _NO_MARK: Final = (
 # `tokenizer: cl100k_base`; `arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db-AbCdEf`, a name.
 UNLESS: Final = {
     "token": _NO_MARK + "(?!i[sz]er)",
-    "secret": "(?<![0-9]:secret)(?<!existingsecret)(?<!checksum/secret)(?!smanager:)"
+    "secret": NO_STORED_NAME + "(?<![0-9]:secret)(?<!existingsecret)(?<!checksum/secret)(?!smanager:)"
     r"(?!(?<=--secret)[ =](?=[a-z/-]{0,60}?(?:passw|token|secret|key|cred|cert))"
     r"[a-z]{2,20}(?:[_/-][a-z0-9]{1,20}){1,6}(?![\w/.-]))"
     # What Kubernetes says of one by its name, which may end in a hash.
@@ -165,12 +166,11 @@ _REPORTS: Final = (
 )
 _WORD_ALONE: Final = rf"(?<=:[ \t])(?=[a-z]{{6,40}}+[ \t]{{0,40}}+$)(?!{trie(_REPORTS)}\b)[a-z]"
 _BASE64: Final = r"(?=[a-z0-9]{0,60}+[+/=])(?:[0-9a-z+/]{100}|[0-9a-z+/]{12,100}+={0,2}(?![\w.(\[:/-]))"
-_GENERATED: Final = (
-    r"(?=[^\s0-9]{0,30}+[0-9])[^\s\"'`()\[\]{}<>$,;:|\\]{8,100}+"  # with signs that names of code have too
-)
+# With signs that names of code have too.
+_GENERATED: Final = r"(?=[^\s0-9]{0,30}+[0-9])[^\s\"'`()\[\]{}<>$,;:|\\]{8,100}+"
 _VALUE: Final = OPEN + NO_VALUE
 _NO_ROUTE: Final = (  # of a page; a key of a cache
-    r"(?!(?<=[a-z]:password:)[0-9]{1,12}(?![\w!@#$]))(?!(?<=[\"'])(?:/[a-z_.-]{1,20}/[\w./@-]{0,100}|[a-z_/]{1,60}+(?:(?<=password)|(?<=passwords)"
+    r"(?!(?:(?<=index:password:)|(?<=cache:password:))[0-9]{1,12}(?![\w!@#$]))(?!(?<=[\"'])(?:/[a-z_.-]{1,20}/[\w./@-]{0,100}|[a-z_/]{1,60}+(?:(?<=password)|(?<=passwords)"
     r"|(?=#(?:index|show|new|create|edit|update|destroy)[\"']))#[a-z_]{1,30})[\"'])"
 )
 _PASSWORD: Final = (

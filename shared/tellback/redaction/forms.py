@@ -172,9 +172,8 @@ _PAIRED: Final = (
     rf"|(?:{_PAIR_BEGINS}|[ \t])[\w.@-]{{1,64}}+[ :,(]{{1,3}}{DOUBT})"
     rf"(?=[^\s\"'`()<>{{}},;/]{{6}}){NO_VALUE}{_MIXED}[^\s\"'`()<>{{}},;/]{{6,60}}+(?!/)"
 )
-_NO_PROSE: Final = preceded_by(
-    (f"{word} identified " for word in ("is", "be", "are", "was", "one", "file", "library", "module")), unless=True
-)
+_IDENTIFIED: Final = ("is", "be", "are", "was", "one", "file", "library", "module", "locate revision")  # alembic
+_NO_PROSE: Final = preceded_by((f"{word} identified " for word in _IDENTIFIED), unless=True)
 
 # These are searched only where a long value with a digit stands, see `rules`. Each value of the first seems random.
 RANDOM: Final = (

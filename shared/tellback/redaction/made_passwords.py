@@ -72,10 +72,10 @@ NAMES: Final = {
     "pw": lazy_pattern(rf"(?i:pw(?<![a-z]pw)d?(?![a-z]){_AFTER_PASSWORD})"),
     **dict.fromkeys(("login", "log in", "cred"), _AFTER_LOGIN),
 }
-# "User bob, pass winter1948".
+# "User bob, pass winter1948"; not "run as root and pass option1234".
 _AFTER_USER: Final = lazy_pattern(
-    r"(?i:(?:user(?:name)?|log[ ]?in|[ ]as|ssh|ftp)[ :=]{1,2}[\w.@-]{1,40}"
-    r",?[ ](?:(?:and|with)[ ])?pass[ ]{1,3})[\"'`(]{0,2}\Z"
+    r"(?i:(?:(?:user(?:name)?|log(?:ged)?[ ]?in(?:[ ]as)?|ssh|ftp)[ :=]{1,2}[\w.@-]{1,40},?[ ](?:(?:and|with)[ ])?"
+    r"|[ ]as[ ][\w.@-]{1,40}(?:,|[ ]with)[ ])pass[ ]{1,3})[\"'`(]{0,2}\Z"
 )
 # What each of these has before the word, its quotes and spaces; but for " (".
 _BEFORE_WORD: Final = (

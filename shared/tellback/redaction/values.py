@@ -128,11 +128,18 @@ MIXED: Final = r"(?=[a-z_+/.~=%:-]{0,60}+[0-9][a-z_+/.~=%:-]{0,60}+[0-9])(?=[0-9
 # The letters of a value without a digit must be random ones: it follows DOUBT.
 MIXED_OR_LETTERS: Final = r"(?:(?=[^\s\"'0-9]{0,60}+[0-9])(?=[^\s\"'a-z]{0,60}+[a-z])|(?=[a-z_.-]{16}))"
 MIXED_WORD: Final = r"(?=[^\s\"'0-9]{0,60}+[0-9])(?=[^\s\"'a-z]{0,60}+[a-z])"  # a digit and a letter, whatever else
-# Four words or more, as pass phrases have them: names of classes and of files have fewer.
 # What is moved to a sprint, a module or a host is no password that was set.
 _MOVES: Final = ("moved", "renamed", "assigned", "added", "linked", "merged", "postponed", "deferred", "migrated")
 NOT_MOVED: Final = "".join(f"(?<!{verb}[ ])" for verb in _MOVES)  # before "to"
+# Four words or more, as pass phrases have them: names of classes and of files have fewer.
 PHRASE: Final = r"(?=(?:[a-z]{3,10}+-){3,7}[a-z]{3,10}+(?![\w./(-]))"
+# The name of a secret in place of its value: its path at Google, a file that is mounted, what a program asks for.
+NO_STORED_NAME: Final = (
+    r"(?!_?(?:id|name)?[\"']?[ ]{0,4}[:=][ ]{0,4}[\"']?projects/[\w.:-]{1,64}/secrets/[\w-]{1,255}"
+    r"(?:/versions/\w{1,12})?(?![\w/+=-])"
+    r"|:[\w./-]{1,80}\][ ]mounted\b"
+    r"|(?<=get_secret)\([\"'](?:[a-z]{1,20}[/_.-]){1,8}(?:[a-z]{1,20}|[0-9]{1,4})[\"']\))"
+)
 GIVEN: Final = r"[\"']?(?!\$|<|%|-)[^\s\"'<>|;]{4,100}+[\"']?"  # a value where only a password can stand
 PATH: Final = r"(?!\.{1,2}/|~/|/[a-z_.-]{1,20}/|[a-z]:\\|https?:|[a-z]{2,10}(?:\+[a-z]{2,6})?://|file:|[a-z0-9-]{1,40}+\.(?:io|com|org)/)"
 LETTERS: Final = r"[a-z]{8,100}+(?![\w(.:=\[])"  # without a digit: follows DOUBT, since only its capitals decide
