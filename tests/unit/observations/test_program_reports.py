@@ -7,8 +7,10 @@ import json
 import pytest
 
 from tellback.guidance.observations.classify import classify
+from tellback.guidance.observations.commands import without_echoes
 from tellback.guidance.observations.evidence import Finding, verdict_of
 from tellback.guidance.observations.evidence_builder import build_evidence
+from tellback.guidance.shell import simple_commands
 from tests.support.dialects import SHELLS, Shell, antigravity, swe_agent
 
 
@@ -279,11 +281,24 @@ def test_what_a_program_repeats_of_its_command_is_no_failure(command: str, text:
         ("jira issue create -s 'cart not found'", "jira: command not found"),
         ("frob 'cart not found'", "error: cannot frob 'cart not found': no such cart"),
         ("ls 'no such file'", "ls: cannot access 'no such file': No such file or directory"),
+        ("jira issue create -s 'command not found'", "bash: line 1: jira: command not found"),
+        ("jira issue create -s 'command not found'", "zsh: command not found: jira"),
+        ("frob put command not found", "frob: command not found"),
+        ("curl -d 'my cart' http://shop/carts", '{"error": "bad cart", "given": "my cart"}'),
+        ("curl -A 'my agent' http://shop", "<title>Just a moment...</title><p>my agent</p>"),
+        ("jiractl create -s 'my cart'", '{"errors": [{"message": "my cart is a duplicate"}]}'),
     ],
 )
 def test_what_fails_may_repeat_its_command(command: str, text: str) -> None:
     """Requirement G-406."""
     assert verdict(command, text) == "failure"
+
+
+def test_only_some_of_a_long_command_is_looked_for_in_an_output() -> None:
+    """Each argument is sought in the whole output, and 2,000 took half a second."""
+    commands = simple_commands(" ".join(["frob", *(f"'a {n:03}'" for n in range(999))]))
+    left = without_echoes(" ".join(f"a {n:03}" for n in range(999)), commands)
+    assert 0 < left.count("_") < 100
 
 
 @pytest.mark.parametrize(

@@ -266,16 +266,27 @@ def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Fi
     if not evidence.failed and shows_traceback(run.commands, output):
         return Finding("ok")
     said = _said_failure(run, output, known=known)
-    heard = output if evidence.failed else without_echoes(output, run.commands)
-    if heard != output and said is not None:
-        said = said if _said_failure(run, heard, known=known) is not None else None
+    echoed = not evidence.failed and _is_echo(said, run, output, evidence.tool, known=known)
+    if echoed:
+        said = None
     counted = count_tests(output) is not None
     if said is None and evidence.failed and "\n" in output.strip():  # one line may be of the tool that ran it
         said = evidence.message
     if said is not None:
         return Finding("error", pointed_line(output) or said)
-    echoed = heard != output and code_for_report(heard, evidence.tool) is None
     return Finding("ok") if known or counted or echoed or _is_no_report(output, run.commands) else None
+
+
+# A shell's own line, of a program that is not there; what it was given cannot have been repeated.
+_OF_SHELL: Final = re.compile(r"\S{0,40}sh: |[\w./-]{1,80}: command not found$")
+
+
+def _is_echo(said: str | None, run: ProgramRun, output: str, tool: str, *, known: bool) -> bool:
+    """Check for an output that reports a failure in nothing but words of its command, unlike a server's body."""
+    if _OF_SHELL.match(said) if said is not None else code_for_report(output, tool) is None:
+        return False
+    heard = without_echoes(output, run.commands)
+    return heard != output and _said_failure(run, heard, known=known) is None and code_for_report(heard, tool) is None
 
 
 def _said_failure(run: ProgramRun, output: str, *, known: bool) -> str | None:
