@@ -151,7 +151,7 @@ _COVERAGE: Final = re.compile(
 _TOTAL_WORDS: Final = (
     *("Found ", " error", "rror:", "error ", "ERR", " problem", " issue", "fail", "Fail", "FAIL", " offense"),
     *("reformat", "Code style", "ELIFECYCLE", "*** ", "ninja: ", "ok=", "No test", "no tests ran", "Diff in ", "Oops!"),
-    *("nox > ", "exit status"),
+    *("nox > ", "exit status", "aborted!"),
 )
 
 _COMMANDS: Final = re.compile(
