@@ -129,7 +129,7 @@ def test_standard_input_that_is_closed_or_never_ends(settings: Settings) -> None
         assert process.wait(timeout=30) == 0
 
 
-@pytest.mark.parametrize("arguments", [("--unheard",), ("--team",), ("--team", "No Such"), ("--config", "/none")])
+@pytest.mark.parametrize("arguments", [("--unheard",), ("--team", "No Such"), ("--config", "/none")])
 def test_wrong_arguments_are_written_down_and_nothing_else(settings: Settings, arguments: tuple[str, ...]) -> None:
     assert run_hook(settings, tool_event(), *arguments) == b""
     assert troubles(settings)
@@ -162,6 +162,13 @@ def test_no_event_is_lost_because_of_how_long_to_wait_for_it(settings: Settings,
     """G-383: `--wait=0` was refused in each hook, and with it every event of the agent."""
     unused = f"redis://127.0.0.1:{free_port()}/0"
     assert run_hook(settings, tool_event("toolu_1"), f"--wait={wait}", f"--redis-url={unused}") == b""
+    assert spooled(settings) == ["toolu_1"]
+
+
+def test_no_event_is_lost_because_of_an_option_without_a_value(settings: Settings) -> None:
+    """G-383: a shell makes `--team=` of `--team=$TEAM` if nothing has set it."""
+    empty = ("--config=", "--policy=", "--prompt=", "--team=", "--wait")
+    assert run_hook(settings, tool_event("toolu_1"), f"--redis-url=redis://127.0.0.1:{free_port()}/0", *empty) == b""
     assert spooled(settings) == ["toolu_1"]
 
 

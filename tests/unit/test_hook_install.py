@@ -169,6 +169,7 @@ def test_a_file_that_was_made_read_only_is_left(tmp_path: Path) -> None:
         ("--team=Bad Team", "Bad Team"),
         ("--redis-url=http://example.org", "not the URL of a Redis"),
         ("--prompt=", "--prompt has no value"),
+        ("--wait=", "--wait"),
     ],
 )
 def test_an_option_with_which_no_hook_could_work_is_refused(option: str, named: str, tmp_path: Path) -> None:

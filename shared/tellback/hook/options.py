@@ -95,12 +95,12 @@ class HookOptions(LightStruct):
 
 
 def read_options(arguments: Sequence[str], environ: Mapping[str, str], *, strict: bool = False) -> HookOptions:
-    """Return the options from arguments and environment; `strict` refuses a wait that no hook could use.
+    """Return the options from arguments and environment; `strict` refuses an empty one, and a wait of no use.
 
     Raises:
         ConfigurationError: an argument or a variable is wrong; the message names it.
     """
-    given = _parse_flags(arguments)
+    given = _parse_flags(arguments, strict=strict)
     data = data_folder(environ)
 
     def text(name: str) -> str:
@@ -139,7 +139,7 @@ def _trace_context(environ: Mapping[str, str]) -> str:
     return found if traced and len(found) <= MAX_TRACEPARENT_CHARS else ""
 
 
-def _parse_flags(arguments: Sequence[str]) -> dict[str, str]:
+def _parse_flags(arguments: Sequence[str], *, strict: bool) -> dict[str, str]:
     given: dict[str, str] = {}
     rest = iter(arguments)
     for argument in rest:
@@ -147,9 +147,10 @@ def _parse_flags(arguments: Sequence[str]) -> dict[str, str]:
         if flag not in FLAGS:
             raise ConfigurationError(f"unknown option {flag!r}; use {', '.join(FLAGS)}")
         value = value if sign else next(rest, "")
-        if not value and flag != "--wait":  # no event is lost by how long to wait
+        if value:
+            given[FLAGS[flag]] = value
+        elif strict:
             raise ConfigurationError(f"{flag} has no value")
-        given[FLAGS[flag]] = value
     return given
 
 
