@@ -56,6 +56,11 @@ def failing_test() -> MadeCall:
     return claude_code("pytest -q", "FAILED test_a.py::test_x - KeyError: 'total'\n1 failed, 3 passed in 0.2s", 1)
 
 
+def lacking(folder: str) -> MadeCall:
+    said = f"FileNotFoundError: [Errno 2] No such file or directory: '{folder}/out.txt'"
+    return claude_code("python build.py", f'Traceback (most recent call last):\n  File "build.py", line 9\n{said}', 1)
+
+
 def made_folders(n: int) -> Calls:
     return [claude_code(f"mkdir -p /tmp/{n * 'a'}{k * 'b'}") for k in range(1, 6)]
 
@@ -160,6 +165,11 @@ REPORTED: dict[str, tuple[Calls, int, str]] = {
         6,
         SAME_CALL,
     ),
+    "a folder that a script lacks is not there for another one's": (
+        between(lambda _: lacking("dist"), 3, lambda n: claude_code(f"mkdir -p {n * 'a'}")),
+        6,
+        "The same error has come back 3 times",
+    ),
     "a script that edits a file checks nothing": (
         [
             replacing(),
@@ -198,6 +208,11 @@ LET_PASS: dict[str, Calls] = {
         2,
         lambda n: claude_code(f"chmod 600 /r/{n * 'a'}.pem"),
     ),
+    "a script lacks one folder after another": [
+        each
+        for folder in ("dist", "logs", "maps", "cache", "reports", "assets")
+        for each in (lacking(folder), claude_code(f"mkdir -p {folder}"))
+    ],
     "another revision fails by itself": [each for n in range(4) for each in at_revision(n)],
 }
 

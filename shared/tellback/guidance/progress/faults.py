@@ -32,8 +32,10 @@ _REFUSED: Final = re.compile(
 )
 # A file that is not there is so for every program that is given its name.
 _NO_FILE: Final = re.compile(
-    r"(?<![\w@+~/-])(?:\./)?([\w@+~/-][\w@+~./-]{0,200}+)['\"\u2019]?(?: for reading)?: "
+    r"(?<![\w@+~/-])(?!\w{0,40}Error: )(?:\./)?([\w@+~/-][\w@+~./-]{0,200}+)['\"\u2019]?(?: for reading)?: "
     r"(?:\[Errno 2\] )?No such file or directory"
+    # Python's; what lies in a folder of the system for a while has another name each time.
+    r"|No such file or directory: ['\"](?!/tmp/|/var/)([^'\"\n]{1,200})['\"]"
 )
 # Nor is a program there for any shell; each has its own words for it.
 _NO_PROGRAM: Final = re.compile(
