@@ -69,6 +69,11 @@ def test_a_short_error_of_a_cell_is_known_by_its_line() -> None:
     codes = ("df['rev'].sum()", "df.groupby('q')['rev'].mean()", "df.sort_values('rev')")
     calls: list[MadeCall] = [(tool, {"code": each}, cell(missing, each, 3 + n)) for n, each in enumerate(codes)]
     assert [(call, said.observations[0].value) for call, said in nudges_in(calls)] == [(3, missing)]
+    pandas = (
+        "\n\nFile ~/lib/site-packages/pandas/core/frame.py:4102, in DataFrame.__getitem__(self, key)\n-> 4102 x\n\n"
+    )
+    behind: list[MadeCall] = [(each, code, shown.replace("\n\n", pandas)) for each, code, shown in calls]
+    assert [(call, said.observations[0].value) for call, said in nudges_in(behind)] == [(3, missing)]
     others: list[MadeCall] = [
         (tool, {"code": f"df['{each}']"}, cell(f"KeyError: '{each}'", f"df['{each}']", 3)) for each in ("a", "b", "c")
     ]

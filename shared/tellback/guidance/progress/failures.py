@@ -115,7 +115,9 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
     if _UNPARSED.match(features.error):
         features.misuse = "<string>"
     else:
-        features.misuse = substance.fails_in(text) if _MISUSE.match(features.error) else ""
+        asked = _KEY.match(features.error) is not None  # a table raises this where it stands in a library
+        misused = _MISUSE.match(features.error)
+        features.misuse = substance.fails_in(text, without_libraries=asked) if misused else ""
     missing = _missing_key(text, features.error) if features.misuse else ""
     # A last line with numbers says how much failed, and not what.
     if features.named and not (unknown and _NUMBER.search(substance.without_times(error))):

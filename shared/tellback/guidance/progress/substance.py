@@ -169,10 +169,16 @@ _FRAME: Final = re.compile(
 )
 
 
-def fails_in(text: str) -> str:
+_LIBRARY: Final = re.compile(r"/(?:site|dist)-packages/")
+
+
+def fails_in(text: str, *, without_libraries: bool = False) -> str:
     """Return the name of the file of the last frame of a traceback, "" without one; a cell has that of a script."""
-    frames = _FRAME.findall(text) if '  File "' in text or "Cell In[" in text else None
-    return ((frames[-1][0] or frames[-1][1]).rpartition("/")[2] or "<stdin>") if frames else ""
+    frames = _FRAME.findall(text) if '  File "' in text or "Cell In[" in text else []
+    files = [script or module for script, module in frames]
+    if without_libraries:
+        files = [file for file in files if not _LIBRARY.search(file)] or files
+    return (files[-1].rpartition("/")[2] or "<stdin>") if files else ""
 
 
 # Lines that stand above what failed, among them the warnings of any program.
