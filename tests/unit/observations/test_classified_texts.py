@@ -13,6 +13,8 @@ from tests.support.tool_results import code
     ("text", "expected"),
     [
         ("Error: user not found", "error"),
+        ("failed to get issue: GET https://api.github.com/repos/o/r/issues/99: 404 Not Found []", "error"),
+        ("Failed to fetch https://example.org/shop - status code 404", "no_results"),
         ("Error: flight HAT030 not available on date 2024-05-13", "error"),
         ("Error: payment amount does not add up, total price is 429, but paid 503", "error"),
         ("Error: not enough seats on flight HAT290", "error"),

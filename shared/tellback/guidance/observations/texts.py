@@ -202,6 +202,13 @@ def retry_after_in(text: str) -> float | None:
     return float(match.group(1)) * factor
 
 
+# Of one thing that was named, such as an issue. A page that is not there is an answer of a search.
+_FAILED_TO: Final = re.compile(
+    r"\W*(?:\w*error\W+)?failed to (?!(?:find|search|look|fetch|load|crawl|scrape|browse|navigate|open|visit)\b)\w",
+    re.IGNORECASE,
+)
+
+
 def code_for_error_text(text: str, tool: str = "") -> OutcomeCode:
     """Return the outcome code of a message that is known to report a failure."""
     message = text[:TEXT_MAX]
@@ -215,7 +222,7 @@ def code_for_error_text(text: str, tool: str = "") -> OutcomeCode:
     status = http_status_in(message)
     code = None if status is None else code_for_status(status)
     if code is not None:
-        return code
+        return "error" if code == "no_results" and _FAILED_TO.match(message) else code
     for pattern, found in _IN_ORDER:
         if pattern.search(message):
             return found

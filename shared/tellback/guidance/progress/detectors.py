@@ -323,8 +323,8 @@ def same_counts(trail: ProgressTrail, tests: TestCounts, at: int) -> StuckFindin
 
 def failing_tool(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find a tool that fails whatever its arguments; an editor's views and edits count as two tools."""
-    # A wait that fails says that what it waits for did, which `dead_wait` counts.
-    elsewhere = features.tests is not None or features.effect == "wait" or shows_progress(features)
+    # A wait that fails says that what it waits for did, which `dead_wait` counts. What is absent has a count too.
+    elsewhere = features.tests is not None or features.effect == "wait" or features.absent or shows_progress(features)
     counts = features.failed and not elsewhere
     path = features.writes[-1] if features.programs and features.writes and features.effect in ("write", "none") else ""
     key = mark(f"{features.tool} {path or ('' if features.programs else features.effect)}")
