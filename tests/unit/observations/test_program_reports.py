@@ -294,6 +294,23 @@ def test_what_fails_may_repeat_its_command(command: str, text: str) -> None:
     assert verdict(command, text) == "failure"
 
 
+@pytest.mark.parametrize(
+    ("command", "text", "expected"),
+    [
+        ("mysql -Ne 'select said from log limit 1'", "Access denied for user guest", "success"),
+        ("mysql -Ne 'select 1'", "ERROR 1045 (28000): Access denied for user 'guest'@'localhost'", "failure"),
+        ("psql -Atc 'select said from log limit 1'", "connection refused", "success"),
+        ("psql -Atc 'select 1'", "psql: error: connection to server failed: Connection refused", "failure"),
+        ("terraform output last_said", "connection refused", "success"),
+        ("terraform output gone", 'Error: Output "gone" not found', "failure"),
+        ("terraform apply", "connection refused", "failure"),
+    ],
+)
+def test_a_value_alone_is_no_report(command: str, text: str, expected: str) -> None:
+    """Requirement G-81."""
+    assert verdict(command, text) == expected
+
+
 def test_only_some_of_a_long_command_is_looked_for_in_an_output() -> None:
     """Each argument is sought in the whole output, and 2,000 took half a second."""
     commands = simple_commands(" ".join(["frob", *(f"'a {n:03}'" for n in range(999))]))

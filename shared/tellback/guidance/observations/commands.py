@@ -187,6 +187,19 @@ def without_echoes(output: str, commands: Sequence[SimpleCommand]) -> str:
     return output
 
 
+_LABELS: Final = re.compile(r"error|exception|fatal|could not|can't", re.IGNORECASE)
+
+
+def is_value(output: str, commands: Sequence[SimpleCommand]) -> bool:
+    """Check for a stored value, whatever it says: databases and `terraform output` name each error of theirs as one."""
+    return bool(commands) and all(map(_prints_values, commands)) and not _LABELS.search(output)
+
+
+def _prints_values(command: SimpleCommand) -> bool:
+    states = command.program in ("terraform", "tofu") and "output" in command.words[:2]
+    return states or command.program in DATABASES
+
+
 def labels_its_own(command: SimpleCommand, said: str) -> bool:
     """Check for a reading program that says "error: ..." of itself; `cat` and `ssh` say it behind their names.
 

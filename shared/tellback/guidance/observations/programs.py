@@ -22,6 +22,7 @@ from tellback.guidance.observations.commands import (
     answers_by_exit,
     is_documented_answer,
     is_reading,
+    is_value,
     labels_its_own,
     shows_traceback,
     without_echoes,
@@ -344,7 +345,7 @@ def _is_no_report(output: str, commands: Sequence[SimpleCommand]) -> bool:
     text = output.strip()
     if any(each.program in CLIENTS for each in commands):
         return False
-    if text and _writes_out(commands, text):
+    if text and (_writes_out(commands, text) or is_value(text, commands)):
         return True
     return bool(commands) and ("\n" in text or text[:1] in ('"', "'") or _REPR.fullmatch(text) is not None)
 
