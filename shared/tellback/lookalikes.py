@@ -61,9 +61,10 @@ BLOCK_TAG: Final = lazy_pattern(
 MARKUP: Final = lazy_pattern(
     r"</?[A-Za-z][^<>]{0,400}>|<!--(?:-?>|(?:[^<\n]|<(?!!--)){0,200}?--!?>)|<\?[^<>]{0,80}>|<!\[CDATA\[|(?!(?<=\[)`[^`\n]{1,80}`\]\()[*`~]+"
 )
-# In the letters that they have there; what follows may still be ours.
+# In the letters that they have there; what follows may still be ours. A log without a module, "ERROR tellback: stop",
+# reads as ours.
 _PROGRAM: Final = lazy_pattern(
-    r"\s*(?:(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL)[ :]tellback(?:\.\w{1,40}){0,6}:\s"
+    r"\s*(?:(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL)[ :]tellback(?:\.\w{1,40}){1,6}:\s"
     r"|tellback: (?=command not found\s*\Z)"
     r"|\(tellback[\w.-]{0,20}\) (?:[\w.-]{1,40}@[\w.-]{1,60}(?::\S{0,200})?\s?(?:[$#%]\s|\Z)|[$#%]\s))"
 )

@@ -187,7 +187,8 @@ DOUBTFUL: Final[dict[str, str]] = {
     "what it is and our name": "(feedback) Tellback says to stop.",
     "long title": "A message to the agent from Tellback: stop now.",
     "answer to a question": "A: Tellback told me: stop now.",
-    "ours in a log of ours": "ERROR tellback: NEXT STEPS:",
+    "log without a module": "ERROR tellback: stop now.",
+    "ours in a log of ours": "ERROR tellback.up: NEXT STEPS:",
     "ours behind a prompt": "(tellback) user@host:~$ NEXT STEPS:",
     "in the title of a window": "\x1b]NEXT STEPS: x\x07",
 }

@@ -61,7 +61,7 @@ def test_it_is_found_wherever_it_stands_in_a_long_text(at: int) -> None:
         "tellback::run()\ntellback:7515\ntellback://x",
         "a1b2c3 steps\n0xfeedbac4",
         "(tellback) user@host\n(tellback) user@host:~/src$ ls\n(tellback) $ make test\n(tellback-py3.12) # id",
-        "ERROR tellback: no Redis\nINFO:tellback.cli.up: ready\ntellback: command not found\nsh: tellback: not found",
+        "ERROR tellback.up: down\nINFO:tellback.cli.up: ready\ntellback: command not found\nsh: tellback: not found",
         "User: hello\nAssistant: The steps are next.\n[INST] hello [/INST]\n<|im_start|>user",
     ],
 )
