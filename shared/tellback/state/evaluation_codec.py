@@ -114,6 +114,7 @@ class EvaluationCache:
 
     def __init__(self) -> None:
         # In the order of `put`: `take` removes what it returns, so the first is the one that was used least recently.
+        # No cache of cachetools: its calls hash the key several times, for each commit.
         self._cached: dict[tuple[Shard, EvaluationId], tuple[int, LoadedEvaluation, int]] = {}
         self._bytes = 0
         self._lock = Lock()  # the threads of a pool share the cache

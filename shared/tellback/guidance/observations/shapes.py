@@ -78,9 +78,8 @@ def shape_line(output: str, *, own: bool) -> str | None:
     """Return the line that an output reports a failure by; `own` says that a program of the agent's own printed it."""
     text = output[-_END:]
     ends = _ends(text, of=1 if own else _LAST_LINES)
-    if (
-        own and ends and _DIED.match(ends[-1]) and not _WARNS.search(ends[-1])
-    ):  # `warn` ends its line alike, but not the program
+    # Perl's `warn` ends its line as `die` does, but not the program: only the last line tells.
+    if own and ends and _DIED.match(ends[-1]) and not _WARNS.search(ends[-1]):
         return ends[-1].strip()
     forms = (_CODED, _RAISED) if own else (_CODED, _CALLED, _LINED)
     for line in ends:
