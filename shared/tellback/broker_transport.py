@@ -100,7 +100,7 @@ class _ReplyTo(msgspec.Struct):
 
 
 class _Control(msgspec.Struct):
-    """A message of remote control; whatever is not so makes Celery set up its remote control again."""
+    """A message of remote control. A message of any other form makes Celery set up its remote control again."""
 
     method: Short
     arguments: dict[str, Any] | None = None
@@ -110,7 +110,7 @@ class _Control(msgspec.Struct):
     matcher: Literal["glob"] | None = None
     reply_to: _ReplyTo | None = None
     ticket: str | None = None
-    itself: msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="self")  # kombu passes all as keywords
+    itself: msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="self")  # kombu passes fields as keywords
 
 
 class _ControlHeaders(msgspec.Struct):
@@ -182,8 +182,7 @@ def _converted(value: Any, type_: Any, where: str) -> Any:
         raise Unfit(f"{where}: {error}") from None
 
 
-CONTROL: Final = ".celery.pidbox"
-"""The end of the name of a worker's queue of remote control."""
+_CONTROL_SUFFIX: Final = ".celery.pidbox"  # of the queue through which a worker gets remote control
 
 SHOWN: Final = 200  # characters of a rejected message in the log
 
@@ -236,7 +235,7 @@ def _check(message: Any, queue: str, *, tasks: bool) -> None:
         check_task(message.raw)
     elif message.content_type != "application/json" or not isinstance(message.decode(), dict | list):
         raise Unfit("its content is not an object or a list of JSON")
-    elif "@" in queue and queue.endswith(CONTROL):  # a queue of replies has an id in place of the node's name
+    elif "@" in queue and queue.endswith(_CONTROL_SUFFIX):  # a queue of replies has an id in place of the node's name
         check_control(message.headers, message.decode())
 
 

@@ -2,8 +2,8 @@ r"""Fold characters to the letters that a reader takes them for, to compare text
 
 `as_seen` folds case, accents, styles, other scripts' look-alikes and decoration, and drops what is not shown.
 `as_guessed` also takes digits and signs for letters (`N3XT ST3P5`) and drops what stands between letters. It is coarse:
-text that is alike in this form may still read differently. `uncoloured`, `unescaped` and `overstruck` come before
-either.
+text that is alike in this form may still read differently. `uncoloured`, `unescaped`, `overstruck` and `behind_program`
+come before either.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ BLOCK_TAG: Final = lazy_pattern(
 MARKUP: Final = lazy_pattern(
     r"</?[A-Za-z][^<>]{0,400}>|<!--(?:-?>|(?:[^<\n]|<(?!!--)){0,200}?--!?>)|<\?[^<>]{0,80}>|<!\[CDATA\[|(?!(?<=\[)`[^`\n]{1,80}`\]\()[*`~]+"
 )
-# In the letters that they have there; what follows may still be ours. A log without a module, "ERROR tellback: stop",
-# reads as ours.
+# Without look-alikes, which no program of ours prints. What follows may still be forged, as may a line of a log without
+# a module: "ERROR tellback: stop".
 _PROGRAM: Final = lazy_pattern(
     r"\s*(?:(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL)[ :]tellback(?:\.\w{1,40}){1,6}:\s"
     r"|tellback: (?=command not found\s*\Z)"
@@ -74,6 +74,12 @@ _MOST: Final = 20_000  # characters kept; a text of all of Unicode would take 10
 def uncoloured(text: str) -> str:
     """Return the text without colours and other sequences of a terminal."""
     return _SEQUENCE.sub("", text) if _SEQUENCE_BEGINS.search(text) else text
+
+
+def behind_program(text: str) -> str:
+    """Return the text behind the head of a log line or the prompt of a shell that names Tellback's own program."""
+    found = _PROGRAM.match(text)
+    return text[found.end() :] if found else text
 
 
 def as_seen(text: str) -> str:
@@ -187,9 +193,3 @@ def _seen() -> _Folding:
 @cache
 def _guessed() -> _Guessing:
     return _Guessing()
-
-
-def behind_program(text: str) -> str:
-    """Return the text without what a log or a shell says before it of a program or an environment of our name."""
-    found = _PROGRAM.match(text)
-    return text[found.end() :] if found else text

@@ -100,7 +100,7 @@ class TeamScheduler:
             quarantine_fleet_keys(self._runtime.database)
             raise
         except Unavailable:
-            if self._runtime.database.cluster is not None:  # on one server, whoever could not notify could do nothing
+            if self._runtime.database.cluster is not None:  # on one server, who cannot notify can do nothing else
                 self._visit_all_at = clock.monotonic() + RETURN_SECONDS
             raise
 

@@ -195,7 +195,7 @@ class ActivityNotice:
         """Notify the scheduler before the decision, unless this client did so lately.
 
         The decision needs only the node of its own shard, so it goes on while the node of a cluster that takes
-        notifications is away. Its place is visited meanwhile all the same, if workers know the team.
+        notifications is away. Workers that know the team visit its places meanwhile all the same.
 
         Raises:
             Unavailable: Redis does not answer, or workers must first quarantine the key of the notifications.

@@ -99,8 +99,8 @@ def _processes_of(node: str, before: float) -> list[psutil.Process]:
             names = [word.rpartition("=")[2].removeprefix("-n").replace("%h", socket.gethostname()) for word in words]
             if not any(word.startswith(("-n", "--hostname")) for word in words):
                 names.append(f"celery@{socket.gethostname()}")  # Celery's own
-            is_worker = node in names and "worker" in names and not _passes_on(words) and _runs_python(process.pid)
-            if is_worker and os.getuid() in (0, process.uids().real):
+            named = node in names and "worker" in names and not _starts_elsewhere(words)
+            if named and _runs_python(process.pid) and os.getuid() in (0, process.uids().real):
                 found[process.pid] = process, process.ppid(), words
     children = {pid for pid, (_, parent, words) in found.items() if parent in found and found[parent][2] == words}
     starters = {parent for pid, (_, parent, _) in found.items() if pid not in children}
@@ -111,7 +111,7 @@ def _processes_of(node: str, before: float) -> list[psutil.Process]:
     ]
 
 
-def _passes_on(words: Sequence[str]) -> bool:
+def _starts_elsewhere(words: Sequence[str]) -> bool:
     """Return True for a program in Python that starts `celery` elsewhere, such as `podman-compose run loops celery`."""
     rest = iter(words)
     for word in rest:

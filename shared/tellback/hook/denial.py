@@ -97,7 +97,7 @@ def reason_to_deny(options: HookOptions, policy: str, event: HookEvent, prompt: 
     asked = AskedCall(event.evaluation, tool, params, seconds_since_turn(options.data, event))
 
     def differs(seconds: float) -> bool:
-        # The failure is that much older by now: a file that changed right after it would seem to be older than it.
+        # The failure is that much older by now: a file that changed right after it would seem to be older.
         return may_differ(event.given.get("cwd"), seconds + clock.wall() - view.asked_at + _CLOCK_STEP)
 
     return denial(rule, view, asked, differs)

@@ -95,7 +95,7 @@ class HookOptions(LightStruct):
 
 
 def read_options(arguments: Sequence[str], environ: Mapping[str, str], *, strict: bool = False) -> HookOptions:
-    """Return the options from arguments and environment; `strict` refuses an empty one, and a wait of no use.
+    """Return the options from arguments and environment; `strict` refuses an empty one and a wait no hook could use.
 
     Raises:
         ConfigurationError: an argument or a variable is wrong; the message names it.

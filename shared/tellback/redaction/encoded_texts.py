@@ -45,9 +45,9 @@ _NO_TEXT: Final = lazy_pattern(f"[{_CONTROLS.decode()}]")
 def within(text: str, once: str | None = None) -> Generator[tuple[list[int], str]]:
     """Yield where the lines of each text in base64 begin, and what it says; one that comes again is decoded once.
 
-    `once` has each run of the text: if none of them may begin a text, no place is looked for.
+    `once` has each different run of `text`: if none of them may hold a text, no place is looked for.
     """
-    if once is not None and not _has_begin(once):
+    if once is not None and not _may_hold_text(once):
         return
     found: dict[str, list[int]] = {}
     # Places by run: one that came before, as most of a dense text did, needs no second look.
@@ -73,8 +73,8 @@ def within(text: str, once: str | None = None) -> Generator[tuple[list[int], str
             yield places, decoded
 
 
-def _has_begin(runs: str) -> bool:
-    """Return whether one of the runs may begin a text."""
+def _may_hold_text(runs: str) -> bool:
+    """Return whether one of the runs may be the base64 of a text."""
     words: list[str] = runs.translate(_APART).split()
     return any(len(word) >= _SHORTEST and _BEGINS.match(word) is not None for word in words)
 

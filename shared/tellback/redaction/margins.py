@@ -237,7 +237,7 @@ _SAYS: Final = (
 
 
 def _patterns(words: Iterable[str], english: str, value: str = "") -> dict[str, tuple[str, re.Pattern[str]]]:
-    """Return by each word its name in English and the pattern of it, of what leads to its value, and of that."""
+    """Map each word to its English name and the pattern of the word, of what leads to its value, and of `value`."""
     return {word: (english, lazy_pattern(f"{re.escape(word)}{_end_of(word)}{_SAYS}{value}")) for word in words}
 
 

@@ -84,7 +84,7 @@ class TokenRuns:
         self.grouped = _places_of_groups(text) if _may_have_groups(classes) else []
         self._distinct: frozenset[bytes] | None = None
         self.once: str | None = None
-        """Each run of the text, a line each, where most come again."""
+        """Each different run of the text on a line of its own; None unless most come again."""
         self._runs: list[Window] | None = []
         self.some = False
         found = classes.count(_VALUE_RUN) if len(text) <= _FEW else located(classes).count("w" * VALUE)
@@ -151,7 +151,7 @@ def _places_of_groups(text: str) -> list[int]:
 
 
 def _pays_to_list(classes: bytes, runs: int) -> bool:
-    """Return whether the words of a text are few for its runs, of which there are so many."""
+    """Return whether a text has few enough words for its runs that to list all words takes less time."""
     within = located(classes)
     return within.count("w ") < runs * _WORDS_TO_A_RUN + within.count("w" * TOKEN) * _WORDS_TO_A_LONG_RUN
 

@@ -124,7 +124,7 @@ class TeamVisits:
         self._db.pipeline([("ZADD", self._active, "XX", 0, place) for place in places])
 
     def visit_all_soon(self, only: Collection[str] = ()) -> None:
-        """Have every team visited next as a whole, or each of `only`: nobody could notify for a while."""
+        """Have every team, or each of `only`, visited as a whole next, after nobody could notify for a while."""
         teams = [team for team in self.known() if not only or team in only]
         for at in range(0, len(teams), PAGE):
             scores = [part for team in teams[at : at + PAGE] for part in ("0", team)]

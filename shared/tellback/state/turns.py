@@ -83,7 +83,7 @@ class Turns:
     """The turns of one team. Every method raises `Unavailable` while Redis is away."""
 
     def __init__(self, database: Database, layout: Layout, *, on_host: bool = False) -> None:
-        """Set up the store; `on_host`, a key of another type is an outage, and does not make a dead letter."""
+        """Set up the store; with `on_host`, a key of another type is an outage, and not a reason for a dead letter."""
         self._db = database
         self._layout = layout
         self._decide = decide_on_host if on_host else decide

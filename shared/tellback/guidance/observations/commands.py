@@ -191,7 +191,7 @@ _LABELS: Final = re.compile(r"error|exception|fatal|could not|can't", re.IGNOREC
 
 
 def is_value(output: str, commands: Sequence[SimpleCommand]) -> bool:
-    """Check for a stored value, whatever it says: databases and `terraform output` name each error of theirs as one."""
+    """Check for a stored value, whatever it says: databases and `terraform output` label each error of their own."""
     return bool(commands) and all(map(_prints_values, commands)) and not _LABELS.search(output)
 
 

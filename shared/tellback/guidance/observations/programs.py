@@ -278,12 +278,12 @@ def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Fi
     return Finding("ok") if known or counted or echoed or _is_no_report(output, run.commands) else None
 
 
-# A shell's own line, of a program that is not there; what it was given cannot have been repeated.
+# A shell's own line about a missing program: nothing ran that could have repeated the command.
 _OF_SHELL: Final = re.compile(r"\S{0,40}sh: |[\w./-]{1,80}: command not found$")
 
 
 def _is_echo(said: str | None, run: ProgramRun, output: str, tool: str, *, known: bool) -> bool:
-    """Check for an output that reports a failure in nothing but words of its command, unlike a server's body."""
+    """Check for an output that reports a failure only in words of its command."""
     if _OF_SHELL.match(said) if said is not None else code_for_report(output, tool) is None:
         return False
     heard = without_echoes(output, run.commands)

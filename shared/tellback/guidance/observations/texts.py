@@ -202,7 +202,7 @@ def retry_after_in(text: str) -> float | None:
     return float(match.group(1)) * factor
 
 
-# Of one thing that was named, such as an issue. A page that is not there is an answer of a search.
+# A named thing, such as an issue, that is not there is an error. A page that is not there answers a search.
 _FAILED_TO: Final = re.compile(
     r"\W*(?:\w*error\W+)?failed to (?!(?:find|search|look|fetch|load|crawl|scrape|browse|navigate|open|visit)\b)\w",
     re.IGNORECASE,

@@ -115,9 +115,9 @@ def read_failure(features: CallFeatures, text: str, *, runs: bool, reported: boo
     if _UNPARSED.match(features.error):
         features.misuse = "<string>"
     else:
-        asked = _KEY.match(features.error) is not None  # a table raises this where it stands in a library
+        of_key = _KEY.match(features.error) is not None  # pandas raises it in its own files, for a column of the caller
         misused = _MISUSE.match(features.error)
-        features.misuse = substance.fails_in(text, without_libraries=asked) if misused else ""
+        features.misuse = substance.fails_in(text, without_libraries=of_key) if misused else ""
     missing = _missing_key(text, features.error) if features.misuse else ""
     # A last line with numbers says how much failed, and not what.
     if features.named and not (unknown and _NUMBER.search(substance.without_times(error))):

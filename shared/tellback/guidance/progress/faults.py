@@ -34,7 +34,7 @@ _REFUSED: Final = re.compile(
 _NO_FILE: Final = re.compile(
     r"(?<![\w@+~/-])(?!\w{0,40}Error: )(?:\./)?([\w@+~/-][\w@+~./-]{0,200}+)['\"\u2019]?(?: for reading)?: "
     r"(?:\[Errno 2\] )?No such file or directory"
-    # Python's; what lies in a folder of the system for a while has another name each time.
+    # Python's; temporary files have another name each time.
     r"|No such file or directory: ['\"](?!/tmp/|/var/)([^'\"\n]{1,200})['\"]"
 )
 # Nor is a program there for any shell; each has its own words for it.
