@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +26,18 @@ from tests.support.namespaces import require_namespaces
 from tests.support.redis_server import free_port
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers
+
+KILL = ["--kill-after", "0", "worker", "w@test"]
+
+
+@contextmanager
+def _started(command: list[str], environment: dict[str, str] | None = None) -> Generator[subprocess.Popen[str]]:
+    """Start a program that prints "up" when it is ready, and yield its process then."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        yield process
 
 
 def _node(workers: Workers) -> str:
@@ -112,10 +126,9 @@ def test_the_worker_is_killed_and_not_what_started_it(database: Database) -> Non
     del database
     worker = [sys.executable, "-c", "print('up', flush=True); input()", "worker", "-n", "w@test"]
     starter = ["sh", "-c", '"$@"; echo "ended with $?"; :', "sh", *worker]
-    with subprocess.Popen(starter, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
+    with _started(starter) as started:
         assert started.stdout is not None
-        assert started.stdout.readline() == "up\n"
-        assert main(["--kill-after", "0", "worker", "w@test"]) == 1
+        assert main(KILL) == 1
         assert started.stdout.readline() == f"ended with {128 + signal.SIGKILL}\n"
 
 
@@ -123,10 +136,8 @@ def test_a_client_that_starts_a_worker_elsewhere_is_left_alone(database: Databas
     """Requirement C-168. `docker run IMAGE celery worker -n w@test` has the worker's arguments."""
     del database
     client = ["sh", "-c", 'echo up; read line; echo "ended"', "docker", "run", "worker", "-n", "w@test"]
-    with subprocess.Popen(client, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
-        assert started.stdout is not None
-        assert started.stdout.readline() == "up\n"
-        assert main(["--kill-after", "0", "worker", "w@test"]) == 1
+    with _started(client) as started:
+        assert main(KILL) == 1
         assert started.communicate("\n", timeout=30)[0] == "ended\n"
         assert started.returncode == 0
 
@@ -140,10 +151,8 @@ def test_a_client_in_python_that_starts_a_worker_elsewhere_is_left_alone(
     script = tmp_path / client[0]
     script.write_text("print('up', flush=True); input()")
     command = [sys.executable, "-X", "dev", str(script), *client[1:], "celery", "-A", "app", "worker", "-n", "w@test"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
-        assert started.stdout is not None
-        assert started.stdout.readline() == "up\n"
-        assert main(["--kill-after", "0", "worker", "w@test"]) == 1
+    with _started(command) as started:
+        assert main(KILL) == 1
         started.communicate("\n", timeout=30)
         assert started.returncode == 0
 
@@ -157,10 +166,8 @@ def test_a_worker_is_found_however_celery_is_started(database: Database, tmp_pat
     program = "celery" if before[-1].endswith("m") else str(tmp_path / "celery")
     command = [sys.executable, *before, program, "-A", "app", "worker", "-n", "w@test"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as worker:
-        assert worker.stdout is not None
-        assert worker.stdout.readline() == "up\n"
-        assert main(["--kill-after", "0", "worker", "w@test"]) == 1
+    with _started(command, environment) as worker:
+        assert main(KILL) == 1
         assert worker.wait(30) == -signal.SIGKILL
 
 
@@ -174,9 +181,7 @@ def test_a_worker_is_found_whatever_its_interpreter_is_called(
     environment = {**os.environ, "PYTHONHOME": sys.base_prefix, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     check = "from tellback.doctor import alive; alive._kill_silent('w@test', 0, alive.wrong('worker', '', ''))"
     waiting = [snake, "-c", "print('up', flush=True); input()", "worker", *name]
-    with subprocess.Popen(waiting, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as worker:
-        assert worker.stdout is not None
-        assert worker.stdout.readline() == "up\n"
+    with _started(waiting, environment) as worker:
         subprocess.run([snake, "-c", check], env=environment, check=True, timeout=60)
         assert worker.wait(30) == -signal.SIGKILL
 
@@ -198,6 +203,6 @@ def test_a_worker_of_that_name_in_a_container_is_left_alone(database: Database) 
     with subprocess.Popen(worker, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
         assert started.stdout is not None
         assert started.stdout.readline() == "1\n"
-        assert main(["--kill-after", "0", "worker", "w@test"]) == 1
+        assert main(KILL) == 1
         assert started.communicate("\n", timeout=30) is not None
         assert started.returncode == 0
