@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import random
+
 import msgspec
 import pytest
 
@@ -135,9 +138,6 @@ def test_no_two_versions_are_the_same_and_each_is_a_number_of_lua() -> None:
 
 def test_versions_of_two_processes_differ() -> None:
     """A child goes on with its parent's generator, and a provider may seed that of the module `random`."""
-    import multiprocessing
-    import random
-
     with multiprocessing.get_context("fork").Pool(2) as pool:
         versions = [*pool.map(_versions, range(4), chunksize=1), [new_version() for _ in range(100)]]
     for _ in range(2):

@@ -197,7 +197,7 @@ def test_a_password_of_digits_is_hidden_but_for_the_key_of_a_cache(line: str) ->
         "client.get_secret('prod/billing-20')",
     ],
 )
-def test_the_name_of_a_secret_or_of_a_migration_is_none(line: str) -> None:
+def test_the_name_of_a_secret_or_of_a_migration_is_no_secret(line: str) -> None:
     assert find_secret(line) is None
 
 
