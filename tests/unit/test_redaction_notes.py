@@ -212,5 +212,5 @@ def test_the_name_of_a_secret_or_of_a_migration_is_no_secret(line: str) -> None:
         'get_secret("q7Zk2mX9vB4tR8wL1nPs")',
     ],
 )
-def test_a_value_beside_such_a_name_is_hidden(line: str) -> None:
+def test_a_value_in_place_of_the_name_of_a_secret_is_hidden(line: str) -> None:
     assert find_secret(line) is not None

@@ -15,7 +15,7 @@ from tellback.redaction.token_runs import Window, add_window
 from tellback.redaction.values import seems_random
 
 _NAMES_APART: Final = 30  # characters; to judge words costs more than to try fewer names
-_SHORT: Final = 4_000  # characters
+_SHORT: Final = 4_000  # characters; to judge words, or to look for all issuers, costs more than to search less text
 _BLOCK: Final = 1_000  # characters in which one value that seems random is looked for; a name stands as near before it
 _SKIPPED: Final = 4 * _BLOCK
 _LONGEST_VALUE: Final = 500  # characters

@@ -16,7 +16,7 @@ from tellback.state.script_calls import DecisionCall, ScriptCall
 from tellback.state.unavailable import LOST
 
 MAX_TRIES: Final = 3
-WRONG_TYPE: Final = (
+_WRONG_TYPE: Final = (
     "a key holds another type than Tellback gives it ({error}): workers repair those that a whole shard shares in "
     "seconds, and `tellback doctor` names them; try again"
 )
@@ -44,7 +44,7 @@ def decide_on_host(database: Database, shard: Shard, decision: DecisionCall) -> 
     try:
         return decide(database, shard, decision)
     except WrongType as error:
-        raise Unavailable(WRONG_TYPE.format(error=str(error).partition(" script:")[0])) from error
+        raise Unavailable(_WRONG_TYPE.format(error=str(error).partition(" script:")[0])) from error
 
 
 def _run_confirmed(database: Database, call: ScriptCall) -> Any:

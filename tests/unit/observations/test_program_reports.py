@@ -289,7 +289,7 @@ def test_what_a_program_repeats_of_its_command_is_no_failure(command: str, text:
         ("jiractl create -s 'my cart'", '{"errors": [{"message": "my cart is a duplicate"}]}'),
     ],
 )
-def test_what_fails_may_repeat_its_command(command: str, text: str) -> None:
+def test_what_fails_and_repeats_its_command_is_a_failure(command: str, text: str) -> None:
     """Requirement G-406."""
     assert verdict(command, text) == "failure"
 

@@ -165,6 +165,7 @@ def uncommitted_line(output: str, commands: Sequence[SimpleCommand]) -> str | No
 
 
 _ECHOED_WORDS: Final = 3
+_STARTS: Final = 4  # up to three subcommands and names may stand before the text
 _MOST_ECHOES: Final = 64  # a long command has 2,000, and each is sought in the whole output
 _ECHO: Final = "_"
 
@@ -173,7 +174,7 @@ def without_echoes(output: str, commands: Sequence[SimpleCommand]) -> str:
     """Return an output without the sentences that the command itself was given.
 
     `jira issue create -s 'cart not found'` answers "SHOP-12: cart not found". What fails may quote its argument
-    too, but says more than that. One word may be a name, so only several in an argument count, or the last three words.
+    too, but says more than that. One word may be a name, so only several in an argument count, or three at the end.
     """
     given: set[str] = set()
     for each in commands:
@@ -181,7 +182,7 @@ def without_echoes(output: str, commands: Sequence[SimpleCommand]) -> str:
         given.update(value.strip() for value in values if " " in value.strip())
         bare = list(takewhile(lambda word: not word.startswith("-"), reversed(each.words)))[::-1]
         if len(bare) >= _ECHOED_WORDS:
-            given.update(" ".join(bare[start:]) for start in range(min(len(bare) - _ECHOED_WORDS + 1, 4)))
+            given.update(" ".join(bare[start:]) for start in range(min(len(bare) - _ECHOED_WORDS + 1, _STARTS)))
     for text in sorted(given, key=lambda text: (-len(text), text))[:_MOST_ECHOES]:
         output = output.replace(text, _ECHO)
     return output
