@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,9 @@ KILL = ["--kill-after", "0", "worker", "w@test"]
 
 
 @contextmanager
-def _started(command: list[str], environment: dict[str, str] | None = None) -> Generator[subprocess.Popen[str]]:
+def _started(
+    command: Sequence[str | Path], environment: dict[str, str] | None = None
+) -> Generator[subprocess.Popen[str]]:
     """Start a program that prints "up" when it is ready, and yield its process then."""
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment) as process:
