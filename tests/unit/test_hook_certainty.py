@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tellback import clock
 from tellback.errors import ConfigurationError
 from tellback.hook import denial as denying
 from tellback.hook import outside_changes
@@ -192,7 +193,7 @@ def test_a_file_that_changes_while_the_decision_is_made_denies_nothing(
     project = tmp_path / "project"
     project.mkdir()
     changed = project.stat().st_ctime
-    wait_until(lambda: time.time() > changed + 0.1, "the clock moves on")
+    monkeypatch.setattr(clock, "wall", lambda: changed + 0.1)
     given = {"session_id": "s1", "cwd": str(project), "tool_name": "Bash", "tool_input": PARAMS}
     event = read_event(json.dumps(given).encode(), "PreToolUse")
     options = read_options([], {"TELLBACK_DATA_DIR": str(tmp_path)})
@@ -205,6 +206,7 @@ def test_a_file_that_changes_while_the_decision_is_made_denies_nothing(
         return reason_to_deny(options, str(policy), event, "agent")
 
     assert reason(asked_at=changed - 0.05) == ""
+    assert reason(asked_at=changed + 0.01) == "", "a file has the time of the kernel's last tick"
     assert "this exact call failed 2 times" in reason(asked_at=changed + 0.05)
 
 
