@@ -290,7 +290,7 @@ def _marks_secret(key: str) -> bool:
 
 
 def _names_secret(key: str, scans: Callable[[], ScanSet]) -> bool:
-    return bool(_added) or _heads_alone(margins.read(keyed_text(key, PROBE)).text, scans) != []
+    return bool(_added) or _NEWLINE in key or scans().names_secret(key)
 
 
 def _key_lines(lines: Sequence[str], blocks: PrivateKeyTracker) -> Generator[int]:

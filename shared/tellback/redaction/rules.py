@@ -193,7 +193,7 @@ class ScanSet(LightStruct):
         lines = read.text.split("\n")
         numbered = margins.numbered(lines, found)
         if heads := sorted({number for number, rule in numbered if rule == columns.HEAD}):
-            rows, _ = columns.value_lines(lines, heads, None, self._names_secret)
+            rows, _ = columns.value_lines(lines, heads, None, self.names_secret)
             numbered += ((row, columns.RULE) for row in rows)
         # One for each text, which may hold a thousand secrets, and stand on a thousand lines.
         hidden = {texts[number]: rule for number, rule in reversed(read.held(numbered)) if rule not in HEADS}
@@ -201,9 +201,9 @@ class ScanSet(LightStruct):
             rule = kubernetes.RULE if kubernetes.holds_values(decoded) else hidden.get(index)
             yield from ((place, rule) for place in places if rule)
 
-    def _names_secret(self, name: str) -> bool:
-        """Return whether a column of this name holds secrets."""
-        return any(rule not in HEADS for _, rule in self.find_all(f'{name}="{PROBE}"'))
+    def names_secret(self, name: str) -> bool:
+        """Return whether a random value under this name, of a column or a mapping, is a secret."""
+        return any(rule not in HEADS for _, rule in self.find_all(margins.read(f'{name}="{PROBE}"').text))
 
     def _find_plain(self, text: str, spaced: str, runs: TokenRuns) -> Generator[tuple[int, str]]:
         """Yield the position and rule of each match in a text as it stands."""
