@@ -130,7 +130,9 @@ def test_a_failover_while_a_host_publishes_loses_what_the_replica_had_not_read_a
         workers.kill_all()
 
 
-def test_a_former_primary_without_replicas_takes_no_event_that_would_be_lost(sentinels: Sentinels, tmp_path: Path) -> None:
+def test_a_former_primary_without_replicas_takes_no_event_that_would_be_lost(
+    sentinels: Sentinels, tmp_path: Path
+) -> None:
     """The former primary took 12 s of writes before the Sentinels demoted it; with this setting it takes none.
 
     Nothing is published in the instant in which the replica leaves: what the primary takes just before it sees that,
