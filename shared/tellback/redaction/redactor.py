@@ -179,7 +179,8 @@ class Redactor:
 
     def record(self, fields: Mapping[str, Any], *texts: str | None) -> list[Any]:
         """Return what `value` does of flat fields with short names, and of texts; the copying costs a quarter."""
-        copy, seen, names = dict(fields), [text for text in texts if text is not None], list[str]()
+        copy, seen = dict(fields), [text for text in texts if text is not None]
+        names: list[str] = []  # `list[str]()` takes ten times as long
         for name, value in copy.items():
             (names if is_plain_name(name) else seen).append(name)
             if type(value) is str:
