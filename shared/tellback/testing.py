@@ -34,7 +34,14 @@ from tellback.contracts.guidance import (
     ToolInvoked,
 )
 from tellback.errors import TellbackError
-from tellback.guidance.evaluation import Event, apply_event, fire_timers, next_timer, restart_taken_slots
+from tellback.guidance.evaluation import (
+    Event,
+    ProviderInvoker,
+    apply_event,
+    fire_timers,
+    next_timer,
+    restart_taken_slots,
+)
 from tellback.guidance.observations.tools import ToolDeclaration, announced_effects, announced_names, parse_tools
 from tellback.guidance.provider import (
     FeedbackContext,
@@ -214,7 +221,7 @@ class BrokenProvider(TellbackError):
     """The provider failed in a way that a worker would count as a failure; the message says how."""
 
 
-class _TestInvoker:
+class _TestInvoker(ProviderInvoker):
     """A provider invoker that rebuilds providers as a worker does, but lets their exceptions reach the test."""
 
     def __init__(self, configs: Iterable[FeedbackProviderConfig]) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tellback import Feedback, FeedbackContext, FeedbackTrigger, InvalidInput, ProviderSpec
 from tellback.contracts.guidance import DeliveryMode, EvaluationBegun, ToolCall, ToolInvoked
-from tellback.guidance.evaluation import apply_event
+from tellback.guidance.evaluation import ProviderInvoker, apply_event
 from tellback.guidance.provider import ProviderFailure
 from tellback.guidance.state import FAILURES_MAX, RECENT_CALLS, BatchEffects, EvaluationState, new_evaluation
 
@@ -22,7 +22,7 @@ WRONG_CALLS: Sequence[Any] = (0, -1, 2.5, True, "3", [])
 WRONG_SECONDS: Sequence[Any] = (0, -1, float("nan"), float("inf"), "5", timedelta(seconds=3), False)
 
 
-class Speaks:
+class Speaks(ProviderInvoker):
     """An invoker in which each provider says its own name; some fail, some decline."""
 
     def __init__(self, failing: Sequence[str] = (), silent: Sequence[str] = ()) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tellback import Feedback, FeedbackContext, ProviderSpec
 from tellback.contracts.guidance import EvaluationBegun, Outcome, ToolInvoked
-from tellback.guidance.evaluation import apply_event
+from tellback.guidance.evaluation import ProviderInvoker, apply_event
 from tellback.guidance.repeats import decode_call
 from tellback.guidance.state import RECENT_CALLS, BatchEffects, EvaluationState, new_evaluation
 from tellback.names import Family
@@ -35,7 +35,7 @@ NEXT_LEASE = Lease(Layout("default", 4).shard(0), Family.EVENTS, 2)
 IDS = [EvaluationId("s", "p", f"e{n}") for n in range(10)]
 
 
-class Nobody:
+class Nobody(ProviderInvoker):
     """An invoker that is never asked."""
 
     def ask(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:

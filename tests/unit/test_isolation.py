@@ -16,8 +16,11 @@ from datetime import UTC, datetime
 import pytest
 
 from tellback import Feedback, FeedbackContext, FeedbackTrigger, ProviderSpec, StaticFeedback, ToolCall, clock
+from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
+from tellback.guidance.evaluation import apply_event
 from tellback.guidance.provider import ProviderFailure, ProviderSkipped, ProviderTimeout
 from tellback.guidance.registry import ProviderRegistry
+from tellback.guidance.state import BatchEffects, new_evaluation
 from tellback_workers.isolation import IsolatedInvoker, call_within
 from tests.support import providers
 
@@ -230,3 +233,41 @@ def test_with_the_budget_spent_custom_providers_are_not_asked_and_built_in_ones_
     with pytest.raises(ProviderSkipped):
         one.ask(spec("Monitor"), CALLED)
     assert one.ask(spec("ToolUsageMonitor"), CONTEXT) is not None
+
+
+class CountingInvoker(IsolatedInvoker):
+    """A worker's invoker that counts how often a provider is asked."""
+
+    asked = 0
+
+    def ask(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:
+        self.asked += 1
+        return super().ask(spec, context)
+
+
+class InsistentInvoker(CountingInvoker):
+    """One that asks at each call."""
+
+    def awaits_finding(self, spec: ProviderSpec) -> bool:
+        return False
+
+
+def test_a_provider_of_findings_is_asked_about_new_ones_alone_and_says_the_same() -> None:
+    stuck = spec("StuckFeedback")
+    queries = [*map(str, range(6)), *(["the same"] * 8), *map(str, range(6, 12))]
+    outcomes: list[tuple[BatchEffects, object]] = []
+    counts: list[int] = []
+    for kind in (InsistentInvoker, CountingInvoker):
+        panel = kind(ProviderRegistry(), timeout=1, budget=1)
+        state, effects = new_evaluation("s", "p", "e", 1), BatchEffects()
+        begun = EvaluationBegun(event_id="b", session="s", evaluation="e", prompt="p", providers=[stuck])
+        apply_event(state, begun, 1, panel, effects)
+        for n, query in enumerate(queries):
+            call = ToolInvoked(event_id=f"c{n}", session="s", evaluation="e", tool="search", params={"query": query})
+            apply_event(state, call, n, panel, effects)
+        outcomes.append((effects, state))
+        counts.append(panel.asked)
+    assert outcomes[0] == outcomes[1]
+    fires = len(outcomes[0][0].feedback)
+    assert fires
+    assert counts == [len(queries), 1 + fires]  # the first call builds the provider

@@ -23,6 +23,7 @@ from tellback import (
     Observation,
     ProviderSpec,
     StaticFeedback,
+    StuckFeedback,
 )
 from tellback.guidance.provider import ITEMS_MAX, SUMMARY_MAX, ProviderFailure, invoke_provider, provider_spec
 from tellback.guidance.registry import ProviderRegistry, load_registry
@@ -151,6 +152,18 @@ def test_a_custom_provider_replaces_the_built_in_one_of_its_name() -> None:
     assert provider.provide(context=CONTEXT).summary == "custom 7"
     assert registry.is_custom("ToolUsageMonitor")
     assert not registry.is_custom("DeadlineFeedback")
+
+
+def test_only_the_built_in_provider_of_findings_that_was_built_waits_for_one() -> None:
+    spec = provider_spec(config(StuckFeedback()))
+    registry = ProviderRegistry()
+    assert not registry.awaits_finding(spec)  # it may have fields that don't fit, which has to be said
+    registry.build(spec)
+    assert registry.awaits_finding(spec)
+    assert not registry.awaits_finding(provider_spec(config(StuckFeedback(("same_call",)))))
+    own = ProviderRegistry([type("StuckFeedback", (Plain,), {})])
+    own.build(spec := ProviderSpec(name="StuckFeedback", trigger=TRIGGER))
+    assert not own.awaits_finding(spec)
 
 
 def test_a_class_without_fields_may_be_no_dataclass() -> None:

@@ -27,6 +27,7 @@ import structlog
 from tellback import clock
 from tellback.client.turn_checks import default_pipeline
 from tellback.contracts.guidance import Feedback, ProviderSpec
+from tellback.guidance.evaluation import ProviderInvoker
 from tellback.guidance.provider import (
     FeedbackContext,
     ProviderFailure,
@@ -187,7 +188,7 @@ def _decode_call(raw: bytes | Exception | None) -> tuple[str, ProviderSpec] | No
     return None if stored is None else msgspec.json.decode(stored, type=tuple[str, ProviderSpec])
 
 
-class IsolatedInvoker:
+class IsolatedInvoker(ProviderInvoker):
     """Calls the providers of one batch: built-in ones directly, custom ones within a time limit and a shared budget.
 
     Set `about` to the event or timer that is being applied.
@@ -216,6 +217,10 @@ class IsolatedInvoker:
             marker.crashed_provider(crashed) if marker is not None and crashed is not None else None
         )
         self.about = ""
+
+    def awaits_finding(self, spec: ProviderSpec) -> bool:
+        """Check whether a provider surely has nothing to say without a new finding of the measure of progress."""
+        return self._registry.awaits_finding(spec)
 
     def ask(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:
         """Return the provider's feedback, or None if it has none now.

@@ -41,7 +41,7 @@ from tellback.guidance.state import (
     EvaluationState,
     ProviderSlot,
 )
-from tellback.guidance.stuck_feedback import kinds_off
+from tellback.guidance.stuck_feedback import is_new, kinds_off
 from tellback.names import USER_PROMPT
 
 # A hundred years, in seconds despite the name: `datetime` ends at the year 9999, and a host may send any number.
@@ -110,6 +110,11 @@ def trigger_period_ms(slot: ProviderSlot) -> int | None:
 
 class ProviderInvoker(Protocol):
     """Calls a provider within its limits."""
+
+    def awaits_finding(self, spec: ProviderSpec) -> bool:
+        """Check whether a provider surely has nothing to say without a new finding of the measure of progress."""
+        del spec
+        return False
 
     def ask(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:
         """Return the provider's feedback, or None if it declines to run now.
@@ -337,6 +342,9 @@ def _apply_call(  # noqa: PLR0917 - as above
         del state.recent[0]
     for place, slot in enumerate(state.slots):
         if is_due(slot, state, now_ms) and not slot.disabled:
+            # Most calls bring no finding, and a context takes longer than judging them.
+            if invoker.awaits_finding(slot.spec) and not is_new(state.trail.progress.finding, slot.calls, state.calls):
+                continue
             snapshot = EvaluationSnapshot(state, now_ms, invoker, effects)
             if snapshot.fire_on_call(place, verdict.repeats) and state.delivery == "first":
                 return

@@ -88,13 +88,17 @@ class ProviderRegistry:
         """Check whether a provider of this name may read changes; for others the worker does not load them."""
         return name == ContextChangeFeedback.__name__ or name in self._custom
 
+    def awaits_finding(self, spec: ProviderSpec) -> bool:
+        """Check whether this is a `StuckFeedback` that was built before, so that its fields are known to fit."""
+        return type(self._built.get(_key_of(spec))) is StuckFeedback
+
     def build(self, spec: ProviderSpec) -> FeedbackProvider:
         """Return the provider for a spec; equal specs give the same object.
 
         Raises:
             ProviderFailure: The name is unknown here, or the fields do not fit the class.
         """
-        key = msgspec.json.encode((spec.name, spec.fields))
+        key = _key_of(spec)
         provider = self._built.get(key)
         if provider is None:
             provider = self._construct(spec)
@@ -118,6 +122,10 @@ class ProviderRegistry:
         if not isinstance(provider, FeedbackProvider):
             raise ProviderFailure(f"{spec.name} is not a FeedbackProvider: it needs name, should_run and provide")
         return provider
+
+
+def _key_of(spec: ProviderSpec) -> bytes:
+    return msgspec.json.encode((spec.name, spec.fields))
 
 
 def _struct_field_names(cls: type[Any]) -> list[str]:

@@ -113,7 +113,7 @@ class StuckFeedback(NamedByClass):
         found = context.finding
         if context.timed or found is None or found.kind in self.off:
             return False
-        return context.own.call_index < found.at >= context.tool_call_count - _REPORTED_WITHIN_CALLS
+        return is_new(found, context.own.call_index, context.tool_call_count)
 
     def provide(self, *, context: FeedbackContext) -> Feedback:
         """Report what is repeated, since when, and one next step."""
@@ -136,6 +136,11 @@ def kinds_off(providers: Iterable[ProviderSpec]) -> list[str]:
     """Return the kinds that are off in each `StuckFeedback` among the providers of an evaluation."""
     off = [each.fields.get("off") for each in providers if each.name == StuckFeedback.__name__]
     return [kind for kind in KINDS if off and all(is_sequence(each) and kind in each for each in off)]
+
+
+def is_new(found: StuckFinding | None, reported_at: int, calls: int) -> bool:
+    """Check whether a finding was made after the call of the last report, and is still true at call `calls`."""
+    return found is not None and reported_at < found.at >= calls - _REPORTED_WITHIN_CALLS
 
 
 def _subject(found: StuckFinding) -> str:

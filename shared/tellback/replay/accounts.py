@@ -16,7 +16,7 @@ import msgspec
 from tellback.client.guidance_events import build_tool_invoked
 from tellback.contracts.guidance import EvaluationBegun, Feedback, OutcomeCode, ProviderSpec
 from tellback.errors import TellbackError
-from tellback.guidance.evaluation import apply_event
+from tellback.guidance.evaluation import ProviderInvoker, apply_event
 from tellback.guidance.observations.evidence_builder import build_evidence
 from tellback.guidance.observations.feedback import ToolFeedback
 from tellback.guidance.observations.observer import ToolObserver
@@ -100,7 +100,7 @@ class ObserveArguments(TypedDict):
     status: str
 
 
-class InProcessInvoker:
+class InProcessInvoker(ProviderInvoker):
     """Calls providers in this process; unlike in a worker, a provider that fails ends the analysis."""
 
     def __init__(self) -> None:
