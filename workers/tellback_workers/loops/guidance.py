@@ -119,10 +119,8 @@ def _sightings(change: EvaluationChange) -> Iterator[ToolSighting]:
             yield ToolSighting(event.tool, at, began, refused=False)
 
 
-def classify_outcomes(entries: Sequence[IntakeEntry]) -> Sequence[IntakeEntry]:
+def classify_outcomes(entries: Iterable[IntakeEntry]) -> list[IntakeEntry]:
     """Return the entries with the outcome of each hook's call added."""
-    if not any(_is_from_hook(entry) for entry in entries):
-        return entries
     return [_classified(entry) if _is_from_hook(entry) else entry for entry in entries]
 
 
