@@ -93,6 +93,35 @@ def test_half_an_escaped_pair_is_read_as_a_replacement(written: bytes, read: str
     assert message.result == read
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("250.0", 250), ("25e1", 250), ("2.50E+2", 250), ("-0.0", 0), ("9007199254740992.0", 1 << 53)],
+)
+def test_a_whole_number_written_with_a_fraction_is_one(written: str, read: int) -> None:
+    """JSON Schema calls 250.0 an integer, and languages that know one type of numbers write it so."""
+    params = {"q": '1.0, "2e0" \\', "n": 0.5}
+    raw = changed(duration_ms=7, v=1, params=params, result="7.0")
+    raw = raw.replace(b'"duration_ms":7', b'"duration_ms":' + written.encode()).replace(b'"v":1', b'"v":1.0')
+    message = decode(raw, Family.EVENTS)
+    assert isinstance(message, ToolInvoked)
+    assert (message.duration_ms, message.params, message.result) == (read, params, "7.0")
+
+
+@pytest.mark.parametrize("written", ["1.5", "1e300", "9007199254740994.0", "1e999", "1.0]"])
+def test_a_number_that_is_not_whole_or_not_exact_stays_refused(written: str) -> None:
+    raw = changed(duration_ms=7).replace(b'"duration_ms":7', b'"duration_ms":' + written.encode())
+    with pytest.raises(MalformedMessage) as refused:
+        decode(raw, Family.EVENTS)
+    assert refused.value.raw == raw
+
+
+def test_a_byte_order_mark_before_a_message_is_skipped() -> None:
+    """Encoders of .NET write one, and RFC 8259 lets a reader skip it."""
+    assert decode(b"\xef\xbb\xbf" + encode(CALL), Family.EVENTS) == CALL
+    with pytest.raises(UnsupportedVersion, match="upgrade the workers"):
+        decode(b"\xef\xbb\xbf" + changed(v=2.0, new=1), Family.EVENTS)
+
+
 def test_a_later_schema_with_half_a_pair_says_to_upgrade() -> None:
     raw = changed(v=2, new=1, result="TEXT").replace(b"TEXT", rb"\ud83d")
     with pytest.raises(UnsupportedVersion, match="upgrade the workers") as refused:

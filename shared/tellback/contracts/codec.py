@@ -54,6 +54,14 @@ _SURROGATES: Final = re.compile(
 )
 
 
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+# A text, which stays as it is, or a number that may be whole although it has a fraction or an exponent. Languages with
+# one type of numbers write 250.0, which JSON Schema calls an integer, and msgspec refuses it.
+_TEXTS_AND_FLOATS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)', re.DOTALL)
+_MOST_EXACT: Final = 1 << 53  # whole numbers that a float holds exactly
+
+
 class _MessageHeader(msgspec.Struct, frozen=True):
     """The fields that every schema version has."""
 
@@ -67,7 +75,9 @@ def encode(message: Message) -> bytes:
 
 
 def decode(raw: bytes, family: Family) -> AnyMessage:
-    """Decode a message, which must belong to `family`. An escape of half a surrogate pair is read as U+FFFD.
+    """Decode a message, which must belong to `family`.
+
+    A byte order mark is skipped, an escape of half a surrogate pair is read as U+FFFD, and 250.0 as a whole number.
 
     Raises:
         MessageTooLarge: above `MAX_MESSAGE_BYTES`.
@@ -93,9 +103,24 @@ def _decoded(raw: bytes) -> AnyMessage:
     try:
         return _decoder.decode(raw)
     except _REFUSALS:
-        if (whole := _without_halves(raw)) == raw:
+        if (plain := _plain(raw)) == raw:
             raise
-    return _decoder.decode(whole)
+    return _decoder.decode(plain)
+
+
+def _plain(raw: bytes) -> bytes:
+    """Return the same message without what JSON allows and msgspec refuses."""
+    plain = _without_halves(raw.removeprefix(_BYTE_ORDER_MARK))
+    try:
+        msgspec.json.decode(plain)  # otherwise each quote that ends nowhere would be searched to the end
+    except _REFUSALS:
+        return plain
+    return _TEXTS_AND_FLOATS.sub(_whole, plain)
+
+
+def _whole(found: re.Match[bytes]) -> bytes:
+    number = float(found[1]) if found[1] and not found[1].lstrip(b"-").isdigit() else 0.5
+    return b"%d" % number if number.is_integer() and abs(number) <= _MOST_EXACT else found[0]
 
 
 def _without_halves(raw: bytes) -> bytes:
@@ -110,7 +135,7 @@ def _refusal(raw: bytes, error: Exception) -> MalformedMessage | UnsupportedVers
     # Another schema fails on its unknown fields before its version is read: look at the version by itself, since a
     # worker should say "upgrade" and not "malformed".
     try:
-        header = msgspec.json.decode(_without_halves(raw), type=_MessageHeader)
+        header = msgspec.json.decode(_plain(raw), type=_MessageHeader)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return MalformedMessage(str(error), raw)
     if header.v != SCHEMA_VERSION:
