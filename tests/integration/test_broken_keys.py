@@ -26,6 +26,7 @@ from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.fleet import TeamVisits
+from tellback.state.intake import Intake
 from tellback.state.job_claims import JobClaimant
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_listing import JobListing
@@ -261,6 +262,34 @@ def test_a_host_publishes_and_opens_turns_whatever_its_limits_hold(tb: Tellback,
     assert database.command("XLEN", stream_of(tb.context.layout.of("s"), Family.EVENTS)) == 3
     for shard in tb.context.layout.all:
         database.command("DEL", shard.key(name))
+
+
+def test_a_writers_mark_of_another_type_puts_no_event_into_quarantine(tb: Tellback, database: Database) -> None:
+    """Each of its process's events in the stream went there, for as long as the process lived."""
+    publish(tb, 2)
+    stream = stream_of(tb.context.layout.of("s"), Family.EVENTS)
+    [mark] = database.command("KEYS", stream.replace("}:in:", "}:writer:") + ":*")
+    overwrite(database, mark.decode(), "string")
+    publish(tb, 1)
+    assert not tb.context.publisher.spooled
+    assert database.command("XLEN", stream) == 3
+    assert database.command("GET", mark) == b"3"
+
+
+@pytest.mark.parametrize("family", Family)
+def test_a_stream_is_consumed_whatever_its_counter_of_fences_holds(
+    database: Database, layout: Layout, family: Family
+) -> None:
+    """No consumer could take it until the next check of all keys, five minutes later."""
+    intake, shard = Intake(database, layout), layout.shard(0)
+    first = intake.take_lease(shard, family, 5)
+    assert first is not None
+    intake.release(first)
+    overwrite(database, shard.key("fence", family), "string")
+    second = intake.take_lease(shard, family, 5)
+    assert second is not None
+    assert second.fence != first.fence
+    intake.release(second)
 
 
 def test_a_limit_that_is_no_number_costs_no_host_its_work(tb: Tellback, database: Database) -> None:

@@ -9,7 +9,7 @@ from tellback.state.keys import Shard
 from tellback.state.script_calls import DecisionCall, Script, ScriptCall, beside, of_shard
 
 _add_dead_letter = Script("intake/add_dead_letter", "95015a7cf7b0cc6f1ef0be3307d6b8f04ad854c3")
-_append_events = Script("intake/append_events", "4ff26dec310e8b0b5839561ae54f457c6b5ad248")
+_append_events = Script("intake/append_events", "8ae981f4ac4fba8afb755dda60c2494153f2cfb8")
 _claim_entries = Script("intake/claim_entries", "057cd567dd4c4adbee82f6c8819d1d268ea5b141")
 _deliver_entries = Script("intake/deliver_entries", "29ef3592f7ec5b97c6502006f064fc321be14657")
 _drop_dead = Script("intake/drop_dead", "8de411e1e53f4a47270d6b810902beb485ae04a5")
@@ -21,7 +21,7 @@ _read_stream = Script("intake/read_stream", "d7c9cbf6425e6b31b8b4163d910a7eb492b
 _release_lease = Script("intake/release_lease", "bb7cb026d1d36cd40c6265bdcecc90e248a551cd")
 _renew_lease = Script("intake/renew_lease", "a941c0436529d14f9e3a6ce214029bd518ebc6f8")
 _replay_dead = Script("intake/replay_dead", "655af0fa394dcf818983747b4ac4d2d6443a5543")
-_take_lease = Script("intake/take_lease", "1bc8a9b0ef5395e6432cc162230ed4d46db91bbe")
+_take_lease = Script("intake/take_lease", "1694dd560dfa2ab7790ddb01df6c9586054d444c")
 
 
 def add_dead_letter(

@@ -15,7 +15,8 @@
 -- @include held
 local first, skipped = tonumber(arg_first), 0
 if key_mark then
-  skipped = math.max(0, tonumber(redis.call('GET', key_mark) or 0) - first + 1)
+  local mark = redis.pcall('GET', key_mark) -- of another type, or no number: as if it had expired
+  skipped = math.max(0, (type(mark) == 'string' and tonumber(mark) or 0) - first + 1)
 end
 local length, bytes = redis.call('XLEN', key_intake), 0
 if length > 0 then

@@ -29,7 +29,12 @@ if arg_linger ~= '1' and arg_max_entries ~= '0' and redis.call('EXISTS', key_int
 end
 -- The microseconds make it unique: after a failover that lost the counter's last steps, a consumer of before it would
 -- otherwise have the same fence as the next one.
-local fence = redis.call('INCR', key_fence) * 1000000 + redis.call('TIME')[2]
+local leases = redis.pcall('INCR', key_fence)
+if type(leases) == 'table' then -- of another type, or no number: nobody could consume the stream
+  redis.call('DEL', key_fence)
+  leases = redis.call('INCR', key_fence)
+end
+local fence = leases * 1000000 + redis.call('TIME')[2]
 redis.call('SET', key_lease, string.format('%.0f', fence), 'PX', arg_lease_ms)
 if arg_linger == '1' then
   redis.call('SET', key_wakeup, 'lingering', 'PX', arg_lease_ms)
