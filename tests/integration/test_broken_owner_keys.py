@@ -101,6 +101,15 @@ def test_a_turn_stays_with_its_host_if_the_list_of_the_other_has_another_type(br
     assert view(tb, turn).host == before
 
 
+def test_a_turn_of_another_type_is_unavailable(break_type: Break, tb: Tellback) -> None:
+    """Its state, and the turn itself on another host, raised an error of redis-py."""
+    turn = opened(tb)
+    break_type(store(tb).shard(turn.id).key("turn", turn.id))
+    for ask in (lambda: turn.state, lambda: tb.turn(turn.id), turn.progress):
+        with pytest.raises(Unavailable, match="another type"):
+            ask()
+
+
 def test_a_command_of_another_type_hides_no_other(
     break_type: Break, database: Database, one: Layout, queue: CommandQueue, jobs: Jobs
 ) -> None:

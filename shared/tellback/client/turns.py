@@ -47,7 +47,7 @@ from tellback.errors import InvalidInput, StateConflict, Unavailable
 from tellback.messaging.publisher import CLOSED
 from tellback.redaction import redact_text
 from tellback.state.turn_view import LostTurnOrigin, TurnAnswer, TurnRef, TurnView, excerpt
-from tellback.state.turns import MAX_MERGED, NewTurn, Turns, no_turn, turn_id
+from tellback.state.turns import MAX_MERGED, NewTurn, Turns, turn_id
 from tellback.tracing import turn_span
 from tellback.turns.pipeline.checks import error_line
 from tellback.turns.pipeline.context import TurnAbout, TurnContext
@@ -82,10 +82,7 @@ class Turn:
             NotFound: the turn does not exist any more. Turns are kept for seven days.
             Unavailable: Redis does not answer.
         """
-        found = self._store.load([self.id])[0]
-        if found is None:
-            raise no_turn(self.id)
-        return found.state
+        return self._store.load_one(self.id).state
 
     def respond(self, response: OutgoingResponse, *, late_within: float | None = None) -> AnswerResult:
         """Answer the turn now, and return what became of the answer. Requirements T-8, T-12, T-48 to T-50.
@@ -338,10 +335,7 @@ def join_turn(context: ClientContext, turn_id: str) -> Turn:
         NotFound: there is no such turn. Turns are kept for seven days.
         Unavailable: Redis does not answer.
     """
-    found = _turn_store(context).load([check_text("turn_id", turn_id, None)])[0]
-    if found is None:
-        raise no_turn(turn_id)
-    return _join_view(context, found)
+    return _join_view(context, _turn_store(context).load_one(check_text("turn_id", turn_id, None)))
 
 
 def list_handed_over(context: ClientContext, to: str | None) -> list[Turn]:

@@ -44,7 +44,12 @@ def decide_on_host(database: Database, shard: Shard, decision: DecisionCall) -> 
     try:
         return decide(database, shard, decision)
     except WrongType as error:
-        raise Unavailable(_WRONG_TYPE.format(error=str(error).partition(" script:")[0])) from error
+        raise wrong_type(error) from error
+
+
+def wrong_type(error: WrongType) -> Unavailable:
+    """Return the error for a host that needs a key of another type."""
+    return Unavailable(_WRONG_TYPE.format(error=str(error).partition(" script:")[0]))
 
 
 def _run_confirmed(database: Database, call: ScriptCall) -> Any:

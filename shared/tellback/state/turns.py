@@ -18,8 +18,8 @@ from tellback.contracts.turns import AnswerResult, OutgoingResponse, TurnState
 from tellback.errors import InvalidInput, NotFound, StateConflict, Unavailable
 from tellback.names import turn_routing
 from tellback.state import turn_sweeps
-from tellback.state.database import Database
-from tellback.state.decisions import decide, decide_on_host
+from tellback.state.database import Database, WrongType
+from tellback.state.decisions import decide, decide_on_host, wrong_type
 from tellback.state.intake_lease import IntakeEntry, Lease, committed
 from tellback.state.keys import FAMILIES, Layout, Shard
 from tellback.state.limits import SUSPENDED, TOO_MANY_OPEN
@@ -317,6 +317,21 @@ class Turns:
         """Load turns; None for one that does not exist. Their texts, up to 64 KB each, are read only with `text`."""
         names = [name for name in TurnView.__struct_fields__ if text or name != "text"]
         return [_view(names, stored) for stored in self._stored(turns, names)]
+
+    def load_one(self, turn: str) -> TurnView:
+        """Load a turn, for a host.
+
+        Raises:
+            NotFound: it does not exist any more.
+            Unavailable: Redis does not answer, or somebody changed the turn's key by hand.
+        """
+        try:
+            [found] = self.load([turn])
+        except WrongType as error:
+            raise wrong_type(error) from error
+        if found is None:
+            raise no_turn(turn)
+        return found
 
     def _stored(self, turns: Sequence[str], names: Sequence[str]) -> list[tuple[list[bytes | None] | Exception, int]]:
         """Return these fields of each turn, and how far the server's clock is ahead of its shard's steady one."""
