@@ -15,6 +15,7 @@ from tellback.broker_transport import rejected
 from tellback.guidance.provider import ProviderFailure
 from tellback_workers.isolation import call_within
 from tellback_workers.log import configure
+from tests.support.clocks import later
 from tests.support.hostile import HOSTILE, hidden, marks_in_a_row
 
 TURN = "t2-9b732e27fbcbe5e16d20321b"
@@ -33,6 +34,8 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     root.handlers[:] = handlers
     root.setLevel(level)
     logging.getLogger("httpx").setLevel(httpx)
+    for name in ("celery.worker.consumer.consumer", "py.warnings"):
+        logging.getLogger(name).filters.clear()
 
 
 @pytest.mark.parametrize("channel", ["telegram", "discord", "twilio", "openai", "secret", "password", "chat"])
@@ -59,6 +62,28 @@ def test_what_celery_says_of_a_broker_that_is_away_is_whole(written: io.StringIO
     said = "consumer: Cannot connect to redis://:**@127.0.0.1:6379/0: Error 111 connecting to 127.0.0.1:6379."
     logging.getLogger("celery.worker.consumer").error(said)
     assert said in written.getvalue()
+
+
+def test_a_broker_that_refuses_again_and_again_is_logged_once_a_minute(
+    written: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Celery reconnects six times a second to a Redis that is full: 20,000 lines in two minutes, most of tracebacks."""
+    celery, warnings = logging.getLogger("celery.worker.consumer.consumer"), logging.getLogger("py.warnings")
+
+    def lose(error: Exception) -> None:
+        celery.warning("consumer: Connection to broker lost.", exc_info=error)
+        warnings.warning("%s", "consumer.py:397: CPendingDeprecationWarning: In Celery 5.1 we introduced")
+
+    for _ in range(5):
+        lose(OSError("full"))
+    lose(ConnectionError("away"))
+    celery.error("another line")
+    celery.error("another line")
+    counts = [written.getvalue().count(text) for text in ("OSError: full", "ConnectionError: away", "In Celery 5.1")]
+    assert (counts, written.getvalue().count("another line")) == ([1, 1, 1], 2)
+    later(monkeypatch, 61)
+    lose(OSError("full"))
+    assert [written.getvalue().count(text) for text in ("OSError: full", "In Celery 5.1")] == [2, 2]
 
 
 def _fail() -> None:

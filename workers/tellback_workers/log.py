@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from typing import Final
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from tellback import clock
 from tellback.log import common_fields
 from tellback.redaction import redact_text
 from tellback.sanitize import terminal_json, terminal_text
@@ -19,6 +21,31 @@ from tellback.sanitize import terminal_json, terminal_text
 _renderer = structlog.dev.ConsoleRenderer(
     colors=False, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
 )
+
+
+_SAY_AGAIN_SECONDS: Final = 60.0
+_REPEATING: Final = ("celery.worker.consumer.consumer", "py.warnings")
+
+
+class _WithoutRepeats(logging.Filter):
+    """Drop a warning that was logged less than a minute ago.
+
+    Celery loses a broker that is full six times a second, each time with a traceback and a warning of seven lines.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._again: dict[tuple[str, str], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno != logging.WARNING:
+            return True
+        raised = record.exc_info[0] if record.exc_info else None
+        line, now = (record.getMessage(), str(raised)), clock.monotonic()
+        if now < self._again.get(line, 0.0):
+            return False
+        self._again[line] = now + _SAY_AGAIN_SECONDS
+        return True
 
 
 def configure(level: int, *, as_json: bool = False) -> None:
@@ -46,6 +73,8 @@ def configure(level: int, *, as_json: bool = False) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    for name in _REPEATING:
+        logging.getLogger(name).filters[:] = [_WithoutRepeats()]
     logging.getLogger("httpx").setLevel(logging.WARNING)  # at INFO it logs each request with its URL
 
 
