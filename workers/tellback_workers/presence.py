@@ -22,6 +22,7 @@ from tellback.embedding.encoder import encoder_for
 from tellback.errors import TellbackError, Unavailable
 from tellback.settings import Settings, load
 from tellback.state.all_scripts import all_scripts
+from tellback.state.eviction import evicting_servers
 from tellback.state.presence import HEARTBEAT_SECONDS, Presence, Worker
 from tellback_workers.celery_signals import copies_of, count_rejections
 from tellback_workers.cgroup_parent import describe_limits
@@ -85,8 +86,10 @@ class PresenceHeartbeat:
             _logger.debug("presence.not_withdrawn", reason=str(trouble))  # it expires by itself
 
     def _run(self) -> None:
+        is_warned = False
         while not self._stopping.is_set():
             self._load_scripts()
+            is_warned = is_warned or self._warn_of_eviction()
             try:
                 worker = msgspec.structs.replace(self._worker, rejected=count_rejections(), preload=self._preload.state)
                 self._presence.announce(worker)
@@ -104,6 +107,18 @@ class PresenceHeartbeat:
             self._runtime.database.load_scripts(all_scripts())
         except (TellbackError, exceptions.RedisError) as trouble:
             _logger.debug("scripts.not_loaded", reason=str(trouble))  # the next heartbeat tries again
+
+    def _warn_of_eviction(self) -> bool:
+        """Log which servers may evict keys; return True if they could be asked."""
+        try:
+            found = evicting_servers(self._runtime.database)
+        except (TellbackError, exceptions.RedisError) as trouble:
+            _logger.debug("eviction.unknown", reason=str(trouble))  # the next heartbeat tries again
+            return False
+        for node, policy in found.items():
+            advice = "it may delete events and answers that wait: set `maxmemory-policy noeviction`"
+            _logger.error("redis.evicts", policy=policy, node=node, advice=advice)
+        return True
 
 
 _running: Final[list[PresenceHeartbeat]] = []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -14,6 +15,8 @@ from tellback.state.database import Database, WrongType
 from tellback.state.keys import Shard, lifetime_ms
 from tellback.state.script_calls import DecisionCall, ScriptCall
 from tellback.state.unavailable import LOST
+
+T = TypeVar("T")
 
 MAX_TRIES: Final = 3
 _WRONG_TYPE: Final = (
@@ -41,15 +44,19 @@ def decide_on_host(database: Database, shard: Shard, decision: DecisionCall) -> 
     Raises:
         Unavailable: also if somebody changed a key by hand.
     """
+    return on_host(lambda: decide(database, shard, decision))
+
+
+def on_host(call: Callable[[], T]) -> T:
+    """Return what a call returns, for a caller that expects no other error of Redis than its absence.
+
+    Raises:
+        Unavailable: also if somebody changed a key by hand.
+    """
     try:
-        return decide(database, shard, decision)
+        return call()
     except WrongType as error:
-        raise wrong_type(error) from error
-
-
-def wrong_type(error: WrongType) -> Unavailable:
-    """Return the error for a host that needs a key of another type."""
-    return Unavailable(_WRONG_TYPE.format(error=str(error).partition(" script:")[0]))
+        raise Unavailable(_WRONG_TYPE.format(error=str(error).partition(" script:")[0])) from error
 
 
 def _run_confirmed(database: Database, call: ScriptCall) -> Any:

@@ -18,8 +18,8 @@ from tellback.contracts.turns import AnswerResult, OutgoingResponse, TurnState
 from tellback.errors import InvalidInput, NotFound, StateConflict, Unavailable
 from tellback.names import turn_routing
 from tellback.state import turn_sweeps
-from tellback.state.database import Database, WrongType
-from tellback.state.decisions import decide, decide_on_host, wrong_type
+from tellback.state.database import Database
+from tellback.state.decisions import decide, decide_on_host, on_host
 from tellback.state.intake_lease import IntakeEntry, Lease, committed
 from tellback.state.keys import FAMILIES, Layout, Shard
 from tellback.state.limits import SUSPENDED, TOO_MANY_OPEN
@@ -319,16 +319,8 @@ class Turns:
         return [_view(names, stored) for stored in self._stored(turns, names)]
 
     def load_one(self, turn: str) -> TurnView:
-        """Load a turn, for a host.
-
-        Raises:
-            NotFound: it does not exist any more.
-            Unavailable: Redis does not answer, or somebody changed the turn's key by hand.
-        """
-        try:
-            [found] = self.load([turn])
-        except WrongType as error:
-            raise wrong_type(error) from error
+        """Load a turn for a host; raise `NotFound` if there is none, `Unavailable` also if its key has another type."""
+        [found] = on_host(lambda: self.load([turn]))
         if found is None:
             raise no_turn(turn)
         return found
