@@ -24,7 +24,7 @@ from tellback.state.database import Database
 from tellback.up import system
 from tests.support.every_loop import play_every_loop
 from tests.support.processes import run_program
-from tests.support.redis_server import free_port, server_binary
+from tests.support.redis_server import free_port, packaged_binary
 from tests.support.waiting import wait_until
 from tests.support.with_login import LOGIN, with_login
 
@@ -268,7 +268,7 @@ class Containers:
         with (self.access / "flower.env").open("a") as login:
             login.write("FLOWER_BASIC_AUTH=tellback:geheim\n")
         binaries = with_login(folder / "bin", self.access).parent
-        (binaries / "redis-server").symlink_to(server_binary())
+        (binaries / "redis-server").symlink_to(packaged_binary())  # the images are of Redis 8, as the files of users
         self.path = f"{binaries}:{Path(sys.executable).parent}:{os.environ['PATH']}"
 
     def start(self, name: str) -> None:
