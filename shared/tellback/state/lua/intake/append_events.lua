@@ -69,7 +69,15 @@ if rate and burst and rate > 0 then
     return refused('rate')
   end
 end
-for i = skipped + 1, #args_events do
+local added = redis.pcall('XADD', key_intake, '*', 'm', args_events[skipped + 1])
+if added.err then
+  -- By hand somebody appended with the highest id, and nothing can follow. An empty stream loses nothing if it begins
+  -- again: the next read makes its group.
+  if length > 0 or not string.find(added.err, 'exhausted the last possible ID', 1, true) then return added end
+  redis.call('DEL', key_intake)
+  redis.call('XADD', key_intake, '*', 'm', args_events[skipped + 1])
+end
+for i = skipped + 2, #args_events do
   redis.call('XADD', key_intake, '*', 'm', args_events[i])
 end
 if key_mark then
