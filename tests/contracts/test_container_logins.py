@@ -82,9 +82,10 @@ def test_the_init_of_a_container_may_pass_on_the_signal_to_stop() -> None:
 @as_root
 def test_a_check_of_root_ends_a_hung_worker_of_another_user(tmp_path: Path) -> None:
     """It does so without CAP_KILL too, which no container of an earlier compose file has."""
-    hung = [*NOBODY, "sh", "-c", "read _", "worker", "loops@h"]
+    node = f"loops@h{os.getpid()}"  # a run beside this one has a worker too
+    hung = [*NOBODY, "sh", "-c", "read _", "worker", node]
     with subprocess.Popen(hung, stdin=subprocess.PIPE) as worker:
-        check = "from tellback.doctor import alive; alive._kill_silent('loops@h', 0, alive.wrong('worker', '', ''))"
+        check = f"from tellback.doctor import alive; alive._kill_silent({node!r}, 0, alive.wrong('worker', '', ''))"
         powers = ["setpriv", "--bounding-set", "-all,+dac_read_search,+setgid,+setuid"]
         environ = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
         said = run_program([*powers, sys.executable, "-c", check], env=environ, check=True)
