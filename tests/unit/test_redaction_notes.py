@@ -43,11 +43,22 @@ def test_lookalikes_of_notes_stay() -> None:
         "bitte mit postgres und dem Passwort {} anmelden",
         "le mdp du serveur est {}",
         "troquei sua senha para {}",
+        "# TODO rotate the admin password (currently {})",
+        "the admin password is currently {}",
+        "mot de passe \u00ab {} \u00bb refus\u00e9",
+        "\u043f\u0430\u0440\u043e\u043b\u044c \u00ab{}\u00bb \u043e\u0442\u043a\u043b\u043e\u043d\u0451\u043d",
+        "Anmeldung mit Passwort \u201e{}\u201c fehlgeschlagen",
+        "$DB_PASSWORD[1]: |{}|",  # as fish shows a variable
     ],
 )
 def test_a_password_of_a_word_and_a_number_is_hidden_where_a_name_gives_it(note: str, value: str) -> None:
     """None of them is random (A-625)."""
     assert value not in redact_text(note.format(value))
+
+
+def test_a_pwd_is_a_password_if_it_is_someones() -> None:
+    """Else it may be a folder (A-625)."""
+    assert "tiger-77" not in redact_text("my pwd is tiger-77")
 
 
 @pytest.mark.parametrize(
@@ -65,6 +76,8 @@ def test_a_password_of_a_word_and_a_number_is_hidden_where_a_name_gives_it(note:
         "The password protected zip is backup2024",
         "password expires with release-2024",
         "login is slow with Postgres15",
+        "read the user input and pass stage2024 to it",
+        "pwd is tiger-77",  # a folder
         "toolu_01EMMJebS4LefVPME6q61mdp\ntoolu_01EQHpkZpPaGd4G35vybsJpW",
     ],
 )

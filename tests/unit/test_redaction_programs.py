@@ -35,6 +35,11 @@ def test_a_short_password_is_hidden_whatever_its_name_is_in(place: str) -> None:
     assert PASSWORD not in redact_text(json.dumps({"output": f"before\n{text}\nafter"}, ensure_ascii=False))
 
 
+def test_a_token_of_few_kinds_of_characters_is_hidden_behind_its_french_name() -> None:
+    """Nothing else gives it away (A-437)."""
+    assert "6b40le9nl313y2jfw27q" not in redact_text("Le nouveau jeton d'acc\u00e8s est 6b40le9nl313y2jfw27q")
+
+
 def test_a_field_with_a_name_in_another_language_is_hidden() -> None:
     """So is the value of a mapping (A-437)."""
     assert redact_value({"contrase\u00f1a": PASSWORD}) == {"contrase\u00f1a": "[redacted: password]"}

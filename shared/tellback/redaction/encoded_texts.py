@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable
 from typing import Final
 
 from tellback.lazy_pattern import lazy_pattern
-from tellback.redaction.values import BASE64_OF_TEXT
+from tellback.redaction.values import BASE64_OF_MARK, BASE64_OF_TEXT
 
 _CHARACTERS: Final = b"+/-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _TABLE: Final = bytes(ord("w") if byte in _CHARACTERS else ord(" ") for byte in range(256))
@@ -31,7 +31,7 @@ _OF_UTF8: Final = (
 # The others are those of Windows' shell, with a zero after each character, and the byte order marks of UTF-16.
 _BEGINS: Final = lazy_pattern(
     rf"(?:{BASE64_OF_TEXT}){{2}}|(?![g-v])(?:{_OF_UTF8}){{4}}"
-    rf"|[CDI-Za-f][AQgw][AB][0-9A-Za-z+/]A[AC-H][AEIMQUYcgkosw048]A|[/_]{{2}}[4-7]|[/_]v8A"
+    rf"|[CDI-Za-f][AQgw][AB][0-9A-Za-z+/]A[AC-H][AEIMQUYcgkosw048]A|{BASE64_OF_MARK}|[/_]v8A"
 )
 _MARKS: Final = (b"\xff\xfe", b"\xfe\xff")  # of the order of bytes in UTF-16
 _NEXT_LINE: Final = lazy_pattern(

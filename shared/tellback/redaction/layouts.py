@@ -149,6 +149,7 @@ _BETWEEN: Final = (
     # A function that returns the value.
     r"\([^()\n]{0,60}+\)[^\n{:=]{0,40}+(?:[{:]|=>?+)[ \t\r\n]{0,40}+(?:return[ ])?+(?=[\"'`])",
     rf"@[\w.-]{{1,40}}(?=[ ]?=){_REMARK_ENDS}",
+    r"\[[0-9]{1,2}\]:[ ]\|",  # fish: `$DB_PASSWORD[1]: |…|`
     f"%{_REMARK_ENDS}",  # `%token% =`
     r"\)[ ](?:-[a-z][ ][a-z]{1,9}[ ]|#[ ]?=>[ ])?",  # conditions of a proxy; results in comments
     r"\)=\(",  # the value of a key of PostgreSQL

@@ -41,9 +41,10 @@ _NO_PASSWORD: Final = lazy_pattern(
     r"sha[0-9-]|md5|aes|rsa|utf|iso|http|tls|ssl|ipv|base64|crypt|pbkdf|argon|oauth|java|python|win(?:32|dows)|linux"
     r"|test|user|token|passw|secret|login|key|v[0-9]|19[0-9]{2}-|20[0-9]{2}-"
 )
-# Tickets, constants and a folder.
+# Tickets, constants and a folder, which is nobody's.
 _CODE: Final = lazy_pattern(
-    r"(?<=pwd is )[a-z]+-[0-9]{1,3}\Z|[A-Z]+(?:[-_]?[0-9]|[A-Z0-9_]*\Z)|(?i:(?:var)?char|u?int|[a-z]{1,3})[0-9]+\Z"
+    r"(?<=pwd is )(?<!my pwd is )(?<!the pwd is )(?<!your pwd is )[a-z]+-[0-9]{1,3}\Z"
+    r"|[A-Z]+(?:[-_]?[0-9]|[A-Z0-9_]*\Z)|(?i:(?:var)?char|u?int|[a-z]{1,3})[0-9]+\Z"
 )
 _QUOTES: Final = r"[\"'`(*]{0,3}\Z"
 # These give the word from anywhere in the line: "I reset the password for bob to …".
@@ -51,7 +52,7 @@ _LINKS: Final = "now|use|used|try|auf|mit|para|con|com|avec|par"
 # These only if they speak of the password: "the password field is input-42" and "expires with release-2024" do not.
 _IS: Final = (
     r"(?:'s|(?:[ ](?:for|of|on|at|in|to|there|here|we|you|i)\b[^\n]{0,100}?)?"
-    r"[ ](?:(?:will|should|must)[ ])?(?:is|was|be|as|with))"
+    r"[ ](?:(?:will|should|must)[ ])?(?:is|was|be|as|with)(?:[ ]currently)?)"
 )
 # From the name to the word. A sign is that of the name if neither a comma nor a bracket stands between.
 _AFTER_PASSWORD: Final = (
@@ -59,7 +60,7 @@ _AFTER_PASSWORD: Final = (
     rf"(?:{_LINKS}|(?<!log in )(?<!login )(?<!logged in ){NOT_MOVED}to)[ ]{{1,4}}"
     rf"|(?:ord|d|wd|hrase|ode)?{_IS}[ ]{{1,4}}"
     r"|(?:[ ]|ord[ ]|d[ ]|wd[ ]|hrase[ ]|ode[ ]){1}[ ]{0,3}"
-    rf"|[^\n,;(){{}}&|]{{0,118}}?(?:[=:>/\u2013\u2014-]|[ ]\()[ ]{{0,4}}){_QUOTES}"
+    rf"|[^\n,;(){{}}&|]{{0,118}}?(?:[=:>/\u2013\u2014-]|[ ]\((?:currently[ ])?)[ ]{{0,4}}){_QUOTES}"
 )
 # Behind a login the user comes first, and machines are called as passwords are: "log in to staging-web-01".
 _AFTER_LOGIN: Final = lazy_pattern(
@@ -72,15 +73,16 @@ NAMES: Final = {
     "pw": lazy_pattern(rf"(?i:pw(?<![a-z]pw)d?(?![a-z]){_AFTER_PASSWORD})"),
     **dict.fromkeys(("login", "log in", "cred"), _AFTER_LOGIN),
 }
-# "User bob, pass winter1948"; not "run as root and pass option1234".
+# "User bob, pass winter1948"; not "run as root and pass option1234", nor "read the user input and pass …".
 _AFTER_USER: Final = lazy_pattern(
-    r"(?i:(?:(?:user(?:name)?|log(?:ged)?[ ]?in(?:[ ]as)?|ssh|ftp)[ :=]{1,2}[\w.@-]{1,40},?[ ](?:(?:and|with)[ ])?"
+    r"(?i:(?:(?:user(?:name)?|log(?:ged)?[ ]?in(?:[ ]as)?|ssh|ftp)[ :=]{1,2}(?!(?:input|data|name|id)[ ]and)"
+    r"[\w.@-]{1,40},?[ ](?:(?:and|with)[ ])?"
     r"|[ ]as[ ][\w.@-]{1,40}(?:,|[ ]with)[ ])pass[ ]{1,3})[\"'`(]{0,2}\Z"
 )
 # What each of these has before the word, its quotes and spaces; but for " (".
 _BEFORE_WORD: Final = (
     *_LINKS.split("|"),
-    *("to", "is", "was", "be", "as", "with", "'s"),
+    *("to", "is", "was", "be", "as", "with", "'s", "currently"),
     *("pass", "passw", "password", "passwd", "pw", "pwd"),
     *"=:>/\u2013\u2014-",
 )

@@ -19,6 +19,7 @@ from typing import Final
 from tellback.lazy_pattern import lazy_pattern
 from tellback.redaction.alternations import trie, written_out
 from tellback.redaction.substrings import fold_ascii, searchable
+from tellback.redaction.values import BASE64_OF_MARK
 
 _DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]"
 _LEVEL: Final = r"(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|TRACE)"
@@ -46,7 +47,7 @@ _SIGN: Final = (
     rf"|\[(?:pod/[^\]\s]{{1,120}}+\][ ]|{_LEVEL}\][ ]|(?:{_DATE})?[0-9]{{2}}{_AFTER_HOURS})"
     r"|##\[[a-z]{4,8}\]"  # logs of GitHub and Azure
     r"|#[ ]|#[0-9]{1,3}[ ][0-9]{1,5}\.[0-9]{1,3}[ ]|>[ ]?|;[ ]|\*[ ]|--[ ]"  # docker build, comments, mail
-    r"|//(?![4-7][0-9A-Za-z+/]{17})[ ]?"  # not UTF-16 in base64
+    rf"|(?!{BASE64_OF_MARK}[0-9A-Za-z+/]{{17}})//[ ]?"
     r"|\+{1,3}+|-(?=[\t\"'<{\[}]|[ ]{2}|[\w.-]{2,60}+[:=])"  # diffs; not lists
     "){1,3}+"  # a comment within a diff within a log
 )
@@ -203,6 +204,8 @@ _SIGNS_OF: Final = (
     | {chr(0xFEE0 + ord(sign)): f"{sign} " for sign in ",:;)"}
     | dict(zip("\u3000\u3001\u3002\u300c\u300d\uff08", (" ", ", ", ". ", ' "', '" ', " ("), strict=True))
 )
+# Of French, Russian and German; those of English are read as they are.
+_QUOTES_ABROAD: Final = lazy_pattern("«[ \xa0\u202f]?|[ \xa0\u202f]?»|[„“”]")
 _PRINTED: Final = bytes(ord("v") if ord("!") <= byte <= ord("~") else ord(" ") for byte in range(256))
 _LONG: Final = b"v" * 8  # as a value between such letters is
 
@@ -219,7 +222,7 @@ _PASSWORDS_IN_ASCII: Final = (
 _WITH_PASS: Final = ("passwort", "passord", "mot de passe", "mot_de_passe", "palavra-passe")
 _KEYS: Final = ("schlüssel", "clé", "люч", "окен", "密钥", "金鑰", "令牌", "トークン", "キー", "토큰")
 _LOGINS: Final = ("zugangsdaten", "credenciales", "credenciais", "identifiants")
-_KEYS_IN_ASCII: Final = ("clave", "chave", "chiave", "sleutel", "klucz", "nyckel")
+_KEYS_IN_ASCII: Final = ("clave", "chave", "chiave", "sleutel", "klucz", "nyckel", "jeton")
 IS: Final = ("ist", "lautet", "es", "est", "é", "è")  # in tables and markup too, see `layouts`
 _IS: Final = (
     *(*IS, "war", "está", "era", "jest", "to", "är", "er", "on", "je", "este"),
@@ -298,6 +301,8 @@ def in_english(text: str) -> str:
     if "\\u" in within and any(word in within for word in _ESCAPED):
         text = _LETTER.sub(lambda escaped: chr(int(escaped[1], 16)), text)
     if not text.isascii():
+        if any(quote in text for quote in "«»„"):
+            text = _QUOTES_ABROAD.sub('"', text)
         text = _with_signs_of_ascii(text)
     if text is not given:
         folded = fold_ascii(text)

@@ -31,6 +31,7 @@ AT_END: Final = "\1"  # in a pattern of two lines: hide the line where the match
 # Four characters stand for three of ASCII, of which the first two are no control characters, as one of eleven random
 # groups does.
 BASE64_OF_TEXT: Final = r"[CDI-Za-f][AC-HQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][\w+/-]"
+BASE64_OF_MARK: Final = "[/_]{2}[4-7]"  # the byte order mark of UTF-16 as Windows writes it
 NAMES: Final = "\2"  # in a pattern: `assignments.names_after` its anchor, which only a text with that needs
 
 # A name that is only about a secret (`token_count`, `secret_name`) is excluded by its end.
