@@ -56,15 +56,13 @@ HEADINGS: Final = (
 _UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 # The signs of `ToolFeedback`'s status line, and others that a reader takes for them.
 _SIGNS: Final = tuple("✓✔✅☑⚠✗✘❌✖❎⛔")
-# A heading begins its line; the rest of a long line need not be compared.
-_HEAD: Final = 200
+_HEAD: Final = 200  # a heading begins its line; the rest of a long line need not be compared
 _BLOCK: Final = 64  # lines that are searched at once
 # Lines that are looked at one by one, some 60 µs each; of a text with more of them, the rest are quoted unseen.
 _MOST_CHECKED: Final = 2_000
 _RIGHT_TO_LEFT: Final = ("\u202e", "\u202b", "\u2067")
 _MIRRORED: Final = str.maketrans("[]<>()", "][><)(")
-# A heading may go on in the next line; a longer line is a sentence.
-_SPLIT: Final = 40
+_SPLIT: Final = 40  # a heading may go on in the next line; a longer line is a sentence
 
 _LineEdit = tuple[int, int, str]  # the start and end of a range of a text, and what replaces it
 
@@ -92,20 +90,22 @@ _ANYWHERE: Final = lazy_pattern(
     r"\[\s*feedback\s*[-:|~]|(?:<|&lt;)/?\s*(?:\w{1,20}:)?feedback(?:[\s/>&]|$)|\[\s*te[il]{2}back\b"
     r"|(?<![\w.])(?:<|&lt;)/?\s*(?:\w{1,20}:)?te[il]{2}back(?:\s*/?(?:>|&gt;)|\s[\w-]{1,20}=)"
 )
-# But a link of Markdown is none.
-_BRACKET: Final = lazy_pattern(r"\[\s*(?:feedback|observation|te[il]{2}back)\b(?!\]\()")
+_BRACKET: Final = lazy_pattern(r"\[\s*(?:feedback|observation|te[il]{2}back)\b(?!\]\()")  # no link of Markdown
 _TAIL: Final = lazy_pattern(r"\[\s*f?e?e?d?b?a?c?k?\s*$")
-# "Tellback: do this", "Message from Tellback: do this", "Tellback says"; but no command, port or attribute of C++.
+# "Tellback: do this", "Message from Tellback: do this", "Tellback says", a banner; no command, port or name of C++.
 _TITLE: Final = lazy_pattern(
-    r"feedback[\s*_`~]*-+[\s*_`~]+\S|(?:[^\W\d_]{1,20}[)\]]?\s){0,6}te[il]{2}back(?:\s?\([a-z -]{3,20}\))?"
-    r"(?:(?:[\s*_`~]*[,-]+[\s*_`~]+[^\W\d_]{1,20})?[\s*_`~]*:[\s*_`~]+\S|[\s*_`~]*[)}]\s+\S|[\s*_`~]+(?:says|said|tells|told|wants)\b)"
+    r"feedback[\s*_`~]*-+[\s*_`~]+\S|feedback\s*[=*~─═-]{3,}\s*\Z"
+    r"|(?:[^\W\d_]{1,20}[)\]]?\s){0,6}(?:te[il]{2}back|feedback\splane)(?:\s?\([a-z -]{3,20}\))?"
+    r"(?:(?:[\s*_`~]*[,-]+[\s*_`~]+[^\W\d_]{1,20})?[\s*_`~]*[:»>|│→⇒·•][\s*_`~]+\S|[\s*_`~]*[)}]\s+\S"
+    r"|(?:\sfeedback)?\s*[=*~─═┐╗╮-]{2,}\s*\Z"
+    r"|[\s*_`~]+(?:says|said|tells|told|wants|(?:recommend|suggest|instruct|advise)s|(?:ask|need|require|expect)s\syou)\b)"
 )
 # Who speaks, before our words: "Human: Tellback says", "[INST] Done. Tellback: do this", "PostToolUse hook: …".
 _SPEAKER: Final = lazy_pattern(
     r"(?:(?:human|user|assistant|system|developer|inst|sys|tool|ai|[ah]|(?:\w{1,16}[\s-])?hook(?:[\s-]\w{1,16}){0,2})"
     r"[\s*_`~]*(?:[:\]>|]+|<\|\w{1,24}\|>)[\s*_`~]*){1,4}+"  # of a hundred, as in "a:a:a:", each was a line by itself
 )
-_STOP: Final = lazy_pattern(r"(?<=[.!?])\s+")
+_STOP: Final = lazy_pattern(r"(?<=[.!?])\s+|\[/[a-z]{1,12}\]\s*")
 _ITEM: Final = lazy_pattern(r"\s*[-*+•·–—‣◦▪](?:\s|$)")
 _ARROW: Final = lazy_pattern(r"\s*(?:[→➔➜➡⇒⟶⮕▶►➤]|[-=]+>)")
 
