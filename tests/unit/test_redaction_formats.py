@@ -173,6 +173,21 @@ def test_what_only_begins_or_ends_as_its_name_is_hidden(text: str) -> None:
         'PWD_REPLY = "257.1"',
         "registerConvertArithToSPIRVPass();\nregisterConvertArmNeon2dToIntrPass();",
         "password_grant: ResourceOwnerPasswordCredentialsGrant",
+        "src/a.c: In function 'get_auth_info':\nsrc/xcb_util.c:433:39: error: 'error_connection' undeclared",
+        "NL80211_AUTHTYPE_MAX = __NL80211_AUTHTYPE_NUM - 1,",
+        "x86_cpu_PAT = x86_cpu_index_1_edx + 16,",
+        '# METHOD can be "trust", "reject", "md5", "password", "scram-sha-256",',
+        "ssh-keygen -s ca_key -I key_id -n user1,user2 user_key.pub",
+        'assert s.should_strip_auth("https://example.com/foo", "http://example.com/bar")',
+        "last_pass_time => '1219328376.07815',",
+        "man3/XtSessionReturnToken.3.gz -> XtSessionGetToken2.3.gz",
+        '"Resource": "arn:aws:secretsmanager:*:*:secret:prod/db-1AbCdE"',
+        # By chance: of a picture in SVG, of time zones, of base64, of names.
+        '<path d="M22 15v2h-3v2h-2v-2h-6V9H8v2H6V9H5v2H3V9H2V7h1V5h2v2h1V5h2v2h5v8h4v-2h2v2Z"/>',
+        "1HiMn.I KL0 1oN0 11b0 1oN0 11b0 1oN0 11b0 1qN0 WL",
+        "lcUq/6qJ34IxD3L/DCfXCh5WAFAeDJDBlrXYFIW7pw0WwfgHJBu6haEaBQmAupVj",
+        '"input":{"shape":"ListRequestedServiceQuotaChangeHistoryByQuotaRequest"}',
+        "icons/material/cookie-outline.svg,sha256=OPp4c9oijqEnlCYpxI2BpoFAK9jGADImKHrEwmRe_Js,768",
     ],
 )
 def test_what_resembles_a_name_and_its_value_stays(text: str) -> None:

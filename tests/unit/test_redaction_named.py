@@ -76,6 +76,8 @@ def test_a_column_whose_head_names_a_secret_is_hidden_wherever_the_stream_is_cut
         "The token, the password, and the key.\nBuild 9fceb02d0ae598e95dc970b74767f193, from today, and more.\n",
         "password\n\n9fceb02d0ae598e95dc970b74767f193 is the commit of the page\n",
         "the mark --- of key\n9fceb02d0ae598e95dc970b74767f193\n",
+        "d2i_PrivateKey\nASN1_item_free\nBIO_free\nX509_CRL_get0_lastUpdate\nX509_REVOKED_add1_ext_i2d\n",
+        "napi_get_auth\n_ZN4node6crypto7NodeBIO3NewEPNS_11EnvironmentE\n",
     ],
 )
 def test_columns_that_hold_no_secret_stay(text: str) -> None:

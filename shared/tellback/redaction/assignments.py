@@ -136,7 +136,7 @@ _NO_MARK: Final = (
 # `tokenizer: cl100k_base`; `arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db-AbCdEf`, a name.
 UNLESS: Final = {
     "token": _NO_MARK + "(?!i[sz]er)",
-    "secret": NO_STORED_NAME + "(?<![0-9]:secret)(?<!existingsecret)(?<!checksum/secret)(?!smanager:)"
+    "secret": NO_STORED_NAME + "(?<![0-9}*]:secret)(?<!existingsecret)(?<!checksum/secret)(?!smanager:)"
     r"(?!(?<=--secret)[ =](?=[a-z/-]{0,60}?(?:passw|token|secret|key|cred|cert))"
     r"[a-z]{2,20}(?:[_/-][a-z0-9]{1,20}){1,6}(?![\w/.-]))"
     # What Kubernetes says of one by its name, which may end in a hash.
@@ -148,9 +148,8 @@ UNLESS: Final = {
     "_pat": "(?![a-rt-z])",  # `class Vision_PatchEmbed(Vision2_PatchEmbed)`
 }
 _END: Final = r"""(?=[\\"'`]|[ \t]{0,40}+(?:[,;#&|<})\]]|$)|[ \t])"""
-# No word of a translated page, in letters in which nobody types passwords.
+# No word of a translated page, in letters in which nobody types passwords, or in an element of XML.
 _QUOTED: Final = r"""(?<=["'`])(?![^\x00-\u058f][^"'`\s\\!-@_~]{3,60}+[!.?]?["'`])[^"'`\s\\]{4,200}+\\?["'`]"""
-# The text of an element of XML, if it is no word of a translated page.
 _IN_ELEMENT: Final = r"(?<=\w>)(?=[^\s<>]{0,60}?[0-9!@#%^&*?+~._-][^\s<>])[^\s<>]{6,200}+</"
 # A pass phrase has spaces, so it must end the item. One that speaks of passwords is a label.
 _SPACED: Final = r"""(?<=")(?![^"\\\n]{0,100}?passw)[^"\\\n]{4,100}+"[ \t]{0,40}+(?:[,}]|$)"""
@@ -211,15 +210,16 @@ _SIGNED: Final = (  # the length first, since most values are too short
 )
 _AHEAD_ENDED: Final = AHEAD.replace(r"[\w.-]{0,40}+", "", 1)  # the name ends here
 _LONG: Final = f"(?:{MIXED}{long_value(8)}|{DOUBTFUL})"
+_NO_SUM: Final = r"(?![ ][+*][ ][0-9]|[ ]-[ ][0-9]{1,3}[,;)]{0,2}$)"  # `AUTHTYPE_MAX = __NL80211_AUTHTYPE_NUM - 1`
 _SECRET: Final = (
     f"{NAME_GOES_ON}{CLOSE}{TYPE}{SEPARATOR}(?:(?:basic|bearer|token|apikey|digest)[ \\t]{{1,8}}+)?+{_VALUE}{PATH}"
     f"(?![0-9]{{1,6}}:[a-z]|[a-z_-]{{3,20}}+:[0-9-]{{1,12}}+(?![\\w:]))(?![0-9.]{{1,20}}+e[+-]?[0-9]{{1,3}}(?![\\w-]))"
     # What sed replaces by another number; a name with a year, as people give to tokens.
-    f"(?![0-9]{{1,9}}/[a-z_-]{{3,40}}+[=:]|(?:[a-z]{{2,12}}+-){{1,3}}20[0-9]{{2}}(?:-[a-z]?[0-9]{{1,2}})?(?![\\w-])){_LONG}"
+    f"(?![0-9]{{1,9}}/[a-z_-]{{3,40}}+[=:]|(?:[a-z]{{2,12}}+-){{1,3}}20[0-9]{{2}}(?:-[a-z]?[0-9]{{1,2}})?(?![\\w-])){_LONG}{_NO_SUM}"
 )
 # What only a long, random value follows: an argument (`{key, "…"}` of Erlang), a column of CSV.
 _ARGUMENT: Final = f"{NAME_GOES_ON}{CLOSE},[ \\t]?[\"'`]?{NO_VALUE}{PATH}{MIXED}{DOUBT}{long_value(16)}"
-_SECRET_BELOW: Final = f"{BELOW}{NO_VALUE}{PATH}{_LONG}{AT_END}"
+_SECRET_BELOW: Final = f"{BELOW}{NO_VALUE}{PATH}(?![\\w./-]{{1,100}}+:[0-9]{{1,6}}:[0-9]{{1,6}}:){_LONG}{AT_END}"
 
 
 def _secrets() -> tuple[AnchoredRule, ...]:

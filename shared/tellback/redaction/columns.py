@@ -94,6 +94,7 @@ class Table(LightStruct):
     named: tuple[int, ...]
     pairs: tuple[int, int] | None  # the columns of names and of values
     stored: bool = False  # each value is a secret, whatever its name
+    ruled: bool = False
 
 
 def head_places(folded: str, within: Located, begin: int = 0) -> list[int]:
@@ -133,13 +134,18 @@ def value_lines(
     while number < len(lines):
         line = lines[number]
         cells = None if table is None else _cells_of(table, line)
+        secret = table is not None and bool(cells) and _holds_secret(table, cells or (), names_secret)
+        if table is not None and cells and not secret and len(table.names) == 1 and not table.ruled:
+            cells = None  # the name of a function, in a list of such, of which some seem random
         if table is None or cells is None:
             table = _table_of(line, names_secret) if number in at else None
             if table is not None and len(table.names) == 1 and _is_in_list(lines, number):
                 table = None
             if table is not None and number and _STORE.fullmatch(lines[number - 1]):
                 table = table.replace(stored=True)
-        elif cells and _holds_secret(table, cells, names_secret):
+        elif not cells:
+            table = table.replace(ruled=True)
+        elif secret:
             found.append(number)
         number += 1
         if table is None:

@@ -196,7 +196,7 @@ RANDOM: Final = (
         "secret-assignment",
         "cookie",
         rf"(?![a-z])[^\n{{}};?&]{{0,80}}?(?:[|>]-?\n[ \t]{{0,40}}+|\n[ \t]{{0,40}}+value:[ ][\"']?)?"
-        r"(?<![\w.-])(?!_ga|_gid|_gcl|_fbp|__utm|cookie)[\w.-]{2,40}+="
+        r"(?<![\w.-])(?!_ga|_gid|_gcl|_fbp|__utm|cookie|sha[0-9]{1,3}=|md5=)[\w.-]{2,40}+="
         rf"{PATH}{HASH}{DOUBT}{long_value(20)}{AT_END}",
     ),
     *(

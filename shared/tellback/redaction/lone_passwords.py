@@ -21,7 +21,8 @@ _MOST: Final = 8  # words with a digit; a line of more is a table of such
 _OF_LOGINS: Final = ("user", "admin", "root", "account", "auth", "cred", "login", "log in", "logged in", "unlock")
 NAMES: Final = ("pass", "pw", *_OF_LOGINS, "crypted with")
 _REST: Final = lazy_pattern(
-    r"w(?<=passw)|phrase|code|(?<![a-z]pass)(?<![a-z]pw)(?:d(?<=pwd))?(?![a-z])"
+    # Base64 has "pw" by chance: `lcUq/6qJ34IxD3L/DCfX7pw0WwfgHJ`.
+    r"w(?<=passw)|phrase|code|(?<![a-z]pass)(?<![a-z0-9+]pw)(?!(?<=/pw)[0-9])(?:d(?<=pwd))?(?![a-z])"
     rf"|(?:{'|'.join(f'(?<={name})' for name in (*_OF_LOGINS, 'crypted with'))})(?!(?<=auth)[a-z])"
 )
 _WITHIN: Final = b"!@#%^*+_.-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

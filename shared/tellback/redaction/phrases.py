@@ -29,7 +29,7 @@ _PHRASE: Final = f"(?:{_TITLED}|{_HYPHENED})"
 _VALUE: Final = lazy_pattern(
     rf"(?<![\w./@$-])(?:{_NUMBERED}|{_PHRASE})(?![\w/(\[@-]|\.\w|[\"']?[ ]?[:=](?![=:])|[.:]{{2}})"
 )
-_OF_SECRETS: Final = ("passw", "token", "secret", "login", "-key")  # in a label
+_OF_SECRETS: Final = ("passw", "token", "secret", "login", "-key", "-sha-")  # in a label; `scram-sha-256`
 # A type: `PasswordHasher: Shop.Domain.Hashing`.
 _TYPE_BEFORE: Final = lazy_pattern(r"(?:ord|wd|hrase)[A-Z]?[a-z]\w{0,30}[\"']?[ ]?[:=][ ]?[\"']?$")
 _LONGEST: Final = 60  # characters of a name

@@ -125,7 +125,9 @@ RULES: Final = (
         )
         for word, rest in (("auth", ""), ("pwd", ""), ("cred", "entials"))
     ),
-    AnchoredRule("password", "auth", rf"(?:[ ]?=[ ]?)?\([\"'][^\"'\n]{{1,64}}[\"'],[ ]?[\"']{_NOT_HERE}[^\"'\s]{{6}}"),
+    AnchoredRule(
+        "password", "auth", rf"(?:[ ]?=[ ]?)?\([\"'][^\"'\n]{{1,64}}[\"'],[ ]?[\"']{NO_VALUE}{PATH}[^\"'\s]{{6}}"
+    ),
     AnchoredRule("github-token", "auth", r"\.github\.com[ ](?<=github-oauth\.github\.com[ ])[0-9a-z_]{30}"),
     AnchoredRule("password-hash", "secret", r"[ ][0-9][ ]\$[0-9a-z]{1,2}\$\S{8}"),
     AnchoredRule("password-hash", "pass", r"word[ ]7[ ][0-9a-f]{8}"),

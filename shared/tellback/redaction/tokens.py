@@ -16,7 +16,7 @@ _ALNUM: Final = "[0-9A-Za-z]"
 _NO_DIGEST: Final = "".join(rf"(?<![sS][hH][aA]256=[\w-]{{{before}}}[_-])" for before in range(2, 11))
 _OF_THREE_CLASSES: Final = (
     r"(?=[0-9a-z]{0,31}+[A-Z])(?=[0-9A-Z]{0,31}+[a-z])(?=[A-Za-z]{0,31}+\d)"
-    rf"{_NO_DIGEST}{DOUBT}{_ALNUM}{{32}}"
+    rf"(?![0-9ACHLMQSTVZachlmqstvz]{{32}}){_NO_DIGEST}{DOUBT}{_ALNUM}{{32}}"  # a path of SVG
 )
 _BASE58: Final = "[1-9A-HJ-NP-Za-km-z]"
 
@@ -253,7 +253,7 @@ PREFIXED: Final = (
     ("pagerduty-key", rf"(?:(?=[A-Za-z_+-]{{0,17}}[0-9])|{DOUBT})[\w+-]{{18}}(?![\w+/=-])", "u+"),
     ("bitcoin-key", "[0-9A-Za-z]{100}", "xprv yprv zprv tprv"),
     # Keys for import into wallets: 51 or 52 characters of base58, without 0, O, I and l.
-    ("bitcoin-key", rf"{_BASE58}{{51}}(?![\w+/=-])", "K L"),
+    ("bitcoin-key", rf"(?=[A-Za-z]{{0,50}}[0-9]){_BASE58}{{51}}(?![\w+/=-])", "K L"),
     ("bitcoin-key", rf"[HJK]{_BASE58}{{49}}(?![\w+/=-])", "5"),
     ("json-web-token", _JWT, "eyJ"),
     ("json-web-token", r"(?<![\w-]e...)[\w-]{12,2000}+\.e[\w-]{16,2000}+\.[\w-]{20}", "ewog eyAi"),

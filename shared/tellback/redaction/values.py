@@ -47,10 +47,10 @@ _NOT_THE_VALUE: Final = (
     *("ial_id", "ialid", "retsid"),
     *("createdat", "updatedat", "changedat", "passwordkey", "encoder", "encryption", "accessor", "request", "success"),
     *("passwordmgr", "wd.h", ".hpp", ".cuh"),  # headers, in angle brackets as elements of XML have
-    *("keysz", "charset", "_period", "timeout", " h1"),  # the last is a digest's in go.sum
+    *("keysz", "charset", "_period", "timeout", "_time", " h1"),  # the last is a digest's in go.sum
     # Of private and API keys, and of credentials; those of access keys and clients are half of what opens an account.
     *("te_key_id", "tekeyid", "pi_key_id", "pikeyid", "ials_id", "ialsid"),
-    *(".go", ".py", ".js", ".ts", ".rs", ".rb", ".sh", ".md", ".txt", ".pem"),  # `MD5 (token.go) = …`
+    *(".go", ".py", ".js", ".ts", ".rs", ".rb", ".sh", ".md", ".gz", ".so", ".txt", ".pem"),  # `MD5 (token.go) = …`
 )
 # `:` `=` and `=>` in all their forms: `?=`, `+=`, `:=`, `::=` of make, `??=` of scripts, `.=` of PHP, `:**` of
 # Markdown, `= "old" -> "new"` of a terraform plan.
@@ -185,7 +185,7 @@ NO_VALUE: Final = (
     r"|0x[0-9a-f]{1,16}\b|0x[0-9a-f]{40}\b|~?\$[\w({]|[<{\[]|[~^v]?[0-9]{1,5}\.[0-9]{1,5}(?:\.[0-9]|[\"'])|%[(\w]|\*{3}|x{4}|\.{3}))(?!op://)"
     # Placeholders behind the prefix of a token; what Sealed Secrets encrypted; a colour in a style sheet.
     r"(?!--[a-z-]{3,40}[\"']|urn:[a-z]|[\w-]{2,10}[-_](?:x{4}|\*{3}|\.{3})|ag[a-d][0-9a-z+/]{100}|[a-z-]{3,24}+:#[0-9a-f]{3}"
-    r"|your[_-]|change-?me-|[a-z][a-z0-9]{0,30}+_[0-9]\.[a-z]|aes-?[0-9]{3}-"
+    r"|your[_-]|change-?me-|scram-sha-[0-9]{1,3}(?![0-9$])|[a-z][a-z0-9]{0,30}+_[0-9]\.[a-z]|aes-?[0-9]{3}-"
     r"|a[0-9]{3}cbc|utf-?(?:8|16)|(?:md5|sha[0-9]{1,3}|(?:ec)?dsa|rsa)-?with)"  # `v4_1.default` of compiled TypeScript
     rf"(?!{trie(_NO_VALUES)}\b(?![!@#%^&*+?~-])|(?:{trie(_NO_QUOTED)}|[a-z_]{{4,60}}+{_TYPE_ENDS}|type[a-z]{{8,60}}+)[\"'`])"
 )
@@ -253,6 +253,9 @@ _NAMING_WORDS: Final = lazy_pattern(r"[A-Z][a-z]{2,20}")  # of a longer one
 _MANY_WORDS: Final = 24
 _OF_EACH: Final = lazy_pattern(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])")
 
+# A symbol of C++ or Rust, as `strings`, `nm` and linkers print it: `_ZN4node6crypto7NodeBIO3NewEv`.
+_MANGLED: Final = lazy_pattern(r"_Z\w{0,8}?[0-9]{1,2}[A-Za-z_][a-z]")
+
 _LONGEST_NAME: Final = 80  # characters before the word that makes it a secret's, and from there on
 _SHORT_NAME: Final = 8  # of a name that people put at the end of a password: "mypassword"
 KEY_TYPES: Final = ("privatekey", "publickey")  # `key: Ed25519PrivateKey`
@@ -318,6 +321,8 @@ def seems_random(text: str, start: int) -> bool:
 
 
 def _is_random(value: str) -> bool:
+    if value.startswith("_Z") and _MANGLED.match(value):
+        return False
     digit = _DIGIT.search(value)
     long = len(value) >= _LONG_WORD
     if digit is not None:
