@@ -191,7 +191,7 @@ def test_what_only_begins_or_ends_as_its_name_is_hidden(text: str) -> None:
     ],
 )
 def test_what_resembles_a_name_and_its_value_stays(text: str) -> None:
-    """So do lists of words and of files, headers, marks of tests, calls and types (A-452)."""
+    """So do lists of words and of files, headers, marks of tests, calls and types (A-452, A-657)."""
     assert redact_text(text) == text
 
 

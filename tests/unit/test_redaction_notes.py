@@ -52,12 +52,12 @@ def test_lookalikes_of_notes_stay() -> None:
     ],
 )
 def test_a_password_of_a_word_and_a_number_is_hidden_where_a_name_gives_it(note: str, value: str) -> None:
-    """None of them is random (A-625)."""
+    """None of them is random (A-625, A-658)."""
     assert value not in redact_text(note.format(value))
 
 
 def test_a_pwd_is_a_password_if_it_is_someones() -> None:
-    """Else it may be a folder (A-625)."""
+    """Without an owner it may be a folder (A-658)."""
     assert "tiger-77" not in redact_text("my pwd is tiger-77")
 
 
