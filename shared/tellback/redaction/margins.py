@@ -205,7 +205,7 @@ _SIGNS_OF: Final = (
     | dict(zip("\u3000\u3001\u3002\u300c\u300d\uff08", (" ", ", ", ". ", ' "', '" ', " ("), strict=True))
 )
 # Of French, Russian and German; those of English are read as they are.
-_QUOTES_ABROAD: Final = lazy_pattern("«[ \xa0\u202f]?|[ \xa0\u202f]?»|[„“”]")
+_QUOTES_ABROAD: Final = (*(f"«{gap}" for gap in " \xa0\u202f"), *(f"{gap}»" for gap in " \xa0\u202f"), *"«»„“”")
 _PRINTED: Final = bytes(ord("v") if ord("!") <= byte <= ord("~") else ord(" ") for byte in range(256))
 _LONG: Final = b"v" * 8  # as a value between such letters is
 
@@ -258,6 +258,13 @@ def _escaped(words: Iterable[str]) -> tuple[str, ...]:
     return tuple("".join(sign if sign.isascii() else f"\\u{ord(sign):04x}" for sign in word) for word in words)
 
 
+def _with_quotes_of_ascii(text: str) -> str:
+    if any(quote in text for quote in "«»„"):
+        for quote in _QUOTES_ABROAD:  # with `re` such a text takes a quarter longer
+            text = text.replace(quote, '"')
+    return text
+
+
 def _with_signs_of_ascii(text: str) -> str:
     """Return a text with the signs and spaces of ASCII between letters of East Asia.
 
@@ -301,9 +308,7 @@ def in_english(text: str) -> str:
     if "\\u" in within and any(word in within for word in _ESCAPED):
         text = _LETTER.sub(lambda escaped: chr(int(escaped[1], 16)), text)
     if not text.isascii():
-        if any(quote in text for quote in "«»„"):
-            text = _QUOTES_ABROAD.sub('"', text)
-        text = _with_signs_of_ascii(text)
+        text = _with_signs_of_ascii(_with_quotes_of_ascii(text))
     if text is not given:
         folded = fold_ascii(text)
         within = searchable(folded)
