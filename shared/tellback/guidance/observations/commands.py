@@ -64,6 +64,11 @@ _LOG_CLIENTS: Final = words_in(
     "adb aws az docker docker-compose fly flyctl gcloud glab heroku kubectl nerdctl netlify oc pm2 podman railway"
     " stern supervisorctl vercel wrangler"
 )
+# The verbs by which programs show what others wrote.
+_SHOWS: Final = {
+    **dict.fromkeys(_LOG_CLIENTS, _LOGS),
+    "tmux": words_in("capture-pane capturep show-buffer showb"),
+}
 # They run what is given to them on another machine or in a container, where a log may say anything too.
 _CARRIERS: Final = words_in("docker docker-compose kubectl lxc nerdctl oc podman")
 # Options of theirs that take the next word.
@@ -113,18 +118,73 @@ def is_documented_answer(command: SimpleCommand, code: int) -> bool:
 def is_reading(command: SimpleCommand) -> bool:
     """Check for a program that only shows what is there."""
     words = command.words
-    if carried := run_elsewhere(command):
+    carried = run_elsewhere(command)
+    if carried or _complaints_beside_value(command) is not None:
         return all(map(is_reading, carried))
     if command.program == "git":
         verb = next(iter(git_words(words)), "")
         return verb in _GIT_READING and not (verb in _GIT_CHANGEABLE and _GIT_CHANGES & set(words))
-    if command.program in _LOG_CLIENTS:
-        return bool(_LOGS & set(words[:4]))
+    if verbs := _SHOWS.get(command.program):
+        return bool(verbs & set(words[:4]))
     if unpacks := _TO_OUTPUT.get(command.program):
         return any(map(unpacks.match, words))
     if command.program in ("sed", "perl"):
         return _filters_lines(command)
-    return command.program in _READING and _is_of_system(command)
+    checks = command.program.endswith("sum") and bool({"-c", "--check"} & set(words))
+    return command.program in _READING and not checks and _is_of_system(command)
+
+
+# Programs that print a stored value, which may be the text of any error; the words by which they are asked to; and how
+# they begin what they say of themselves.
+_VALUES: Final = tuple(
+    (words_in(programs), re.compile(asked), re.compile(rf"\s{{0,9}}(?:{own})|[^\n]{{0,80}}: (?:command )?not found$"))
+    for programs, asked, own in (
+        (
+            "kubectl oc",
+            r"\bget .* (?:-o|--output)[ =]?(?:jsonpath|go-template)",
+            (
+                r"error: (?:error|unable|unknown|unrecognized|invalid|no|there|couldn't|context|template|the|You|name) "
+                r"|Error from server|Error: unknown |The connection to the server|Unable to connect to the server"
+            ),
+        ),
+        ("consul", r"\bkv get ", r"Error! |Error (?:querying|retrieving|making|connecting|getting) "),
+        ("vault bao", r"-field[ =]", r"Error (?:reading|making|getting|initializing) |No value found at |Field \""),
+        ("terraform tofu", r"\boutput .*-raw\b", r"\u2577|Error: [^\n]{1,200}\n\n"),
+        (
+            "pulumi",
+            r"\b(?:stack output|config get) \w",
+            r"error: (?:(?:no|current|could|getting|unknown|invalid|the|configuration|failed to (?:decrypt|load)) |\[)",
+        ),
+        ("nix", r"\beval .*--raw\b", r"error:(?:\n| (?:flake|cannot|path|getting|experimental)\b|[^\n]{1,300}\n +at )"),
+        ("gcloud", r"--format[ =]value\(", r"ERROR: \(?gcloud"),
+        (
+            "docker podman nerdctl",
+            r"^(?:\w+ )?inspect .*(?:-f|--format)\b",
+            (
+                r"(?:Error: )?(?:Error response from daemon|[Nn]o such |template: |inspecting |unable to connect )"
+                r"|Cannot connect |error during connect|permission denied while |template parsing "
+            ),
+        ),
+        ("etcdctl", r"^(?:-\S+ )*get ", r"\{\"level\":|Error: (?:context |etcdserver: |unknown |bad )"),
+        ("xmllint", r"--xpath\b", r"XPath |xmlXPath|[^\s:]{1,200}:\d+: |warning: failed |I/O |Unknown option "),
+    )
+)
+
+
+def _complaints_beside_value(command: SimpleCommand) -> re.Pattern[str] | None:
+    """Return how a program that is asked for a stored value begins to complain, None for any other command."""
+    line = " ".join(command.words)
+    return next((own for names, asked, own in _VALUES if command.program in names and asked.search(line)), None)
+
+
+def complaint_beside_value(text: str, commands: Sequence[SimpleCommand]) -> str | None:
+    """Return the complaint that a program printed in place of a stored value, "" of a value, None without a program."""
+    asked = (each for command in commands for each in run_elsewhere(command) or (command,))
+    own = next((found for each in asked if (found := _complaints_beside_value(each)) is not None), None)
+    if own is None:
+        return None
+    lines = (line.strip("\u2502 ") for line in text.splitlines())  # of Terraform's frame
+    return next((line for line in lines if len(line) > 1), "") if own.match(text) else ""
 
 
 # `perl -ne 'print if /ERROR/' app.log`; with `-i` it writes the file.
@@ -188,6 +248,11 @@ def without_echoes(output: str, commands: Sequence[SimpleCommand]) -> str:
     return output
 
 
+def writes_out(commands: Sequence[SimpleCommand], text: str) -> bool:
+    """Check for a text that stands in the command itself, as what it prints or stores."""
+    return any(text in said for each in commands for said in (*each.words, each.stdin))
+
+
 _LABELS: Final = re.compile(r"error|exception|fatal|could not|can't", re.IGNORECASE)
 
 
@@ -201,13 +266,20 @@ def _prints_values(command: SimpleCommand) -> bool:
     return states or command.program in DATABASES
 
 
+# `kubectl exec`, of a container that is not there.
+_NOT_CARRIED: Final = re.compile(r"error: (?:Internal error occurred: )?(?:unable to upgrade|error executing) ")
+
+
 def labels_its_own(command: SimpleCommand, said: str) -> bool:
     """Check for a reading program that says "error: ..." of itself; `cat` and `ssh` say it behind their names.
 
     Of a program that shows logs it is one line; several are a log's.
     """
+    carries = bool(run_elsewhere(command))
     return command.program in ("git", "gh") or (
-        command.program in _LOG_CLIENTS and "\n" not in said and not run_elsewhere(command)
+        command.program in (_CARRIERS if carries else _LOG_CLIENTS)
+        and "\n" not in said
+        and (not carries or _NOT_CARRIED.match(said) is not None)
     )
 
 

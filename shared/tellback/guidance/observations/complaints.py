@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tellback.guidance.observations.commands import answers_by_exit, is_reading, run_elsewhere, uncommitted_line
-from tellback.guidance.observations.diagnostics import ERROR_WORDS, finding_line
+from tellback.guidance.observations.diagnostics import ERROR_WORDS, finding_line, is_labelled
 from tellback.guidance.observations.shapes import counts_none, shape_line
 from tellback.guidance.progress.effects import words_in
 from tellback.guidance.shell import SimpleCommand
@@ -100,6 +100,10 @@ _SAID: Final = re.compile(
     r"|Unable to locate credentials\b[^\n]{0,200}|ERROR: \(gcloud\.[^)\n]{1,120}\) [^\n]{1,300}"
     r"|\([A-Z]\w{3,60}\) [^\n]{1,300}$(?=\nCode: )|error: Script not found [^\n]{1,100}"  # Azure; Bun
     r"|(?:[\d:]{8}  )?(?:Compilation|Database|Runtime|Parsing) Error\b[^\n]{0,200}\n {2}[^\n]{1,300}"  # dbt
+    r"|can't find (?:session|window|pane|client): \S{1,80}$|no server running on /\S{1,200}$"  # tmux
+    r"|duplicate session: \S{1,80}$|No value found at \S{1,200}$|(?:ERROR: )?Please run '\w{1,20} login' [^\n]{0,100}"
+    r"|Code: \d{1,4}\. DB::(?:\w{3,10})?Exception: [^\n]{1,300}"  # ClickHouse
+    r"|(?:Binder|Catalog|Parser|Conversion|Constraint|Invalid Input|Out of Range|IO) Error:\s[^\n]{1,300}"  # DuckDB
     r"|Host key verification failed\.?|Waiter \w{1,60} failed: [^\n]{1,200})",
     re.MULTILINE,
 )
@@ -170,7 +174,9 @@ def complaint_line(output: str, commands: Sequence[SimpleCommand]) -> str | None
     return _whole_sentence(output, working) or _shaped(output, working)
 
 
-_ABSENT: Final = re.compile(r"\b(?:no such|not found|(?:does not|doesn't) exist)\b", re.IGNORECASE)
+_ABSENT: Final = re.compile(
+    r"\b(?:no such|not found|(?:does not|doesn't) exist|no [^\n\"]{1,60}\"[^\n\"]{1,80}\" found)\b", re.IGNORECASE
+)
 
 
 def _names_argument(output: str, working: Sequence[SimpleCommand]) -> str | None:
@@ -180,9 +186,14 @@ def _names_argument(output: str, working: Sequence[SimpleCommand]) -> str | None
     agent's own may print it as an answer; an interpreter puts its name in front.
     """
     line = output.strip()
-    if "\n" in line or len(line) > _NAMED_CHARS or len(working) != 1 or not _ABSENT.search(line):
+    name, _, reason = line.partition(": ")
+    if "\n" in line or len(line) > _NAMED_CHARS or len(working) != 1:
         return None
     only = working[0]
+    if " " in name and name in only.words and _SYSTEM_CALL.match(f"_: {reason}"):  # "my cart: Permission denied"
+        return line
+    if not _ABSENT.search(line):
+        return None
     if _SEARCHES & set(only.words[:3]) or (_is_own(only) and not line.startswith(f"{only.program}: ")):
         return None
     named = set(re.split(r"[^\w./@:-]+", line.rstrip(".")))
@@ -201,11 +212,8 @@ def _shaped(output: str, working: Sequence[SimpleCommand]) -> str | None:
     if any((_LISTING | _OF_OTHERS) & set(each.words[:3]) for each in working):
         return _named_itself(output, working)
     own = any(map(_is_own, working))
-    line = (
-        _not_started(output, working)
-        or shape_line(output, own=own)
-        or (None if own else _named_itself(output, working))
-    )
+    line = _not_started(output, working) or shape_line(output, own=own)
+    line = line or (None if own else _named_itself(output, working))
     return None if line is None or _RESOLVED in line else line
 
 
@@ -252,7 +260,8 @@ def complains_only(output: str, commands: Sequence[SimpleCommand]) -> bool:
         return True
     if len(output) > _END or len(rest) == len(lines):
         return False
-    framed = all(_is_complaint(line, names) for line in (lines[0], lines[-1]))  # what they quote stands in between
+    # What they quote stands in between; ripgrep ends with a label alone.
+    framed = _is_complaint(lines[0], names) and (_is_complaint(lines[-1], names) or is_labelled(lines[-1]))
     return framed or all(map(_ADVICE.match, rest))
 
 

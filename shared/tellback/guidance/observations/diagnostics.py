@@ -111,7 +111,7 @@ _TOTALS: Final = re.compile(
     r"|[1-9]\d{0,8} errors?, \d+ warnings?, \d+ \w+|[1-9]\d{0,8} errors?(?: generated\.?)?$"  # pyright; javac, clang
     r"|\W{0,3}[1-9]\d{0,8} problems? \([1-9]\d{0,8} errors?[^)\n]{0,60}\)?"  # eslint
     r"|[1-9]\d{0,8} issues?:$"  # golangci-lint
-    r"|[1-9]\d{0,8} files? (?:would be|failed to) reformat(?:ted)?|\[warn\] Code style issues found"
+    r"|[1-9]\d{0,8} files? (?:would be|failed to) reformat(?:ted)?|\[warn\] Code style issues found[^\n]{0,100}"
     r"|(?:\[[\w:.-]{1,60}\] )?ERROR task failed|Error: no test specified$"  # deno; a new package of npm
     r"|npm (?:ERR!|error) [^\n]{1,200}|.{0,4}ELIFECYCLE.{1,200}"
     r"|error Command failed[^\n]{0,200}|error: script \"[^\"\n]{1,80}\" (?:exited|was terminated)[^\n]{0,80}"
@@ -158,18 +158,19 @@ _COMMANDS: Final = re.compile(
     r"^(?:(?:[\w./-]{0,60}/)?(?:ba|z|da|k|c)?sh: [^\n]{0,200}(?:not found|No such file or directory"
     r"|[Pp]ermission denied|syntax error[^\n]{0,100}|is a directory|bad substitution|unexpected end of file"
     r"|Operation not permitted)[^\n]{0,80}|[\w./-]{0,60}: line \d+: [^\n]{1,200}|(?:eval|bash|zsh):\d+: [^\n]{1,200}"
-    r"|(?:z|ba)sh: command not found: \S+|\S{1,60}: command not found$"
+    r"|[\w.-]{1,40}: command not found: \S+|\S{1,60}: command not found$"
     r"|[\w./-]{0,60}python[\d.]*: (?:can't open file|No module named|Error while)[^\n]{1,200}"
     r"|fatal: (?!\[)[^\n]{1,300}|error: (?:pathspec|failed to push|patch failed|could not|cannot|unable"
     r"|your local changes|src refspec|branch|remote|the following|unknown|unrecognized|no such|invalid|commit is"
     r"|Merging|Your)\b[^\n]{1,300}|CONFLICT \([^\n]{1,200}| ! \[(?:remote )?rejected\][^\n]{1,200}"
     r"|error: \S{1,200}: patch does not apply|\d+ out of \d+ hunks? (?:FAILED|ignored)[^\n]{0,200}"
-    r"|Hunk #\d+ FAILED[^\n]{0,80}|patch: \*{4} [^\n]{1,200}|curl: \(\d+\) [^\n]{1,200}"
+    r"|merge: \S{1,200} - not something we can merge|\w{2,10}sum: WARNING: \d{1,9} [^\n]{1,80} did NOT match"
+    r"|rsync: (?:\[\w{1,20}\] )?[^\n]{1,300} failed: [^\n]{1,200}|Hunk #\d+ FAILED[^\n]{0,80}"
+    r"|patch: \*{4} [^\n]{1,200}|curl: \(\d+\) [^\n]{1,200}"
     r"|[^\n]{1,300}--:--:-- {1,6}\d{1,6}k?(?P<said>curl: \(\d+\) [^\n]{1,200})"  # behind its meter
     r"|[0-9A-F]{8,20}:error:[0-9A-F]{8}:system library:BIO_[^\n]{1,300}"  # OpenSSL, of a connection
     r"|wget: [^\n]{0,60}(?:unable|failed)[^\n]{1,200}|\d{4}-\d\d-\d\d [\d:]{8} ERROR [45]\d\d: [^\n]{1,100}"  # wget
-    r"|ssh: [^\n]{1,200}"
-    r"|[^\n]{0,100}Permission denied \((?:publickey|password|keyboard|gssapi)[^\n]{0,80}"
+    r"|ssh: [^\n]{1,200}|[^\n]{0,100}Permission denied \((?:publickey|password|keyboard|gssapi)[^\n]{0,80}"
     r"|[^\n]{0,80}: The term '[^'\n]{1,80}' is not recognized[^\n]{0,200}"  # PowerShell and cmd.exe
     r"|'[^'\n]{1,80}' is not recognized as an internal or external command[^\n]{0,100}"
     r"|E: (?:Unable|Could not|Package|Sub-process|Invalid|Command|The|Failed)\b[^\n]{1,200}"
@@ -178,7 +179,7 @@ _COMMANDS: Final = re.compile(
     r"|Exception|Directory|file or directory|not found:)[^\n]{1,300}"
     r"|(?:\W{0,3}|Error: )ERR_PNPM_\w{1,60}\b[^\n]{0,300}|rsync error: [^\n]{1,200}"
     r"|Job for \S{1,100} failed because [^\n]{1,200}|(?:[^\n]{1,300}, )?version solving failed\.?$"  # systemd, Poetry
-    r"|Your requirements could not be resolved to an installable set of packages\.?"  # Composer
+    r"|Your (?:requirements could not be resolved to|lock file does not contain) an? \w+ set of packages"  # Composer
     r"|(?:docker: )?Error response from daemon: [^\n]{1,700}"
     r"|(?:docker: )?Cannot connect to the Docker daemon[^\n]{0,100}"
     rf"|[\w./-]{{1,60}}: (?:fatal )?(?:{ERROR_WORDS}) ?[:\uff1a] [^\n]{{1,200}}"
@@ -210,6 +211,7 @@ _UNREADABLE: Final = re.compile(
     # Perl's filters, of their own program and of the files that they read
     r"|[^\n]{1,300} at -e line \d{1,5}[.,][^\n]{0,200}|Execution of -e aborted[^\n]{1,80}"
     r"|Can't (?:open|locate) [^\n]{1,600}|BEGIN failed--[^\n]{1,80}"
+    r"|\u203a {1,4}\S[^\n]{0,300}|can't find (?:session|window|pane): [^\n]{1,80}"  # Heroku and others on oclif; tmux
     # jq and ripgrep
     r"|(?:\w{1,20} )?parse error:(?: [^\n]{1,300})?|[^\s:]{1,300}: No such file or directory \(os error 2\)"
     r"|(?:[a-z ]{1,40} failed: )?GraphQL: [^\n]{1,200}|(?:no|failed to|could not|unable to) [^\n]{1,200})$"

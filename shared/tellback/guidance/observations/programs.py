@@ -20,12 +20,14 @@ from tellback.guidance.observations.commands import (
     QUIET,
     SEARCHING,
     answers_by_exit,
+    complaint_beside_value,
     is_documented_answer,
     is_reading,
     is_value,
     labels_its_own,
     shows_traceback,
     without_echoes,
+    writes_out,
 )
 from tellback.guidance.observations.complaints import complains_only, complaint_line, pointed_line, redis_error
 from tellback.guidance.observations.emptiness import name_words
@@ -286,6 +288,10 @@ def _is_echo(said: str | None, run: ProgramRun, output: str, tool: str, *, known
     """Check for an output that reports a failure only in words of its command."""
     if _OF_SHELL.match(said) if said is not None else code_for_report(output, tool) is None:
         return False
+    more = "\n".join(line for line in output.splitlines() if not writes_out(run.commands, line.strip()))
+    counts = count_tests(more)
+    if (counts is not None and counts.bad) or redis_error(more, run.commands):
+        return False  # a summary and a server's refusal, which may repeat less than a line
     heard = without_echoes(output, run.commands)
     return heard != output and _said_failure(run, heard, known=known) is None and code_for_report(heard, tool) is None
 
@@ -296,7 +302,7 @@ def _said_failure(run: ProgramRun, output: str, *, known: bool) -> str | None:
     said = said or redis_error(output, run.commands)
     if said is None and count_tests(output) is None and _hides_exit(run, known=known):
         said = complaint_line(output, run.commands) or diagnostics.start_line(output)
-        said = None if said and _writes_out(run.commands, said) else said
+        said = None if said and writes_out(run.commands, said) else said
     return said
 
 
@@ -345,14 +351,9 @@ def _is_no_report(output: str, commands: Sequence[SimpleCommand]) -> bool:
     text = output.strip()
     if any(each.program in CLIENTS for each in commands):
         return False
-    if text and (_writes_out(commands, text) or is_value(text, commands)):
+    if text and (writes_out(commands, text) or is_value(text, commands)):
         return True
     return bool(commands) and ("\n" in text or text[:1] in ('"', "'") or _REPR.fullmatch(text) is not None)
-
-
-def _writes_out(commands: Sequence[SimpleCommand], text: str) -> bool:
-    """Check for a text that stands in the command itself, as what it prints or stores."""
-    return any(text in said for each in commands for said in (*each.words, each.stdin))
 
 
 def _hides_exit(run: ProgramRun, *, known: bool) -> bool:
@@ -382,14 +383,14 @@ def _classify_reading(run: ProgramRun, output: str, evidence: Evidence, *, known
 def _unreadable_line(text: str, commands: Sequence[SimpleCommand]) -> str | None:
     """Return the first line if nothing but complaints was printed, in any language."""
     first = text.partition("\n")[0].strip()
+    if (own := complaint_beside_value(text, commands)) is not None:
+        return own or (first if complains_only(text, commands) else None)
     quiet = tuple(f"{each.program}: " for each in commands if each.program in {"tar", *QUIET, *FILTERS})
     if first.startswith(quiet) and not first.startswith("tar: Removing "):
         return first
-    if text.count("\n") < 8 and complains_only(text, commands):
-        return first
-    if first.startswith("fatal: ") and any(each.program == "git" for each in commands):  # advice follows
-        return first
-    if _ABSENT_FOLDER.match(first):  # what follows was read in another folder
+    of_git = first.startswith("fatal: ") and any(each.program == "git" for each in commands)  # advice follows
+    # Behind a folder that is not there, what follows was read in another.
+    if (text.count("\n") < 8 and complains_only(text, commands)) or of_git or _ABSENT_FOLDER.match(first):
         return first
     if diagnostics.is_labelled(first) and not any(labels_its_own(each, text) for each in commands):
         return None

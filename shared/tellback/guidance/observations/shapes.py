@@ -109,6 +109,8 @@ def _placed_line(text: str) -> str | None:
         spot = _SPOT.search(text)
         if spot is not None:
             start, end = text.rfind("\n", 0, spot.start()) + 1, text.find("\n", spot.end())
+            if start and text.startswith("-->", start + 1):  # of Ruff and rustc, which first say what is wrong there
+                start, end = text.rfind("\n", 0, start - 1) + 1, start - 1
             return text[start : end if end >= 0 else len(text)].strip()
     return None
 
