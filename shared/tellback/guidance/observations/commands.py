@@ -165,6 +165,18 @@ _VALUES: Final = tuple(
                 r"|Cannot connect |error during connect|permission denied while |template parsing "
             ),
         ),
+        (
+            "aws",
+            r"--query .*--output[ =]text|--output[ =]text .*--query",
+            (
+                r"An error occurred \(|Un(?:able to|known options) |Could not connect |The (?:config profile|SSO|user-)"
+                r"|Error (?:when|loading|parsing) |(?:aws: )?error: |usage: |Bad value |Invalid |Parameter validation "
+                r"|(?:Connect|Read) timeout |SSL validation |You must specify |Waiter |aws: "
+            ),
+        ),
+        # The server's label is followed by two spaces, in any language; it may follow rows of an earlier statement.
+        ("psql", r"(?=.* -\w*c)(?:.* )?-\w*[At]", r"(?:[^\n]{0,300}\n){0,50}?(?:[^\W\d_]{3,12}:  |psql: )"),
+        ("kcat kafkacat", r"(?:^| )-C\b", r"%(?: ERROR|\d\|)|kcat: |Usage: "),
         ("etcdctl", r"^(?:-\S+ )*get ", r"\{\"level\":|Error: (?:context |etcdserver: |unknown |bad )"),
         ("xmllint", r"--xpath\b", r"XPath |xmlXPath|[^\s:]{1,200}:\d+: |warning: failed |I/O |Unknown option "),
     )

@@ -114,7 +114,7 @@ _UNABLE: Final = re.compile(
     r"|is (?:invalid|not (?:an?|allowed|installed|permitted|recogni[sz]ed|supported|valid))"
     r"|do(?:es)? not (?:exist|contain)|no such|must be installed|has not been|not found)\b"
     r"|abort(?:ed|ing)?(?:[:!]| with\b| due\b)|failed(?:[.!]?$|:| to\b)"
-    r"|unknown (?:command|option|flag|argument)\b|unrecogni[sz]ed\b|not recogni[sz]ed\b)"
+    r"|un(?:known|expected) (?:command|option|flag|argument)\b|unrecogni[sz]ed\b|not recogni[sz]ed\b)"
     # "Unknown unit 'm'", "conformability error": they begin or are the line.
     r"|(?:unknown|undefined|unsupported|duplicate) \w{2,40}(?:$|:| [\"'`\u2018])"
     r"|(?!no )(?:[a-z]{3,20} ){1,3}error[.!]?$",

@@ -92,7 +92,7 @@ _COMPILERS: Final = re.compile(
     r"|Failed to compile\.?(?:\n{1,2}[^\n]{1,300}(?:\n[^\n]{1,300})?)?$"  # Next.js and webpack: what and where is below
     r"|! (?:LaTeX Error|Undefined)[^\n]{1,200}(?:\nl\.\d{1,7} [^\n]{1,200})?"  # what is undefined ends that line
     r"|\u2718 \[ERROR\] [^\n]{1,300}|\[ERROR\] COMPILATION ERROR[^\n]{0,80}|Errors parsing \S{1,300}"
-    rf"|{_PLACE}(?:\(\d+,\d+\):|:\d+:\d+ -) error TS\d+: [^\n]{{1,300}}"
+    rf"|{_PLACE}(?:\(\d+,\d+\):|:\d+:\d+ -) error TS\d+: [^\n]{{1,300}}|error: TS\d{{4,5}} \[ERROR\]: [^\n]{{1,300}}"
     rf"|[Ee]rror(?:\[[\w-]{{1,60}}\]| \(\d{{1,6}}\))?: [^\n]{{1,300}}(?=\n +--> )"
     r"|error: could not compile [^\n]{1,200}"
     # Go's compiler, vet and golangci-lint name a column; lines of `grep -n` and of tests do not.
@@ -210,7 +210,7 @@ _UNREADABLE: Final = re.compile(
     r"|Connection (?:closed|reset) by [^\n]{1,100}"
     # Perl's filters, of their own program and of the files that they read
     r"|[^\n]{1,300} at -e line \d{1,5}[.,][^\n]{0,200}|Execution of -e aborted[^\n]{1,80}"
-    r"|Can't (?:open|locate) [^\n]{1,600}|BEGIN failed--[^\n]{1,80}"
+    r"|Can't (?:open|locate) [^\n]{1,600}|BEGIN failed--[^\n]{1,80}|\[fd error\]: [^\n]{1,300}"
     r"|\u203a {1,4}\S[^\n]{0,300}|can't find (?:session|window|pane): [^\n]{1,80}"  # Heroku and others on oclif; tmux
     # jq and ripgrep
     r"|(?:\w{1,20} )?parse error:(?: [^\n]{1,300})?|[^\s:]{1,300}: No such file or directory \(os error 2\)"
