@@ -76,7 +76,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "Stop here, unless something is still missing.",
     ),
     "no_news": (
-        "{count} of the last 8 calls, since call {since}, showed nothing that you had not seen.",
+        "{count} calls since call {since} showed nothing that you had not seen.",
         "Write down what you know and what is missing, then do the one thing that would tell you.",
     ),
 }

@@ -71,3 +71,13 @@ def test_what_comes_back_nine_times_is_a_warning_whatever_was_edited_in_between(
     nudges = nudges_in([each for n, run in enumerate(runs) for each in (run, claude_edit(n))])
     assert [(call, feedback.severity) for call, feedback in nudges] == [(5, "caution"), (17, "warning")]
     assert "9 times since call 1" in nudges[1][1].summary
+
+
+def test_a_report_counts_the_calls_that_its_detector_counted() -> None:
+    """Requirement G-369."""
+    thoughts: Calls = [
+        ("think", {"thought": f"idea {n}: {'x' * n}"}, "Your thought has been logged.") for n in range(12)
+    ]
+    assert [(call, each.severity, each.summary) for call, each in nudges_in(thoughts)] == [
+        (10, "caution", "10 calls since call 1 showed nothing that you had not seen."),
+    ]

@@ -367,7 +367,7 @@ def idle_calls(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFi
     trail.idle = trail.idle + 1 if features.effect in IDLE else 0
     if trail.idle < IDLE_CALLS:
         return None
-    return StuckFinding("no_news", "", 8, at - trail.idle + 1, at, detail=features.shown)
+    return StuckFinding("no_news", "", trail.idle, at - trail.idle + 1, at, detail=features.shown)
 
 
 def no_new_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:

@@ -76,4 +76,5 @@ THRESHOLDS = {
     "two_states": 1,
     "worse_tests": detectors.WORSE_RUNS,
     "empty_searches": fruitless.EMPTY_SEARCHES,
+    "no_news": detectors.IDLE_CALLS,  # the only one of its detectors that counts more than eight
 }
