@@ -144,7 +144,14 @@ def test_a_client_that_starts_a_worker_elsewhere_is_left_alone(database: Databas
         assert started.returncode == 0
 
 
-@pytest.mark.parametrize("client", [["podman-compose", "run", "--rm", "loops"], ["compose", "exec", "celery"]])
+@pytest.mark.parametrize(
+    "client",
+    [
+        ["podman-compose", "run", "--rm", "loops"],
+        ["podman-compose", "run", "loops", "python", "-m"],
+        ["compose", "exec", "celery"],
+    ],
+)
 def test_a_client_in_python_that_starts_a_worker_elsewhere_is_left_alone(
     database: Database, tmp_path: Path, client: list[str]
 ) -> None:
@@ -169,6 +176,30 @@ def test_a_worker_is_found_however_celery_is_started(database: Database, tmp_pat
     command = [sys.executable, *before, program, "-A", "app", "worker", "-n", "w@test"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     with _started(command, environment) as worker:
+        assert main(KILL) == 1
+        assert worker.wait(30) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    "started_by",
+    [
+        ["coverage", "run", "bin/celery"],
+        ["coverage", "run", "--parallel-mode", "-m", "celery"],
+        ["debugpy", "--listen", "5678", "bin/celery"],
+        ["launcher", "51234", "--", "-m", "celery"],
+        ["run.py", "celery"],
+    ],
+    ids=" ".join,
+)
+def test_a_worker_is_found_within_a_program_that_runs_it(
+    database: Database, tmp_path: Path, started_by: list[str]
+) -> None:
+    """Requirement C-173. A debugger and a measurement of coverage are no clients: the worker is their own process."""
+    del database
+    program = tmp_path / started_by[0]
+    program.write_text("print('up', flush=True); input()")
+    command = [sys.executable, program, *started_by[1:], "-A", "app", "worker", "-n", "w@test"]
+    with _started(command) as worker:
         assert main(KILL) == 1
         assert worker.wait(30) == -signal.SIGKILL
 

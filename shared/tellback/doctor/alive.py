@@ -21,6 +21,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import psutil
@@ -33,6 +34,8 @@ from tellback.settings import load
 from tellback.state.database import Database
 from tellback.state.presence import Presence
 from tellback.up.health import flower_is_healthy
+
+_RUNNERS: Final = ("coverage", "debugpy")  # programs that run a script within themselves
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -112,14 +115,19 @@ def _processes_of(node: str, before: float) -> list[psutil.Process]:
 
 
 def _starts_elsewhere(words: Sequence[str]) -> bool:
-    """Return True for a program in Python that starts `celery` elsewhere, such as `podman-compose run loops celery`."""
+    """Return True for a program in Python that starts `celery` elsewhere, such as `podman-compose run loops celery`.
+
+    A script whose first argument is `celery`, or a program that runs a module as Python does, is the worker itself.
+    """
     rest = iter(words)
     for word in rest:
         if word in ("-X", "-W"):  # options of the interpreter with a value
             next(rest, None)
         elif not word.startswith("-") and not _is_interpreter(word) and word != words[0]:
-            called = [Path(each).name for each in (word, *rest)]
-            return "celery" in called[1:] and called[0] != "celery"
+            program, *arguments = (Path(each).name for each in (word, *rest))
+            before = arguments[: arguments.index("celery")] if "celery" in arguments else []
+            runs_module = before[-1:] == ["-m"] and not any(map(_is_interpreter, before))
+            return bool(before) and not runs_module and program not in ("celery", *_RUNNERS)
     return False
 
 
