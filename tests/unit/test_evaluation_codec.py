@@ -220,7 +220,7 @@ def test_the_newest_call_and_the_newest_host_are_what_a_session_shows() -> None:
         return EvaluationBegun(event_id="begun", session="s", evaluation="e", prompt="p", host=host or msgspec.UNSET)
 
     assert newest_fields([begun("one"), invoked("first"), begun("two"), invoked("second"), begun("")]) == [
-        *("tool", "second", "status", "success", "prompt", "p", "host", "two")
+        *("tool", "second", "status", "ok", "prompt", "p", "host", "two")
     ]
     failed = invoked("search", Outcome(status="error", code="unavailable"))
     assert newest_fields([failed]) == ["tool", "search", "status", "unavailable", "prompt", "p"]

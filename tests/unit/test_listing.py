@@ -88,6 +88,14 @@ def test_where_no_table_fits_each_row_is_a_block() -> None:
     assert max(map(len, lines)) <= 30
 
 
+@pytest.mark.parametrize("width", range(2, 21))
+def test_no_terminal_is_too_narrow_for_a_value(width: int) -> None:
+    """Requirement C-174. Names of ten characters left no room beside them in ten columns."""
+    shown = text([{"due_at": 0, "last_result": "exit 7", "turn": "q-2"}], width, spare=())
+    assert set("exit7q-2") <= set(shown)
+    assert max(map(len, shown.splitlines())) <= width
+
+
 def test_words_fold_at_spaces_and_times_to_come_are_times() -> None:
     row = {"id": "t1", "due_at": int(NOW * 1000) + 60_000, "text": "some words " * 10}
     shown = text([row], 60, spare=())

@@ -23,7 +23,7 @@ COMMAND = {"kind": "command", "at": 1, "command": ["pytest", "-k", "a b"], "comm
             {**CALL, "params": {"command": "ls"}, "status": "error", "error": "1:\n no", "outcome": {"code": "env"}},
             'Bash {"command": "ls"} → env: 1: no · code e1',
         ),
-        ({**CALL, "status": "success", "result": "two files"}, "Bash → success: two files · code e1"),
+        ({**CALL, "status": "success", "result": "two files"}, "Bash → ok: two files · code e1"),
         (
             {**CALL, "status": "error", "repeats": 3, "stuck": "same_failure"},
             "Bash → error · repeated 3 times · stuck: same_failure · code e1",

@@ -157,11 +157,12 @@ def show_fields(values: Mapping[str, Any], *, title: str) -> None:
 
 
 def _block(fields: Sequence[tuple[str, str]], width: int) -> list[RenderableType]:
-    """Return lines of a name and a value; an id that does not fit next to its name is on the next line."""
+    """Return lines of a name and a value; one that has no room next to its name is on the next line."""
     names = max((cell_len(_header_text(name)) for name, _ in fields), default=0)
     lines: list[RenderableType] = []
+    room = width - names - _GAP
     for name, text in fields:
-        if " " in text or cell_len(text) <= width - names - _GAP:
+        if cell_len(text) <= room or (" " in text and room >= LEAST_WORDS):
             line = Table.grid(Column(width=names), padding=(0, _GAP, 0, 0), pad_edge=False)
             line.add_column(overflow="fold")
             line.add_row(Text(_header_text(name), "bold"), Text(text))

@@ -224,7 +224,7 @@ def _print_result(outcome: ReplayResult) -> None:
     console.print(table)
     events = outcome.file.tool_calls + outcome.file.opened
     rate = events / max(outcome.seconds, 0.001)
-    timing = f"{outcome.seconds:.1f} s ({rate:,.0f} tool calls and user messages a second)"
+    timing = f"{outcome.seconds:.1f} s (tool calls and user messages a second: {rate:,.0f})"
     console.print(plain_text(f"{count_phrase(outcome.conversations, 'conversation')} in {timing}"))
     for name, number in asdict(outcome.oddities).items():
         if number:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
+from tellback.contracts.guidance import outcome_word
 from tellback.sanitize import one_line
 from tellback.truncation import truncate_chars
 from tellback.wording import count_phrase
@@ -32,7 +33,7 @@ def _call_text(entry: HistoryEntry) -> str:
     said = entry.get("error") or entry.get("result") or ""
     params = entry.get("params")
     given = _shortened(json.dumps(params, ensure_ascii=False), SHORT) if params else ""
-    came = f"{code or entry.get('status')}{': ' if said else ''}{_shortened(said, LONG)}"
+    came = f"{outcome_word(code, str(entry.get('status')))}{': ' if said else ''}{_shortened(said, LONG)}"
     repeats = entry.get("repeats")
     return _joined(
         f"{entry.get('tool')} {given}".rstrip() + f" → {came}",

@@ -48,6 +48,12 @@ OutcomeCode = Literal[
     "error",
 ]
 
+
+def outcome_word(code: str | None, status: str) -> str:
+    """Return what came of a call in one word, as listings show it: its outcome's code, else what the host said."""
+    return code or ("ok" if status == "success" else status)
+
+
 MAX_RETRY_AFTER: Final = 86_400.0  # seconds; a longer Retry-After is not believed
 MAX_TOKENS: Final = 10**12  # in one report
 MAX_COST: Final = Decimal(10**9)  # in one report, of any currency

@@ -247,7 +247,7 @@ class ToolUsageMonitor(NamedByClass):
         count = context.tool_call_count
         if count <= self.max_calls_without_progress:
             return Feedback(self.name, f"Tool calls: {count}")
-        summary = f"You have made {count} tool calls without completing."
+        summary = f"You have made {count} tool {'call' if count == 1 else 'calls'} without completing."
         steps = ("Review your approach.", "Consider whether you're making progress.")
         return Feedback(self.name, summary, suggestions=steps, severity="caution")
 

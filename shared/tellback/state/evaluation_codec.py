@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
+from tellback.contracts.guidance import EvaluationBegun, ToolInvoked, outcome_word
 from tellback.contracts.message import Message
 from tellback.forks import run_in_child
 from tellback.guidance.state import RECENT_CALLS, EvaluationState
@@ -169,6 +169,6 @@ def newest_fields(messages: Sequence[Message]) -> list[str]:
             host = each.host or host
     found: list[str] = []
     if call is not None:
-        status = call.outcome.code if call.outcome else call.status
+        status = outcome_word(call.outcome and call.outcome.code, call.status)
         found += ["tool", call.tool, "status", status, "prompt", call.prompt]
     return [*found, "host", host] if host else found
