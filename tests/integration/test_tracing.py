@@ -255,6 +255,25 @@ def test_a_collector_that_hangs_delays_the_end_of_no_process(
         worker.wait(15)
 
 
+def test_a_collector_that_hangs_does_not_delay_the_end_of_the_export_of_metrics(settings: Settings) -> None:
+    """Requirement A-602. It took twice the exporter's timeout, and a container's engine kills after ten seconds."""
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        collector = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{hanging.getsockname()[1]}",
+            "OTEL_EXPORTER_OTLP_TIMEOUT": "600",
+            "OTEL_METRIC_EXPORT_INTERVAL": "100",
+        }
+        command = [str(Path(sys.executable).with_name("tellback")), "metrics", "--otlp"]
+        with subprocess.Popen(command, env=environment(settings, collector)) as exporting:
+            try:
+                connection, _ = hanging.accept()
+                with connection:
+                    exporting.terminate()
+                    assert exporting.wait(30) == 0
+            finally:
+                exporting.kill()
+
+
 def test_without_the_setting_nothing_is_imported(settings: Settings, receiver: OtlpReceiver) -> None:
     """Tellback imports none of it; redis-py by itself imports the SDK's metrics wherever they are installed."""
     body = """

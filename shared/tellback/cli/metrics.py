@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+import threading
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -22,6 +23,8 @@ from tellback.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from tellback.client.connection import Tellback
+
+_LAST_EXPORT_SECONDS: Final = 2.0
 
 
 def register(app: typer.Typer) -> None:
@@ -75,8 +78,24 @@ def _export_forever(tb: Tellback, serve: int | None) -> None:
         raise ConfigurationError(f"--otlp: {error.name} is missing: pip install 'tellback[otel]'") from error
     from tellback.cli.metrics_collector import TellbackCollector
 
+    stop = stop_event()
+    failures: list[Exception] = []
+
+    def export() -> None:
+        try:
+            export_until(stop.wait, TellbackCollector(tb), period_of(os.environ))
+        except Exception as error:  # noqa: BLE001 - raised below
+            failures.append(error)
+            stop.set()
+
     echo("exporting metrics by OTLP", err=True)
-    export_until(stop_event().wait, TellbackCollector(tb), period_of(os.environ))
+    # In a thread that can be left: the SDK tries a collector that is away for ten seconds, and nothing interrupts it.
+    exporting = threading.Thread(target=export, name="tellback-metrics", daemon=True)
+    exporting.start()
+    stop.wait()
+    exporting.join(_LAST_EXPORT_SECONDS)
+    for error in failures:
+        raise error
 
 
 def _serve_forever(tb: Tellback, address: str, port: int) -> None:
