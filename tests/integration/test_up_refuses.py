@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import subprocess
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.redis_server import RedisServer, free_port
-from tests.support.up import RunningUp, refused
+from tests.support.up import RunningUp, command, environment, refused
 
 
 def one_line(text: str) -> str:
@@ -152,6 +153,22 @@ def test_a_missing_extra(tmp_path: Path, module: str, options: tuple[str, ...], 
     code, said = refused(tmp_path / "data", *options, env={"PYTHONPATH": str(tmp_path)})
     assert code == 2
     assert one_line(said) == f"tellback: {wanted}"
+
+
+def test_the_demo_of_an_agent_host_says_in_one_line_what_is_missing(tmp_path: Path) -> None:
+    """Requirement A-603. It began to play, called it a missing effect, and said it three times."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as u\n"
+        "found, missing = u.find_spec, {'celery', 'sentence_transformers', 'flower'}\n"
+        "u.find_spec = lambda name, *rest: None if name in missing else found(name, *rest)\n"
+    )
+    env = environment(tmp_path / "data", {"PYTHONPATH": str(tmp_path)})
+    done = subprocess.run(command("demo"), env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert one_line(done.stderr) == (
+        "tellback: `tellback up` requires celery, sentence_transformers and flower: "
+        "pip install 'tellback[workers,flower]'"
+    )
 
 
 def test_a_redis_that_cannot_load_its_data(tmp_path: Path) -> None:

@@ -40,10 +40,12 @@ def demo(
     from tellback.demo.screen import DemoScreen
     from tellback.demo.system import DemoSystem
     from tellback.errors import TellbackError
+    from tellback.up.system import check_installed
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # as Ctrl-C: unwind, so that the instance is stopped
     with report_errors():
+        check_installed(flower=True)
         system = DemoSystem(keep=keep)
     kept = False
     with DemoScreen() as screen:

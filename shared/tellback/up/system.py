@@ -207,7 +207,7 @@ def plan_system(options: UpOptions) -> SystemPlan:
     Raises:
         ConfigurationError: a package is missing, a port taken, a directory not writable, or Redis too old; one line.
     """
-    _check_installed(flower=options.flower_port is not None)
+    check_installed(flower=options.flower_port is not None)
     data_dir = DataDir(options.settings.data_path)
     redis_port = options.redis_port if options.redis_url is None else None
     redis_port, flower_port = _choose_ports(redis_port, options.flower_port)
@@ -236,13 +236,18 @@ def plan_system(options: UpOptions) -> SystemPlan:
     )
 
 
-def _check_installed(*, flower: bool) -> None:
+def check_installed(*, flower: bool) -> None:
+    """Check that the packages of workers, and of Flower, are there; none of them is imported.
+
+    Raises:
+        ConfigurationError: some are missing; one line says how to install them.
+    """
     wanted = {"celery": "workers", "sentence_transformers": "workers"} | ({"flower": "flower"} if flower else {})
     missing = [module for module in wanted if find_spec(module) is None]
     if missing:
         extras = ",".join(dict.fromkeys(wanted[module] for module in missing))
         others = " (or use --no-flower)" if missing == ["flower"] else ""
-        names = " and ".join(missing)
+        names = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
         raise ConfigurationError(f"`tellback up` requires {names}: pip install 'tellback[{extras}]'{others}")
 
 
