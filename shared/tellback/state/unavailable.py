@@ -24,6 +24,7 @@ RETRYABLE_ERRORS: Final = {
 # redis-py has no type for them (the second is that of Redis 7.0); a plain command raises NoPermissionError.
 DENIED_IN_SCRIPT: Final = ("ACL failure in script", "The user executing the script can't")
 NO_DATABASE: Final = ("DB index is out of range", "SELECT is not allowed")  # the latter of any but 0 in a cluster
+OLD_REDIS: Final = "Error compiling script (new function): user_script:1: unexpected symbol near '#'"  # before 7.0
 
 # Errors of a server that does not answer, or cannot serve now.
 _AWAY: Final = (
@@ -59,6 +60,8 @@ NO_SENTINEL: Final = "Redis at {where} is not a Sentinel: name the ports of the 
 WRONG_DATABASE: Final = (
     "Redis at {where} has no database of the number at the end of the URL ({error}): use a lower one, such as /0"
 )
+
+TOO_OLD: Final = "Redis at {where} is older than 7.0, which Tellback requires: upgrade it, or name another server"
 
 NOT_PERMITTED: Final = (
     "Redis at {where} refused the call: {error}. Connect as a user with the right (docs/operations/access.md)"
@@ -215,8 +218,11 @@ def as_raised(error: Exception, url: str) -> Exception:
         return ConfigurationError(ONE_NODE.format(where=where))
     if isinstance(error, exceptions.NoPermissionError) or text.startswith(DENIED_IN_SCRIPT):
         return NotPermitted(NOT_PERMITTED.format(where=where, error=error))
-    sentinels = "unknown command 'SENTINEL'", NO_SENTINEL.format(where=where_of(url))
-    for beginning, said in ((NO_DATABASE, WRONG_DATABASE.format(where=where, error=error)), sentinels):
+    for beginning, said in (
+        (NO_DATABASE, WRONG_DATABASE.format(where=where, error=error)),
+        ("unknown command 'SENTINEL'", NO_SENTINEL.format(where=where_of(url))),
+        (OLD_REDIS, TOO_OLD.format(where=where)),
+    ):
         if text.startswith(beginning):
             return ConfigurationError(said)
     return error
