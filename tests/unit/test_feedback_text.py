@@ -92,5 +92,5 @@ def test_tool_usage_becomes_a_caution_above_its_threshold() -> None:
     monitor = ToolUsageMonitor(max_calls_without_progress=20)
     assert monitor.provide(context=context(0, None, calls=20)).summary == "Tool calls: 20"
     assert monitor.provide(context=context(0, None, calls=21)).severity == "caution"
-    told = ToolUsageMonitor(max_calls_without_progress=0).provide(context=context(0, None, calls=1)).summary
-    assert told == "You have made 1 tool call without completing."
+    summary = ToolUsageMonitor(max_calls_without_progress=0).provide(context=context(0, None, calls=1)).summary
+    assert summary == "You have made 1 tool call without completing."
