@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,9 +13,9 @@ import msgspec
 
 from tellback.access.actions import OTHER, OWN, Server
 from tellback.access.files import BROKER_FILE, STATE_FILE, Deployment, files_of, write_files
-from tellback.access.users import agent_name
+from tellback.access.users import Release, agent_name
 from tellback.settings import Settings, load
-from tests.support.redis_server import RedisServer, free_port
+from tests.support.redis_server import RedisServer, free_port, server_binary
 
 TEAMS = (OWN, OTHER)
 
@@ -21,6 +23,17 @@ TEAMS = (OWN, OTHER)
 def name_of(kind: str) -> str:
     """The user of a kind of users; the agent is that of the first team."""
     return agent_name(OWN) if kind == "agent" else kind
+
+
+def release_of(program: str) -> Release:
+    """The release for which `tellback acl` writes files that this server loads; that on PATH may be Debian's."""
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"v=(\d+)\.(\d+)", said)
+    assert found is not None, said
+    version = int(found[1]), int(found[2])
+    if version < (7, 2):
+        return "7.0"
+    return "8" if version >= (8, 0) and "valkey" not in said.lower() else "7.2"
 
 
 class AccessDeployment(NamedTuple):
@@ -53,12 +66,12 @@ class AccessDeployment(NamedTuple):
 
 @contextmanager
 def running_access(folder: Path, *, one_redis: bool = False, program: str | None = None) -> Generator[AccessDeployment]:
-    """Start the servers of a deployment of two teams; another `program` is Redis 7.0."""
+    """Start the servers of a deployment of two teams, of another `program` if one is named."""
     ports = (free_port(), free_port())
     state, broker = (f"redis://127.0.0.1:{port}/0" for port in ports)
     write_files(
         folder,
-        files_of(Deployment(TEAMS, state, "" if one_redis else broker, release="8" if program is None else "7.0")),
+        files_of(Deployment(TEAMS, state, "" if one_redis else broker, release=release_of(program or server_binary()))),
     )
     with ExitStack() as stack:
         started: list[RedisServer] = []
