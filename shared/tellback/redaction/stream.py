@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Generator, Iterable
 from typing import Final
 
+from tellback.redaction.private_keys import MAX_LINES, PrivateKeyTracker, key_start_before
 from tellback.redaction.private_keys import RULE as PRIVATE_KEY
-from tellback.redaction.private_keys import PrivateKeyTracker, key_start_before
 from tellback.redaction.redactor import Redactor, marker
 
 MAX_LINE_CHARS: Final = 1 << 20  # of a line that is held until it ends
@@ -45,27 +45,37 @@ class StreamRedactor:
         end = self._held.rfind("\n") + 1
         if self._long or not end:
             return ""
-        lines = self._held[:end].split("\n")[:-1]
-        keep = len(lines) if self._blocks.inside else key_start_before(lines, len(lines))
-        shown = self._release_lines(lines[:keep])
-        self._held = "".join(f"{line}\n" for line in lines[keep:]) + self._held[end:]
+        if not self._blocks.inside:
+            end = self._start_of_key(end)
+        shown = self._release_lines(self._held[:end])
+        self._held = self._held[end:]
         return shown
 
-    def _release_lines(self, lines: list[str], end: str = "\n") -> str:
+    def _start_of_key(self, end: int) -> int:
+        """Return where a key may begin to which the last lines before `end` may belong; nearly always, `end`."""
+        lines = self._held[: end - 1].rsplit("\n", 1)
+        if (start := key_start_before(lines, len(lines))) < len(lines):
+            lines = self._held[: end - 1].rsplit("\n", MAX_LINES)
+            start = key_start_before(lines, len(lines))
+        return end - sum(len(line) + 1 for line in lines[start:])
+
+    def _release_lines(self, lines: str) -> str:
+        """Return whole lines, redacted; the last of a stream may have no end."""
         if not lines:
             return ""
-        self.lines += len(lines)
-        text = "\n".join(lines)
+        text = lines.removesuffix("\n")
+        self.lines += text.count("\n") + 1
         hidden = self._redactor.hidden_lines(text, self._blocks)
-        self.counts.update(hidden.values())
         if not hidden:
-            return text + end
-        return "\n".join(marker(hidden[n]) if n in hidden else line for n, line in enumerate(lines)) + end
+            return lines
+        self.counts.update(hidden.values())
+        shown = (marker(hidden[n]) if n in hidden else line for n, line in enumerate(text.split("\n")))
+        return "\n".join(shown) + lines[len(text) :]
 
     def _start_long_line(self) -> str:
         """Return the start of a line that is too long to hold, after the lines held before it."""
         whole, newline, self._held = self._held.rpartition("\n")
-        shown = self._release_lines(whole.split("\n")) if newline else ""
+        shown = self._release_lines(whole + newline)
         self._long, self._hiding = True, self._blocks.inside
         self._blocks.reset()
         self.lines += 1
@@ -104,6 +114,4 @@ class StreamRedactor:
             return "" if self._hiding else self._redact_part(final=True)
         if not self._held:
             return ""
-        lines = self._held.split("\n")
-        newline = "\n" if not lines[-1] else ""
-        return self._release_lines(lines[:-1] if newline else lines, newline)
+        return self._release_lines(self._held)
