@@ -22,7 +22,6 @@ from tellback.errors import Unavailable
 from tellback.settings import load
 from tellback.state.database import Database
 from tellback.up import system
-from tests.support.access import release_of
 from tests.support.every_loop import play_every_loop
 from tests.support.processes import run_program
 from tests.support.redis_server import free_port, packaged_binary
@@ -265,7 +264,7 @@ class Containers:
         self.flower = str(free_port())
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         state, broker = (f"redis://127.0.0.1:{self.ports[server]}/0" for server in SERVERS)
-        write_files(self.access, files_of(Deployment(("acme",), state, broker, release=release_of(server_binary()))))
+        write_files(self.access, files_of(Deployment(("acme",), state, broker)))
         with (self.access / "flower.env").open("a") as login:
             login.write("FLOWER_BASIC_AUTH=tellback:geheim\n")
         binaries = with_login(folder / "bin", self.access).parent
