@@ -26,7 +26,7 @@ from benchmarks.system import BenchmarkSystem, wait
 from tellback import DeadlineFeedback, FeedbackProviderConfig, FeedbackTrigger, StaticFeedback, Tellback, connect
 from tellback.contracts.guidance import EvaluationBegun, Feedback, ProviderSpec, ToolInvoked
 from tellback.contracts.message import new_event_id
-from tellback.guidance.evaluation import apply_event
+from tellback.guidance.evaluation import ProviderInvoker, apply_event
 from tellback.guidance.provider import FeedbackContext, invoke_provider, provider_spec
 from tellback.guidance.registry import ProviderRegistry
 from tellback.guidance.state import BatchEffects, new_evaluation
@@ -100,7 +100,7 @@ def _peer(python: Path) -> dict[str, Any]:
     return answer
 
 
-class _Providers:
+class _Providers(ProviderInvoker):
     """Asks providers as a worker does."""
 
     def __init__(self) -> None:

@@ -198,7 +198,7 @@ def test_a_worker_is_found_within_a_program_that_runs_it(
     del database
     program = tmp_path / started_by[0]
     program.write_text("print('up', flush=True); input()")
-    command = [sys.executable, program, *started_by[1:], "-A", "app", "worker", "-n", "w@test"]
+    command: list[str | Path] = [sys.executable, program, *started_by[1:], "-A", "app", "worker", "-n", "w@test"]
     with _started(command) as worker:
         assert main(KILL) == 1
         assert worker.wait(30) == -signal.SIGKILL

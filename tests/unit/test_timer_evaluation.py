@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tellback import Feedback, FeedbackContext, FeedbackTrigger, ProviderSpec
 from tellback.contracts.guidance import DeliveryMode, EvaluationBegun, ToolInvoked
-from tellback.guidance.evaluation import apply_event, fire_timers, next_timer, restart_taken_slots
+from tellback.guidance.evaluation import ProviderInvoker, apply_event, fire_timers, next_timer, restart_taken_slots
 from tellback.guidance.provider import ProviderFailure, ProviderTimeout
 from tellback.guidance.state import BatchEffects, new_evaluation
 
@@ -13,7 +13,7 @@ IDLE = 3_600_000
 CALL = ToolInvoked(event_id="t", session="s", evaluation="e", prompt="p", tool="search")
 
 
-class Says:
+class Says(ProviderInvoker):
     """An invoker that records who was asked when."""
 
     def __init__(self, *, silent: tuple[str, ...] = (), failing: tuple[str, ...] = ()) -> None:

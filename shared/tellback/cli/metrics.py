@@ -94,8 +94,8 @@ def _export_forever(tb: Tellback, serve: int | None) -> None:
     exporting.start()
     stop.wait()
     exporting.join(_LAST_EXPORT_SECONDS)
-    for error in failures:
-        raise error
+    for failure in failures:
+        raise failure
 
 
 def _serve_forever(tb: Tellback, address: str, port: int) -> None:

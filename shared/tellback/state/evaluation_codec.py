@@ -169,6 +169,6 @@ def newest_fields(messages: Sequence[Message]) -> list[str]:
             host = each.host or host
     found: list[str] = []
     if call is not None:
-        status = outcome_word(call.outcome and call.outcome.code, call.status)
+        status = outcome_word(call.outcome.code if call.outcome else None, call.status)
         found += ["tool", call.tool, "status", status, "prompt", call.prompt]
     return [*found, "host", host] if host else found
