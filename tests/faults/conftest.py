@@ -28,8 +28,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
-    # A node that a test suspends is not to be given up by the others, however long the test takes.
-    with RedisCluster(tmp_path_factory.mktemp("cluster"), "--cluster-node-timeout", "60000") as cluster:
+    with RedisCluster(tmp_path_factory.mktemp("cluster")) as cluster:
         yield cluster
 
 

@@ -28,7 +28,7 @@ from tellback.state.keys import Layout, Shard
 from tellback.state.scripts import common as scripts
 from tellback.state.slots import slot_of
 from tests.support.hooks import run_hook, tool_event, troubles
-from tests.support.redis_cluster import RedisCluster
+from tests.support.redis_cluster import SHORT_MS, RedisCluster
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 from tests.support.workers import Workers
@@ -339,6 +339,7 @@ def make_fault(cluster: RedisCluster, layout: Layout, fault: str) -> None:
         cluster.move(slot, other_than(cluster, owner))
         return
     owner.kill()
+    cluster.give_up_after(SHORT_MS)
     living = [node for node in cluster.nodes if node.running]
     wait_until(
         lambda: (

@@ -41,7 +41,7 @@ from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import TeamScheduler
 from tests.support.hooks import run_hook, tool_event, troubles
 from tests.support.jobs import ended, submission
-from tests.support.redis_cluster import RedisCluster
+from tests.support.redis_cluster import SHORT_MS, RedisCluster
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
@@ -344,6 +344,7 @@ def test_a_cluster_that_is_down_says_so_and_the_next_step(
     living = next(cluster.teams_on(cluster.primaries[0]))
     key, sleep = Layout(living, 1).shard(0).key("team"), clock.sleep
     gone.kill()
+    cluster.give_up_after(SHORT_MS)
     wait_until(
         lambda: b"cluster_state:fail" in cluster.client(cluster.primaries[0]).command("CLUSTER", "INFO"),
         "the others know of it",

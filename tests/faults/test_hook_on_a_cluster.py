@@ -19,7 +19,7 @@ from tellback.names import Family
 from tellback.state.keys import FLEET, Layout, stream_of
 from tellback.state.slots import slot_of
 from tests.support.hooks import run_hook, tool_event, troubles
-from tests.support.redis_cluster import RedisCluster
+from tests.support.redis_cluster import SHORT_MS, RedisCluster
 from tests.support.redis_server import RedisServer
 from tests.support.spools import waiting
 from tests.support.waiting import wait_until
@@ -178,6 +178,7 @@ def test_a_hook_asks_another_node_if_the_first_still_names_a_dead_primary(tmp_pa
         importing = next(node for node in cluster.primaries if node is not cluster.owner(slot))
         source = cluster.begin_move(slot, importing)
         source.kill()
+        cluster.give_up_after(SHORT_MS)
         others = [node for node in cluster.nodes if node.running and node is not importing]
         wait_until(lambda: source.port not in {owner_at(cluster, node, slot) for node in others}, "a replica took over")
         wait_until(lambda: all(b"cluster_state:ok" in info(cluster, node) for node in others), "the others serve")

@@ -51,8 +51,7 @@ LISTINGS: Final = {
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisCluster]:
     """A cluster whose second primary has what all teams share, and whose third has the team's own key."""
     monkeypatch.setattr(wakeups, "publish", mock.Mock())
-    options = ("--cluster-require-full-coverage", "no", "--cluster-node-timeout", "60000")
-    with RedisCluster(tmp_path / "cluster", *options) as cluster:
+    with RedisCluster(tmp_path / "cluster", "--cluster-require-full-coverage", "no") as cluster:
         assert cluster.owner(slot_of(FLEET.key("teams"))) is cluster.primaries[1]
         yield cluster
 

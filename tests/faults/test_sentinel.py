@@ -23,7 +23,7 @@ from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
 from tests.support.hooks import run_hook, tool_event, troubles
 from tests.support.redis_server import RedisServer
-from tests.support.sentinels import DOWN_MS, NAME, Sentinels
+from tests.support.sentinels import NAME, Sentinels
 from tests.support.waiting import answers, wait_until
 from tests.support.workers import Workers
 
@@ -103,13 +103,11 @@ def test_a_failover_while_a_host_publishes_loses_what_the_replica_had_not_read_a
             host = threading.Thread(target=publish_until_promoted)
             host.start()
             wait_until(lambda: len(sent) > 60, "it publishes", timeout=60)
-            sentinels.give_up_after(600_000)  # nobody is promoted before we have counted
             sentinels.first.kill()
             wait_until(lambda: any(sent), "some are published while there is no primary", timeout=60)
             left = b"master_link_status:up"
             wait_until(lambda: left not in sentinels.new.command("INFO", "replication"), "it has read what came")
             kept = sentinels.new.command("XLEN", shard.key("in", "events"))
-            sentinels.give_up_after(DOWN_MS)
             sentinels.fail_over()
             promoted.set()
             host.join(60)
@@ -138,7 +136,6 @@ def test_a_former_primary_without_replicas_takes_no_event_that_would_be_lost(
     Nothing is published in the instant in which the replica leaves: what the primary takes just before it sees that,
     the replica may not have read.
     """
-    sentinels.give_up_after(10_000)  # a busy machine is no reason for a second failover
     former, settings = Database(sentinels.first.url), Settings(redis_url=sentinels.url, data_dir=str(tmp_path / "data"))
     for client in (former, sentinels.new):
         client.command("CONFIG", "SET", "min-replicas-to-write", 1)
@@ -207,7 +204,6 @@ def test_why_no_sentinel_names_a_primary_is_one_short_line(tmp_path: Path, optio
 
 def test_an_error_of_a_dead_primary_does_not_blame_the_sentinels(sentinels: Sentinels) -> None:
     """The error said that Redis at the addresses of the Sentinels, which lived, cannot be reached, and to start it."""
-    sentinels.give_up_after(600_000)
     sentinels.first.kill()
     with closing(Database(sentinels.url)) as database, pytest.raises(Unavailable) as raised:
         database.command("PING")

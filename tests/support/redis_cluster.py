@@ -15,7 +15,8 @@ from tellback.state.slots import SLOTS, slot_of
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.waiting import wait_until
 
-NODE_TIMEOUT_MS = 1_000  # a primary that is silent for as long is given up; 15 s by default
+SHORT_MS = 1_000  # of silence after which the others give a node up; 15 s by default
+PATIENT_MS = 60_000  # the same until a test says so: one that it suspends, or that a busy machine holds up, is kept
 
 
 class RedisCluster:
@@ -40,6 +41,7 @@ class RedisCluster:
         for number, replica in enumerate(self.nodes[primaries:]):
             self.client(replica).command("CLUSTER", "REPLICATE", self.id_of(self.nodes[number % primaries]))
         self.wait_until_serving()
+        self.give_up_after(PATIENT_MS)  # only now: with it, a cluster that forms waits for seconds
 
     def __enter__(self) -> Self:
         return self
@@ -52,6 +54,12 @@ class RedisCluster:
     @property
     def url(self) -> str:
         return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+    def give_up_after(self, milliseconds: int) -> None:
+        """Have the nodes give up one that has been silent for so long; then its replica takes over, if it has one."""
+        for node in self.nodes:
+            if node.running:
+                self.client(node).command("CONFIG", "SET", "cluster-node-timeout", milliseconds)
 
     def client(self, node: RedisServer) -> Database:
         """A client of one node, which follows no redirection."""
@@ -157,5 +165,5 @@ class RedisCluster:
 def _start(place: Path, extra: Sequence[str]) -> RedisServer:
     return RedisServer.start(
         place, "--cluster-enabled", "yes", "--cluster-port", str(free_port()),
-        "--cluster-node-timeout", str(NODE_TIMEOUT_MS), "--repl-diskless-sync-delay", "0", *extra,
+        "--cluster-node-timeout", str(SHORT_MS), "--repl-diskless-sync-delay", "0", *extra,
     )  # fmt: skip

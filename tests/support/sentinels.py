@@ -1,4 +1,4 @@
-"""A primary with a replica, and three Sentinels that promote it when the primary is silent."""
+"""A primary with a replica, and three Sentinels that promote it when a test says so."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 NAME = "tellback"
-DOWN_MS = 500  # of silence after which a Sentinel takes the primary for dead; 30 s by default
+DOWN_MS = 500  # of silence after which a Sentinel takes a primary for dead that a test has killed; 30 s by default
+PATIENT_MS = 600_000  # the same before that: a primary that a busy machine holds up is not to be given up
 
 
 class Sentinels:
@@ -45,7 +46,7 @@ class Sentinels:
         path = folder / "sentinel.conf"
         path.write_text(
             f"sentinel monitor {NAME} 127.0.0.1 {self.first.port} 2\n"
-            f"sentinel down-after-milliseconds {NAME} {DOWN_MS}\n"
+            f"sentinel down-after-milliseconds {NAME} {PATIENT_MS}\n"
             f"sentinel failover-timeout {NAME} 5000\n"
         )
         return self._server(folder, str(path), "--sentinel")
@@ -70,6 +71,7 @@ class Sentinels:
     def fail_over(self) -> None:
         """Kill the primary and wait until its replica has been promoted."""
         self.first.kill()
+        self.give_up_after(DOWN_MS)
         wait_until(lambda: b"role:master" in self.new.command("INFO", "replication"), "it is promoted")
 
 
