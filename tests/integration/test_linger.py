@@ -23,7 +23,7 @@ from tellback_workers.linger import Lingerer, NewStreams, QueuePressure
 from tellback_workers.runtime import Runtime
 from tests.support.clocks import later
 from tests.support.intake_entries import idle_streams, read_new
-from tests.support.lingering import FAMILY, LingerBench
+from tests.support.lingering import FAMILY, LEASE, LingerBench
 from tests.support.waiting import wait_until
 
 
@@ -305,7 +305,7 @@ def test_a_stream_whose_recovery_takes_long_is_given_up_before_new_entries_are_r
     assert lease is not None
     assert len(read_new(bench.intake, lease, 2)) == 2
     bench.intake.release(lease)
-    bench.recorder.when_applied = lambda: later(monkeypatch, 2)  # of a lease of five seconds
+    bench.recorder.when_applied = lambda: later(monkeypatch, LEASE / 2)
     assert bench.linger(idle_seconds=1) == [layout.shard(0)]
     assert bench.recorder.tools == ["left"]
     bench.recorder.when_applied = lambda: None
@@ -332,7 +332,7 @@ def test_leases_are_kept_for_as_long_as_it_stays(
     def renewed() -> bool:
         return all(left > 40_000 for left in bench.database.pipeline([("PTTL", lease) for lease in leases]))
 
-    with bench.lingering(lease_seconds=60):
+    with bench.lingering():
         fences = bench.database.command("MGET", *leases)
         for _ in range(2):
             bench.database.pipeline([("PEXPIRE", lease, 40_000) for lease in leases])

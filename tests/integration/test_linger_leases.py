@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -13,7 +12,8 @@ from tellback.state.intake_lease import Read
 from tellback.state.keys import Layout, stream_of
 from tellback.state.script_calls import Command
 from tellback_workers.linger import SESSIONS, Lingerer
-from tests.support.lingering import FAMILY, JointRecorder, LingerBench, entry_of
+from tests.support.clocks import later
+from tests.support.lingering import FAMILY, LEASE, JointRecorder, LingerBench, entry_of
 from tests.support.waiting import wait_until
 
 
@@ -23,13 +23,13 @@ def test_what_came_while_a_process_was_frozen_is_applied_when_it_continues(
     """With more streams than one read asks, a stream that never had an entry ended the task with a KeyError."""
     monkeypatch.setattr("tellback.state.intake.FEW_STREAMS", 0)
     bench = LingerBench(database, layout)
-    read_next = bench.intake.read_next
+    read_next, stays = bench.intake.read_next, 10
 
     def frozen(*arguments: Any) -> Read:
         read = read_next(*arguments)
         if bench.recorder.tools != ["before"]:
             return read
-        time.sleep(0.15)  # longer than it stays with quiet streams
+        later(monkeypatch, stays)  # as long as it stays with quiet streams
         for shard in layout.all:
             database.command("DEL", shard.key("lease", FAMILY), shard.key("wakeup", FAMILY))
         bench.append(1, "meanwhile")
@@ -38,7 +38,8 @@ def test_what_came_while_a_process_was_frozen_is_applied_when_it_continues(
 
     monkeypatch.setattr(bench.intake, "read_next", frozen)
     bench.append(1, "before")
-    assert bench.linger(idle_seconds=0.1) == []
+    bench.recorder.when_applied = lambda: None if bench.has_applied("before") else later(monkeypatch, stays)
+    assert bench.linger(idle_seconds=stays) == []
     assert bench.recorder.tools == ["before", "meanwhile"]
     assert bench.lingered_on() == 0
 
@@ -68,16 +69,26 @@ def test_a_lease_that_is_lost_before_a_dead_letter_costs_its_stream_alone_a_whil
     assert [letter.raw for letter in DeadLetters(database, layout).newest()] == ["no event"]
 
 
-def test_leases_are_renewed_until_all_that_was_read_is_applied(database: Database, layout: Layout) -> None:
+def test_leases_are_renewed_until_all_that_was_read_is_applied(
+    database: Database, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process that is needed elsewhere left the last calls to the sweep once a lease had run out."""
     recorder = JointRecorder(database)
     bench = LingerBench(database, layout, recorder)
     for number in range(8 * SESSIONS):
         bench.append(number % 4, str(number), session=f"session-{number}")
-    recorder.when_together = lambda: time.sleep(0.25)
+    leases = [shard.key("lease", FAMILY) for shard in layout.all]
+
+    def pass_time() -> None:
+        """Let a sixth of a lease pass, for this process and for the leases in Redis."""
+        later(monkeypatch, LEASE / 6)
+        left = database.pipeline([("PTTL", lease) for lease in leases])
+        database.pipeline([("PEXPIRE", *each) for each in zip(leases, (ms - 10_000 for ms in left), strict=True)])
+
+    recorder.when_together = pass_time
     checks = iter([False])  # then other work needs the process
     lingerer = Lingerer(
-        bench.intake, bench.consumer, lambda: next(checks, True), lease_seconds=1.5, idle_seconds=60, batch=500
+        bench.intake, bench.consumer, lambda: next(checks, True), lease_seconds=LEASE, idle_seconds=1_000, batch=500
     )
     assert lingerer.linger(layout.all, FAMILY) == []
     assert len(recorder.tools) == len(set(recorder.tools)) == 8 * SESSIONS
