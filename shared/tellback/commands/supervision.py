@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +104,11 @@ class SupervisorProcess:
     def close(self) -> None:
         """Tell the supervisor to clean up and exit, and wait for up to a second."""
         self.socket.close()
-        with suppress(subprocess.TimeoutExpired):
+        try:
             self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            with _lock:
+                _late_supervisors.append(self._process)
 
     def detach_after_fork(self) -> None:
         """Let go of the parent's supervisor in a forked child."""
@@ -115,12 +118,15 @@ class SupervisorProcess:
 
 _lock = threading.Lock()
 _idle_supervisors: list[SupervisorProcess] = []
+_late_supervisors: list[subprocess.Popen[bytes]] = []
+"""Those that took longer than a second to exit, so that the next command finds no zombie of them."""
 
 
 @contextmanager
 def borrow_supervisor() -> Generator[SupervisorProcess]:
     """Yield an idle supervisor; keep it for the next command, or close it if the block raises."""
     with _lock:
+        _late_supervisors[:] = [late for late in _late_supervisors if late.poll() is None]
         supervisor = _idle_supervisors.pop() if _idle_supervisors else None
     if supervisor is not None and not supervisor.alive:
         supervisor.close()
