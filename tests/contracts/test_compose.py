@@ -306,7 +306,7 @@ class Containers:
         """Stop all, the servers last."""
         for process in reversed(self.processes.values()):
             process.terminate()
-            process.wait(30)
+            process.wait(60)
 
 
 def _is_ready(containers: Containers, server: str) -> bool:

@@ -191,7 +191,7 @@ def test_a_shut_socket_ends_the_read_of_another_thread(redis_server: RedisServer
         socket = open_socket(waiting[0])
         assert socket is not None
         socket.shutdown(2)
-        thread.join(30)
+        thread.join(60)
         assert isinstance(ended[0], exceptions.ConnectionError)
         assert open_socket(waiting[0]) is None
 

@@ -104,7 +104,7 @@ def test_a_backlog_delays_neither_the_other_sessions_of_its_shard_nor_other_team
             other.flush()
         stream = stream_of(shard, Family.EVENTS)
         wait_until(lambda: not database.command("XLEN", stream), "all of it is applied", timeout=240)
-        wait_until(lambda: applied(database, elsewhere, "other") == FEW, "the other team is served", timeout=60)
+        wait_until(lambda: applied(database, elsewhere, "other") == FEW, "the other team is served")
         assert before(written(), "huge", ("small", "late", "other")) < 0.5
     found = [applied(database, shard, session) for session in ("huge", "small", "late")]
     assert (*found, applied(database, elsewhere, "other")) == (count, FEW, FEW, FEW)
@@ -127,6 +127,6 @@ def test_a_backlog_in_all_streams_of_a_team_delays_no_other_by_more_than_slices(
             other.flush()
         intake, elsewhere = Intake(database, layout), other.context.layout.of("other")
         wait_until(lambda: not any(intake.lengths().values()), "all of it is applied", timeout=240)
-        wait_until(lambda: applied(database, elsewhere, "other") == 1, "the other team is served", timeout=60)
+        wait_until(lambda: applied(database, elsewhere, "other") == 1, "the other team is served")
         assert before(written(), "huge", ("other",)) < 0.4
     assert [applied(database, shard, "huge") for shard in layout.all] == [25_000] * 4

@@ -55,7 +55,7 @@ def test_feedback_comes_though_the_consumers_died_before_the_step(tmp_path: Path
         every = FeedbackProviderConfig(StaticFeedback(summary="Look at the log."), FeedbackTrigger(every_n_calls=1))
         prompt = tb.prompt("s1", "p", feedback_providers=[every])
         prompt.tool_invoked("t", params={}, result="r")
-        wait_until(lambda: prompt.feedback(wait=1), "the workers serve", timeout=60)
+        wait_until(lambda: prompt.feedback(wait=1), "the workers serve")
         prompt.tool_invoked("t", params={}, result="r")
         tb.flush()
         workers.kill()
@@ -63,9 +63,9 @@ def test_feedback_comes_though_the_consumers_died_before_the_step(tmp_path: Path
         tb.flush()
         server.step_to(hours * HOUR)
         workers.start()
-        wait_until(lambda: prompt.feedback(wait=1), "feedback comes after the step", timeout=60)
+        wait_until(lambda: prompt.feedback(wait=1), "feedback comes after the step")
         stream = stream_of(tb.context.layout.of("s1"), Family.EVENTS)
-        wait_until(lambda: tb.context.database.command("XLEN", stream) == 0, "the stream is empty", timeout=60)
+        wait_until(lambda: tb.context.database.command("XLEN", stream) == 0, "the stream is empty")
 
 
 @pytest.mark.parametrize("on_lost", ["record", "retry"])
@@ -83,12 +83,12 @@ def test_a_healthy_command_survives_the_step_and_runs_once(
     )
     with system(tmp_path) as (server, _, tb):
         job = tb.submit([sys.executable, "-c", code], session="s1", cwd=str(tmp_path), timeout=120, on_lost=on_lost)
-        wait_until(ran.exists, "the command runs", timeout=60)
+        wait_until(ran.exists, "the command runs")
         server.step_to(hours * HOUR)
         shard = tb.context.layout.of("s1")
         swept = tb.context.database.command("TIME")[0]
         wait_until(  # leases go by, in which sweeps look at it
-            lambda: int(tb.context.database.command("TIME")[0]) > int(swept) + 15, "sweeps have watched", timeout=60
+            lambda: int(tb.context.database.command("TIME")[0]) > int(swept) + 15, "sweeps have watched"
         )
         go.touch()
         record = job.wait(timeout=60)

@@ -197,7 +197,7 @@ def test_a_call_of_several_keys_waits_until_its_slot_has_moved(
     source.command("CONFIG", "RESETSTAT")
 
     def end_once_refused() -> None:
-        wait_until(lambda: b"TRYAGAIN" in source.command("INFO", "errorstats"), "the call is refused", timeout=60)
+        wait_until(lambda: b"TRYAGAIN" in source.command("INFO", "errorstats"), "the call is refused")
         end()
 
     with ThreadPoolExecutor(1) as pool:
@@ -302,7 +302,7 @@ def test_work_goes_on_while_a_slot_moves_or_a_primary_dies(fault: str, tmp_path:
             with connect(settings=settings) as tb:
                 answered = work(tb, cluster, fault)
                 wait_until(lambda: calls_of(tb) == [CALLS] * SESSIONS, f"applied once {workers.logs[0]}", timeout=90)
-                wait_until(lambda: {turn_state(turn) for turn in answered} == {"responded"}, "all answered", timeout=60)
+                wait_until(lambda: {turn_state(turn) for turn in answered} == {"responded"}, "all answered")
             assert workers.processes[0].poll() is None
         finally:
             workers.kill_all()
@@ -347,7 +347,6 @@ def make_fault(cluster: RedisCluster, layout: Layout, fault: str) -> None:
             and cluster.owner(slot).running
         ),
         "its replica has been promoted",
-        timeout=60,
     )
 
 

@@ -148,7 +148,7 @@ def test_a_redis_that_is_away_for_less_than_the_wait_costs_no_command(
     pass_time(LEASE)  # in which sweeps find leases that are over, if they were not renewed
     (tmp_path / "enough").touch()
     for number, job in enumerate(jobs):
-        record = job.wait(timeout=30)
+        record = job.wait(timeout=60)
         assert (record.exit_code, record.stdout_tail, record.attempt) == (0, "done", 1), record
         assert tb.records(f"s{number}") == [record]
 
@@ -170,7 +170,7 @@ def test_a_host_that_sleeps_asks_for_its_lease_before_it_kills(tb: Tellback, wor
             process.resume()
     pass_time(LEASE)
     (tmp_path / "enough").touch()
-    record = job.wait(timeout=20)
+    record = job.wait(timeout=60)
     assert (record.exit_code, record.stdout_tail) == (0, "done"), workers.log()
     assert tb.records("s1") == [record]
 
@@ -208,7 +208,7 @@ def test_a_worker_that_is_cut_off_alone_has_stopped_before_the_retry_begins(
         assert first[-1] < second[0], "the attempts overlap"
         link.heal()
         records = Records(tb.context.database, tb.context.layout)
-        (late,) = wait_until(lambda: records.superseded("s1"), "the late record is kept", timeout=30)
+        (late,) = wait_until(lambda: records.superseded("s1"), "the late record is kept")
     assert (late.command_id, late.exit_code) == (job.command_id, None)
     assert late.error in {NOT_RENEWED, OVERDUE}
     assert [each.attempt for each in tb.records("s1")] == [1, 2]
@@ -224,11 +224,11 @@ def test_a_worker_that_is_cut_off_alone_learns_of_the_loss(
     with Link(redis_server.port) as link:
         job = running_behind(link, tb, start_workers, tmp_path)
         link.cut()
-        record = job.wait(timeout=30)
+        record = job.wait(timeout=60)
         assert (record.error or "").startswith("lost: ")
         link.heal()
         records = Records(tb.context.database, tb.context.layout)
-        (late,) = wait_until(lambda: records.superseded("s1"), "the late record is kept", timeout=30)
+        (late,) = wait_until(lambda: records.superseded("s1"), "the late record is kept")
     assert late.error == DECLARED_LOST
     assert tb.records("s1") == [record]
 
@@ -246,7 +246,7 @@ def test_connections_that_fall_silent_cost_no_healthy_command(
         with pytest.raises(TimeoutError):
             job.wait(timeout=3 * LEASE)
         (tmp_path / "enough").touch()
-        record = job.wait(timeout=30)
+        record = job.wait(timeout=60)
     assert (record.exit_code, record.error, record.stdout_tail) == (0, None, "done")
     assert tb.records("s1") == [record]
 
@@ -262,7 +262,7 @@ def test_a_wait_that_is_over_leads_to_the_next_attempt(tb: Tellback, redis_serve
     redis_server.suspend()
     wait_until(lambda: not psutil.pid_exists(first), "the first attempt is stopped", timeout=LEASE + AWAY + 15)
     redis_server.resume()
-    record = job.wait(timeout=30)
+    record = job.wait(timeout=60)
     assert (record.exit_code, record.attempt) == (0, 2)
     lost, again = tb.records("s1")
     assert lost.error in {NOT_RENEWED, OVERDUE}
@@ -321,7 +321,7 @@ def test_a_worker_that_stood_still_before_its_order_starts_nothing(
         records = Records(tb.context.database, tb.context.layout)
         late = wait_until(lambda: records.superseded("s1"), "the first attempt has its end")
         (tmp_path / "enough").touch()
-        record = job.wait(timeout=30)
+        record = job.wait(timeout=60)
     finally:
         workers.kill_all()
     assert [(each.attempt, each.error) for each in late] == [(1, NOT_STARTED)]

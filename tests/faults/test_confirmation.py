@@ -118,8 +118,8 @@ def test_what_no_replica_confirmed_stays_on_the_hosts_disk_and_is_sent_again_onc
         assert (kept_back, answer(turn)) == (True, False)
         assert pair.replica.command("XLEN", commands) == 1
         pair.fail_over()
-        wait_until(lambda: pair.replica.command("XLEN", commands) == 2, "the command was sent again", timeout=60)
-        wait_until(lambda: pair.replica.command("XLEN", answers) == 1, "and the answer", timeout=60)
+        wait_until(lambda: pair.replica.command("XLEN", commands) == 2, "the command was sent again")
+        wait_until(lambda: pair.replica.command("XLEN", answers) == 1, "and the answer")
         # No replica is left to confirm them. They are sent again all the time, and have one effect.
         tb.flush()
         assert [pair.replica.command("XLEN", stream) for stream in (commands, answers)] == [2, 1]

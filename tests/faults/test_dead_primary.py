@@ -101,7 +101,7 @@ def test_fallbacks_are_sent_where_the_primary_lives(cluster: RedisCluster, setti
             scheduler.run(0.0)
             return all(turn is not None and turn.state == "fallback" for turn in store.load(due))
 
-        wait_until(all_answered, "each overdue turn on a living primary has its fallback", timeout=30)
+        wait_until(all_answered, "each overdue turn on a living primary has its fallback")
 
 
 def test_a_worker_that_starts_serves_the_teams_of_other_nodes(
@@ -184,7 +184,7 @@ def test_a_search_for_teams_waits_once_for_a_node_that_hangs(cluster: RedisClust
             hanging.resume()
         assert min(took[1:]) < 0.5 < took[0]
         connections: Any = database._connections
-        wait_until(lambda: connections.answers(0), "it is asked again", timeout=20)
+        wait_until(lambda: connections.answers(0), "it is asked again")
         assert database.scan_step("tb:{*", 10) == []
 
 

@@ -45,7 +45,7 @@ class ReplicatedPair:
     def fail_over(self) -> None:
         """Promote the replica and lead new connections to it; the old primary follows, and keeps its clients."""
         written = offset(self.old)
-        wait_until(lambda: offset(self.new) >= written, "the replica has what was written", timeout=60)
+        wait_until(lambda: offset(self.new) >= written, "the replica has what was written")
         self.new.command("REPLICAOF", "NO", "ONE")
         self.address.port = self.second.port
         self.old.command("REPLICAOF", "127.0.0.1", self.second.port)
@@ -131,7 +131,7 @@ def test_a_worker_and_its_broker_go_over_without_a_restart(pair: ReplicatedPair,
         with connect(settings=settings) as tb:
             publish(tb.context.publisher.publish, 3)
             tb.flush()
-            wait_until(lambda: calls(tb.context.database, tb.context.layout.of("s")) == 3, "applied", timeout=60)
+            wait_until(lambda: calls(tb.context.database, tb.context.layout.of("s")) == 3, "applied")
             pair.fail_over()
             publish(tb.context.publisher.publish, 3)
             tb.flush()
@@ -140,12 +140,11 @@ def test_a_worker_and_its_broker_go_over_without_a_restart(pair: ReplicatedPair,
             wait_until(
                 lambda: calls(fresh.context.database, fresh.context.layout.of("s")) == 6,
                 f"applied at the new primary, see {workers.logs[0]}",
-                timeout=60,
             )
             fresh.close()
         assert workers.processes[0].poll() is None
         queue = "tbq:events"
-        wait_until(lambda: pair.new.command("LLEN", queue) == 0, "wake-ups are taken at the new primary", timeout=60)
+        wait_until(lambda: pair.new.command("LLEN", queue) == 0, "wake-ups are taken at the new primary")
     finally:
         workers.stop()
 

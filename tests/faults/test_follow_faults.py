@@ -61,7 +61,7 @@ def test_a_follower_of_a_lost_worker_ends_with_the_record_that_says_so(tb: Tellb
     """Output that was printed before stays; then the loss is reported."""
     job = tb.submit(["sh", "-c", "echo begun; sleep 300"], session="s1", timeout=400, follow=True)
     follower = Follower(job)
-    wait_until(lambda: follower.text == "begun\n", "the output is followed", timeout=40)
+    wait_until(lambda: follower.text == "begun\n", "the output is followed")
     workers.kill()
     workers.start()
     assert follower.ended(timeout=60)
@@ -77,7 +77,8 @@ def test_a_second_attempt_is_announced_and_followed(
     settings: Settings, tb: Tellback, workers: Workers, tmp_path: Path
 ) -> None:
     """With `on_lost="retry"`, the command line announces it between the outputs of the two attempts."""
-    script = f"echo attempt; if [ -e again ]; then {until('go')}; echo done; else touch again; sleep 300; fi"
+    # It notes that it began before it says so: it is killed once that is read.
+    script = f"[ -e again ]; n=$?; touch again; echo attempt; [ $n = 1 ] && sleep 300; {until('go')}; echo done"
     command = [
         *TOOL,
         "submit",
@@ -122,15 +123,15 @@ def test_redis_restarts_while_a_command_is_followed(
     script = f"echo begun; {until('away')}; echo meanwhile; {until('back')}; echo end of it"
     job = tb.submit(["sh", "-c", script], session="s1", timeout=100, follow=True)
     follower = Follower(job)
-    wait_until(lambda: follower.text == "begun\n", "the output is followed", timeout=40)
+    wait_until(lambda: follower.text == "begun\n", "the output is followed")
     redis_server.kill()
     (tmp_path / "away").touch()
-    wait_until(lambda: "follow.postponed" in patient.log(), "its output could not be published", 40)
+    wait_until(lambda: "follow.postponed" in patient.log(), "its output could not be published")
     redis_server.launch()
     (tmp_path / "back").touch()
     assert follower.ended(timeout=60)
     assert follower.text == "begun\nmeanwhile\nend of it\n"
-    record = job.wait(timeout=40)
+    record = job.wait(timeout=60)
     assert (record.exit_code, record.stdout_tail) == (0, "begun\nmeanwhile\nend of it")
 
 
@@ -144,16 +145,16 @@ def test_a_redis_that_hangs_delays_neither_command_nor_output(
     script = f"echo begun; {until('away')}; {flood}; {until('back')}"
     job = tb.submit(["sh", "-c", script], session="s1", timeout=100, follow=True)
     follower = Follower(job)
-    wait_until(lambda: follower.text == "begun\n", "the output is followed", timeout=40)
+    wait_until(lambda: follower.text == "begun\n", "the output is followed")
     redis_server.suspend()
     try:
         (tmp_path / "away").touch()
-        wait_until((tmp_path / "printed").exists, "the command has printed all", timeout=40)
+        wait_until((tmp_path / "printed").exists, "the command has printed all")
     finally:
         redis_server.resume()
     (tmp_path / "back").touch()
     assert follower.ended(timeout=60)
-    record = job.wait(timeout=40)
+    record = job.wait(timeout=60)
     assert record.exit_code == 0, record.error
     reported = sum(len(piece.text) for piece in follower.pieces) + sum(piece.dropped for piece in follower.pieces)
     assert reported == record.output_bytes == 50_000_007

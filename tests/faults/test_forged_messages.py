@@ -259,12 +259,11 @@ def test_forged_messages_are_rejected_and_counted_and_no_worker_ends(
     wait_until(
         lambda: process.poll() is not None or [worker.rejected for worker in presence.workers()] == [pushed],
         f"{pushed} messages are rejected, see {workers.logs[0]}",
-        timeout=60,
     )
     assert process.poll() is None, workers.log()[-4000:]
     assert [child.pid for child in workers.children()] == children, "nor has a process of its pool"
     publish(tb, 3)
-    wait_until(lambda: calls(tb) == 3, "what is good is served after them", timeout=20)
+    wait_until(lambda: calls(tb) == 3, "what is good is served after them")
     wait_until(lambda: database.command("HLEN", f"{KEY_PREFIX}unacked") == 0, "none of them is kept")
     assert [worker.rejected for worker in presence.workers()] == [pushed]
     finding = check_rejected_messages(presence.workers())
@@ -287,12 +286,11 @@ def test_odd_messages_end_no_worker_and_stay_in_no_queue(
     wait_until(
         lambda: process.poll() is not None or not any(database.pipeline([*left, ("HLEN", f"{KEY_PREFIX}unacked")])),
         f"all are taken and none is kept, see {workers.logs[0]}",
-        timeout=60,
     )
     assert process.poll() is None, workers.log()[-4000:]
     assert [child.pid for child in workers.children()] == children, "nor has a process of its pool"
     publish(tb, 3)
-    wait_until(lambda: calls(tb) == 3, "what is good is served after them", timeout=20)
+    wait_until(lambda: calls(tb) == 3, "what is good is served after them")
 
 
 def test_forged_broadcasts_end_no_worker(tb: Tellback, database: Database, start_workers: StartWorkers) -> None:
@@ -303,7 +301,7 @@ def test_forged_broadcasts_end_no_worker(tb: Tellback, database: Database, start
     for raw in PUBLISHED.values():
         assert database.command("PUBLISH", channel, raw) == 2
     publish(tb, 3)
-    wait_until(lambda: calls(tb) == 3, "the workers continue", timeout=20)
+    wait_until(lambda: calls(tb) == 3, "the workers continue")
     presence = Presence(database, tb.context.layout.team)
     wait_until(
         lambda: [worker.rejected for worker in presence.workers()] == [len(PUBLISHED)] * 2,

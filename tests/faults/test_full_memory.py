@@ -109,7 +109,7 @@ def test_a_full_redis_is_emptied_and_users_are_answered(
         )
         tb.flush()
         running_jobs = tb.context.layout.of("job").key("running")
-        wait_until(lambda: tb.context.database.command("ZCARD", running_jobs), "the command runs", timeout=20)
+        wait_until(lambda: tb.context.database.command("ZCARD", running_jobs), "the command runs")
         silent = [opened(tb, conversation=f"c{number}", answer_within=3.0) for number in range(SILENT)]
         answered = opened(tb, conversation="answered", answer_within=60.0)
         with stopped(loops):
@@ -125,24 +125,22 @@ def test_a_full_redis_is_emptied_and_users_are_answered(
                 tb.context.publisher.publish(made)
             tb.flush()
             assert tb.context.publisher.spooled, "what Redis refuses waits on this host's disk"
-            wait_until(lambda: {state(turn) for turn in silent} == {"fallback"}, "fallbacks are written", timeout=30)
+            wait_until(lambda: {state(turn) for turn in silent} == {"fallback"}, "fallbacks are written")
             assert {delivery.kind for delivery in delivered_now(tb)} == {"answer", "fallback"}
             if not for_good:
                 tb.context.database.command("CONFIG", "SET", "maxmemory", bound)
-        wait_until(
-            lambda: waiting(tb) == 0 or calls(tb) >= filled, f"{loops.logs[0]}: the backlog is applied", timeout=60
-        )
-        wait_until(lambda: waiting(tb) == 0, "no entry is left", timeout=60)
+        wait_until(lambda: waiting(tb) == 0 or calls(tb) >= filled, f"{loops.logs[0]}: the backlog is applied")
+        wait_until(lambda: waiting(tb) == 0, "no entry is left")
         flag.touch()
-        record = job.wait(timeout=30)
+        record = job.wait(timeout=60)
         assert (record.exit_code, record.error) == (0, None), "its lease was renewed all the while"
         if for_good:
             assert calls(tb) == filled
             tb.context.database.command("CONFIG", "SET", "maxmemory", 0)
-        wait_until(lambda: calls(tb) == filled + len(late), "also what was kept on disk, once each", timeout=30)
+        wait_until(lambda: calls(tb) == filled + len(late), "also what was kept on disk, once each")
         assert [workers.processes[0].poll() for workers in (runner, loops)] == [None, None]
         after = tb.submit(["true"], session="job")
-        assert after.wait(timeout=30).exit_code == 0, "and all continues as before"
+        assert after.wait(timeout=60).exit_code == 0, "and all continues as before"
         queues = ("tbq:events", "tbq:commands")
         wait_until(lambda: tb.context.database.pipeline([("LLEN", q) for q in queues]) == [0, 0], "wake-ups are taken")
         assert not undeclared(tb.context.database)
@@ -155,9 +153,9 @@ def test_a_worker_that_begins_in_a_full_redis_empties_it(tb: Tellback, settings:
     workers = Workers(settings, tmp_path, queues="events,turns,sweeps")
     try:
         workers.launch()  # its consumer is not ready before the broker takes something
-        wait_until(lambda: waiting(tb) == 0, f"the backlog is applied, see {workers.logs[0]}", timeout=60)
+        wait_until(lambda: waiting(tb) == 0, f"the backlog is applied, see {workers.logs[0]}")
         assert calls(tb) == filled
-        wait_until(lambda: state(silent) == "fallback", "the user is answered", timeout=20)
+        wait_until(lambda: state(silent) == "fallback", "the user is answered")
         assert workers.processes[0].poll() is None
         tb.context.database.command("CONFIG", "SET", "maxmemory", 0)
         workers.wait_ready()
@@ -177,13 +175,13 @@ def test_the_record_of_a_dead_worker_needs_no_broker(tb: Tellback, settings: Set
         again = tb.submit(waits, session="job", timeout=100, on_lost="retry")
         tb.flush()
         running_jobs = tb.context.layout.of("job").key("running")
-        wait_until(lambda: tb.context.database.command("ZCARD", running_jobs) == 2, "the commands run", timeout=20)
+        wait_until(lambda: tb.context.database.command("ZCARD", running_jobs) == 2, "the commands run")
         tb.context.database.command("CONFIG", "SET", "maxmemory", 1)
         runner.kill()
         record = once.wait(timeout=60)
         assert (record.exit_code, record.error is None) == (None, False)
         kept = Records(tb.context.database, tb.context.layout)
-        wait_until(lambda: len(kept.last("job")) == 2, "the other one has its record too", timeout=60)
+        wait_until(lambda: len(kept.last("job")) == 2, "the other one has its record too")
         assert int(tb.context.database.command("CONFIG", "GET", "maxmemory")[1]) == 1, "Redis is full all the while"
         assert loops.processes[0].poll() is None
         flag.touch()
@@ -194,7 +192,7 @@ def test_the_record_of_a_dead_worker_needs_no_broker(tb: Tellback, settings: Set
         )  # its wake-up serves both; beat, of which there is none, repeats refused ones
         last = again.wait(timeout=60)
         assert (last.exit_code, last.attempt, last.parent_command_id) == (0, 2, again.command_id)
-        wait_until(lambda: len(kept.last("job")) == 4, "one record each", timeout=30)
+        wait_until(lambda: len(kept.last("job")) == 4, "one record each")
 
 
 def test_a_broker_that_is_away_keeps_nothing_waiting(tmp_path: Path) -> None:
@@ -210,11 +208,11 @@ def test_a_broker_that_is_away_keeps_nothing_waiting(tmp_path: Path) -> None:
                 tb.context.publisher.publish(event(number, "small"))
             silent = opened(tb, answer_within=1.0)
             tb.flush()
-            wait_until(lambda: calls(tb) == 100, f"the events are applied, see {workers.logs[0]}", timeout=40)
-            wait_until(lambda: state(silent) == "fallback", "the user is answered", timeout=20)
+            wait_until(lambda: calls(tb) == 100, f"the events are applied, see {workers.logs[0]}")
+            wait_until(lambda: state(silent) == "fallback", "the user is answered")
             broker.launch()
             tb.context.publisher.publish(event(0, "small"))
             tb.flush()
-            wait_until(lambda: calls(tb) == 101, "and all continues", timeout=30)
+            wait_until(lambda: calls(tb) == 101, "and all continues")
             wait_until(lambda: "rescue.wakeup_failed" in workers.log(), "the log says why")
             assert workers.processes[0].poll() is None

@@ -78,16 +78,16 @@ def test_a_full_redis_keeps_no_signal_and_no_recall_waiting(tmp_path: Path) -> N
             with stopped(workers):
                 signal_all(tb, "f")
                 asked = pool.submit(recalled, tb)
-                wait_until(lambda: waiting(tb) == SIGNALS * len(BANKS) + 1, "all wait", timeout=30)
+                wait_until(lambda: waiting(tb) == SIGNALS * len(BANKS) + 1, "all wait")
                 tb.context.database.command("CONFIG", "SET", "maxmemory", 1)
-            wait_until(lambda: waiting(tb) == 0, f"all is applied, see {workers.logs[0]}", timeout=60)
+            wait_until(lambda: waiting(tb) == 0, f"all is applied, see {workers.logs[0]}")
             assert applied(tb, "f") == dict.fromkeys(BANKS, SIGNALS)
-            assert [hit.degraded for hit in asked.result(timeout=30)] == [False, False]
+            assert [hit.degraded for hit in asked.result(timeout=60)] == [False, False]
             assert recalled(tb)[0].degraded, "a request that a full Redis refuses is answered by global scores"
             assert tb.dead.count() == 0
             tb.context.database.command("CONFIG", "SET", "maxmemory", 0)
             signal_all(tb, "g")
-            wait_until(lambda: waiting(tb) == 0, "and all continues", timeout=60)
+            wait_until(lambda: waiting(tb) == 0, "and all continues")
             assert applied(tb, "g") == dict.fromkeys(BANKS, SIGNALS)
             assert workers.processes[0].poll() is None
             assert not undeclared(tb.context.database)
@@ -106,10 +106,10 @@ def test_a_broker_that_is_away_keeps_no_signal_and_no_recall_waiting(tmp_path: P
             broker.kill()
             signal_all(tb, "f")
             assert [hit.degraded for hit in recalled(tb)] == [False, False]
-            wait_until(lambda: waiting(tb) == 0, f"all is applied, see {workers.logs[0]}", timeout=60)
+            wait_until(lambda: waiting(tb) == 0, f"all is applied, see {workers.logs[0]}")
             assert applied(tb, "f") == dict.fromkeys(BANKS, SIGNALS)
             assert workers.processes[0].poll() is None
             broker.launch()
             signal_all(tb, "g")
-            wait_until(lambda: waiting(tb) == 0, "and all continues", timeout=60)
+            wait_until(lambda: waiting(tb) == 0, "and all continues")
             assert applied(tb, "g") == dict.fromkeys(BANKS, SIGNALS)

@@ -76,14 +76,14 @@ def test_eight_processes_with_every_event_twice_in_any_order_and_workers_killed_
             assert host.stdin is not None
             host.stdin.write(b"\n")
             host.stdin.flush()
-        wait_until(partial(_more, tb, before), "events are applied", timeout=60)
+        wait_until(partial(_more, tb, before), "events are applied")
         workers.kill(0)
     for host in hosts:
         assert host.stdin is not None
         host.stdin.close()
     assert [host.wait(60) for host in hosts] == [0] * 8
     intake = Intake(database, tb.context.layout)
-    wait_until(lambda: not any(intake.lengths().values()), "the intake is empty", timeout=60)
+    wait_until(lambda: not any(intake.lengths().values()), "the intake is empty")
     time.sleep(0.5)
     assert (counts(tb).calls, counts(tb).fires) == (4_000, 404)
     state = Evaluations(database, tb.context.layout.of("fleet")).load({ID: ["x"]})[ID].state

@@ -126,7 +126,7 @@ def test_standard_input_that_is_closed_or_never_ends(settings: Settings) -> None
     )  # fmt: skip
     assert (closed.returncode, closed.stdout, closed.stderr) == (0, b"", b"")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(settings)) as process:
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=60) == 0
 
 
 @pytest.mark.parametrize("arguments", [("--unheard",), ("--team", "No Such"), ("--config", "/none")])
@@ -185,7 +185,7 @@ def test_an_answer_that_nobody_reads_is_given_to_the_next_event(settings: Settin
     os.close(reader)
     with start_hook(settings, "--wait=10", given=tool_event("toolu_1"), stdout=writer) as process:
         os.close(writer)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=60) == 0
     assert "BrokenPipeError" in troubles(settings)
     assert context_of(run_hook(settings, tool_event("toolu_2"), "--wait=10")) == "[Feedback - X]\n\nkept"
 
@@ -388,7 +388,7 @@ def test_an_interrupt_ends_it_quietly(own_redis: RedisServer, tmp_path: Path) ->
         process = start_hook(settings, "--wait=10", given=tool_event())
         wait_until(lambda: _connected(process.pid), "it has connected")
         os.kill(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=60)
     finally:
         own_redis.resume()
     assert (process.returncode, out, err) == (0, b"", b"")

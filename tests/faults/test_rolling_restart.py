@@ -75,7 +75,7 @@ def test_every_worker_is_replaced_under_load(
         replace_oldest(workers)
     assert [host.wait(120) for host in hosts] == [0] * HOSTS
     intake = Intake(database, tb.context.layout)
-    wait_until(lambda: not any(intake.lengths().values()), "the intake is empty", timeout=60)
+    wait_until(lambda: not any(intake.lengths().values()), "the intake is empty")
     names = [f"h{n}" for n in range(HOSTS)]
     assert [(counts(tb, name).calls, counts(tb, name).fires) for name in names] == [(CALLS, CALLS // 10)] * HOSTS
     expected = Counter(f"{name}-{n}" for name in names for n in range(COMMANDS))

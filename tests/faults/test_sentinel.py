@@ -59,21 +59,20 @@ def test_clients_hooks_and_workers_follow_a_failover_of_state_and_broker(sentine
                 wait_until(
                     lambda: answers(tb.context.database) and store.counts(evaluation).calls == calls,
                     f"applied, see {workers.logs[0]}",
-                    timeout=60,
                 )
 
             publish_and_apply(3)
             assert bounded.command("HGET", KEY, "shards") == b"4"
             sentinels.fail_over()
-            wait_until(lambda: answers(tb.context.database) and answers(bounded), "clients follow", timeout=60)
+            wait_until(lambda: answers(tb.context.database) and answers(bounded), "clients follow")
             publish_and_apply(6)
             turn = tb.open_turn(channel="web", conversation="c", message_id="m", text="?")
             assert turn.respond(OutgoingResponse.text_only("yes"))
             assert sentinels.new.command("HGET", KEY, "shards") == b"4", "the same state"
             run_hook(settings, tool_event("toolu_1"), "--wait=1")
-            wait_until(lambda: tb.history("s1"), f"the hook's call is applied {troubles(settings)}", timeout=60)
+            wait_until(lambda: tb.history("s1"), f"the hook's call is applied {troubles(settings)}")
             queue = "tbq:events"
-            wait_until(lambda: sentinels.new.command("LLEN", queue) == 0, "wake-ups are taken there too", timeout=60)
+            wait_until(lambda: sentinels.new.command("LLEN", queue) == 0, "wake-ups are taken there too")
         assert workers.processes[0].poll() is None
     finally:
         workers.kill_all()
@@ -102,9 +101,9 @@ def test_a_failover_while_a_host_publishes_loses_what_the_replica_had_not_read_a
 
             host = threading.Thread(target=publish_until_promoted)
             host.start()
-            wait_until(lambda: len(sent) > 60, "it publishes", timeout=60)
+            wait_until(lambda: len(sent) > 60, "it publishes")
             sentinels.first.kill()
-            wait_until(lambda: any(sent), "some are published while there is no primary", timeout=60)
+            wait_until(lambda: any(sent), "some are published while there is no primary")
             left = b"master_link_status:up"
             wait_until(lambda: left not in sentinels.new.command("INFO", "replication"), "it has read what came")
             kept = sentinels.new.command("XLEN", shard.key("in", "events"))
@@ -112,16 +111,16 @@ def test_a_failover_while_a_host_publishes_loses_what_the_replica_had_not_read_a
             promoted.set()
             host.join(60)
             assert not host.is_alive()
-            wait_until(lambda: answers(tb.context.database), "it is followed", timeout=60)
+            wait_until(lambda: answers(tb.context.database), "it is followed")
 
             def spool_is_sent() -> bool:
                 tb.flush()
                 return not tb.context.publisher.spooled
 
-            wait_until(spool_is_sent, "its spool is sent", timeout=60)
+            wait_until(spool_is_sent, "its spool is sent")
             workers.start()
             store, stream = Evaluations(tb.context.database, shard), shard.key("in", "events")
-            wait_until(lambda: not sentinels.new.command("XLEN", stream), f"applied {workers.logs[0]}", timeout=60)
+            wait_until(lambda: not sentinels.new.command("XLEN", stream), f"applied {workers.logs[0]}")
             lost = max(0, sent.index(True) - kept)  # at most: the reply to the next one may be lost, and not the event
             assert store.counts(EvaluationId("s", "p", "e")).calls == len(sent) - lost
     finally:
@@ -154,14 +153,14 @@ def test_a_former_primary_without_replicas_takes_no_event_that_would_be_lost(
         assert former.command("WAIT", 1, 5_000) == 1
         assert watcher.command("SENTINEL", "FAILOVER", NAME) == b"OK"
         wait_until(lambda: b"connected_slaves:0" in former.command("INFO", "replication"), "the replica leaves")
-        wait_until(publish_until_demoted, "the former primary is demoted", timeout=60)
-        wait_until(lambda: answers(tb.context.database), "the new one is followed", timeout=60)
+        wait_until(publish_until_demoted, "the former primary is demoted")
+        wait_until(lambda: answers(tb.context.database), "the new one is followed")
 
         def all_sent() -> bool:
             tb.flush()
             return not tb.context.publisher.spooled
 
-        wait_until(all_sent, "the spool is sent", timeout=60)
+        wait_until(all_sent, "the spool is sent")
         assert sentinels.new.command("XLEN", stream) == sent
 
 

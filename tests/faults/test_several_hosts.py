@@ -98,7 +98,7 @@ class Hosts:
         self.stack.callback(process.kill)
         database = Database(self.settings("test").redis_url)
         self.stack.callback(database.close)
-        wait_until(partial(answers, database), "redis-server answers", timeout=60)
+        wait_until(partial(answers, database), "redis-server answers")
 
     def start_services(self) -> None:
         """Start workers and beats, and wait until the workers are ready."""
@@ -169,7 +169,7 @@ class TeamLoad:
         wait_until(lambda: len(self.records(made)) >= len(_labels(made)), "each command has a record", timeout=120)
         wait_until(lambda: {each[0] for each in self.delivered} >= turns, "each user has an answer", timeout=120)
         intake = Intake(self.tb.context.database, self.tb.context.layout)
-        wait_until(lambda: not any(intake.lengths().values()), "the intake is empty", timeout=60)
+        wait_until(lambda: not any(intake.lengths().values()), "the intake is empty")
         for agent in self.agents:
             agent.communicate(timeout=60)
         self.close()
@@ -258,10 +258,10 @@ def test_a_worker_host_that_is_cut_off_and_comes_back_loses_nothing(hosts: Hosts
     tb, seconds = load.tb, f"300.{next(hosts.numbers)}{os.getpid()}"
     script = ["sh", "-c", "touch long; exec sleep $0", seconds]
     lost = tb.submit(script, session="long", cwd=load.folder, host="worker-1", timeout=600)
-    wait_until((load.folder / "long").exists, "the long command runs", timeout=60)
+    wait_until((load.folder / "long").exists, "the long command runs")
     hosts.net.cut("worker-1")
     assert lost.wait(timeout=60).exit_code is None
-    wait_until(lambda: not alive(seconds), "the long command is dead, though nobody reaches its worker", timeout=60)
+    wait_until(lambda: not alive(seconds), "the long command is dead, though nobody reaches its worker")
     load.wait_for_progress()
     hosts.net.heal("worker-1")
     back = tb.submit(["true"], session="long", cwd=load.folder, host="worker-1", timeout=60)

@@ -71,11 +71,11 @@ def test_killed_consumers_lose_and_repeat_nothing(tb: Tellback, settings: Settin
             consumer.kill()
             consumer.wait()
             consumer.stdout.close()
-        wait_until(lambda: min(publishing.published.values()) > 100, "many are published", timeout=60)
+        wait_until(lambda: min(publishing.published.values()) > 100, "many are published")
     last = subprocess.Popen([sys.executable, "-c", CONSUMER], env=env, stdout=subprocess.DEVNULL, cwd=ROOT)
     try:
         intake = Intake(tb.context.database, tb.context.layout)
-        wait_until(lambda: not any(intake.lengths().values()), "the intake is empty", timeout=60)
+        wait_until(lambda: not any(intake.lengths().values()), "the intake is empty")
     finally:
         last.kill()
         last.wait()

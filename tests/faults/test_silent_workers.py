@@ -38,8 +38,8 @@ def test_a_worker_whose_connections_fall_silent_goes_on(
         job = tb.submit(["true"], session="s1", cwd=tmp_path)
         turn = opened(tb, conversation=f"c{number}", answer_within=1.0)
         assert job.wait(timeout=60).exit_code == 0
-        wait_until(lambda: state(turn) == "fallback", "the sweep answers", timeout=60)
-        wait_until(lambda: counted() == EVENTS * number, "each call counts", timeout=60)
+        wait_until(lambda: state(turn) == "fallback", "the sweep answers")
+        wait_until(lambda: counted() == EVENTS * number, "each call counts")
 
     with Link(redis_server.port) as link:
         start_workers(env={"TELLBACK_COMMAND_ROOTS": str(tmp_path), "TELLBACK_REDIS_URL": link.url})

@@ -77,7 +77,7 @@ def test_a_full_disk_sends_each_event_once_when_redis_is_back(small_disk: Path, 
                 publisher.flush()
         fill(small_disk)
         server.launch()
-        wait_until(lambda: not publisher.spooled and not any(map(len, publisher._all())), "everything is sent", 60)
+        wait_until(lambda: not publisher.spooled and not any(map(len, publisher._all())), "everything is sent")
         publisher.publish(call("new"))
         publisher.flush()
         arrived = tools(database, layout)
@@ -235,7 +235,7 @@ def test_a_backlog_of_others_holds_no_first_flush_up(database: Database, layout:
     first.close()
     second = Publisher(database, layout, settings, place)
     second.publish(call("mine"))
-    wait_until(lambda: not list(settings.data_path.rglob("*.spool")), "its thread sends the rest", timeout=60)
+    wait_until(lambda: not list(settings.data_path.rglob("*.spool")), "its thread sends the rest")
     second.close()
     assert [tool for tool in tools(database, layout) if tool != "mine"] == [f"t{number}" for number in range(5_000)]
 

@@ -47,9 +47,9 @@ def test_counters_are_exact_with_duplicates_and_workers_that_are_killed(
             time.sleep(SEEDED.uniform(0.1, 0.4))  # a kill is to come at any moment of the work
             workers.kill()
             workers.start(1)
-        wait_until(lambda: len(publishing.prompts) > 50, "much is published", timeout=60)
+        wait_until(lambda: len(publishing.prompts) > 50, "much is published")
     n = len(publishing.prompts)
-    wait_until(lambda: counted(database, layout).get("tool:bare:calls", 0) >= n, "everything is counted", timeout=60)
+    wait_until(lambda: counted(database, layout).get("tool:bare:calls", 0) >= n, "everything is counted")
     workers.stop()
     assert counted(database, layout) == times(n)
     for prompt in publishing.prompts:

@@ -46,7 +46,7 @@ class Stream(Publishing):
     def wait_for_progress(self) -> None:
         """Return when events were applied since the call."""
         before = sum(self.applied().values())
-        wait_until(lambda: sum(self.applied().values()) > before, "events are applied", timeout=40)
+        wait_until(lambda: sum(self.applied().values()) > before, "events are applied")
 
     def publish(self) -> None:
         publisher = self.tb.context.publisher
@@ -62,7 +62,7 @@ class Stream(Publishing):
 
 def assert_each_counted_once(stream: Stream, tb: Tellback) -> None:
     intake = Intake(tb.context.database, tb.context.layout)
-    wait_until(lambda: not any(intake.lengths().values()), "the intake is empty", timeout=60)
+    wait_until(lambda: not any(intake.lengths().values()), "the intake is empty")
     assert stream.applied() == stream.published
     assert tb.dead.count() == 0
 
@@ -114,7 +114,7 @@ def test_fifty_deaths_of_workers_lose_no_event_and_count_none_twice(tb: Tellback
             time.sleep(chance.uniform(0, 0.2))
             kill: Callable[[Workers, int], None] = chance.choice([kill_tree, kill_pool_child, kill_main])
             kill(workers, chance.randrange(len(workers.processes)))
-        wait_until(lambda: stream.total > 1_000, "much is published", timeout=60)
+        wait_until(lambda: stream.total > 1_000, "much is published")
     assert_each_counted_once(stream, tb)
 
 

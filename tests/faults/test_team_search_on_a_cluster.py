@@ -51,4 +51,4 @@ def test_a_search_that_finds_a_team_whose_own_key_is_away_stops_no_visit(tmp_pat
             scheduler._search.step(())
             return away in TeamVisits(runtime.database).known()
 
-        wait_until(is_found, "it is looked for again", timeout=20)
+        wait_until(is_found, "it is looked for again")

@@ -46,7 +46,7 @@ def test_a_time_limit_that_strikes_who_lingers_loses_and_repeats_nothing(
     try:
         workers.start()
         wait_until(struck, f"the limit strikes {STRIKES} times", timeout=120)
-        wait_until(lambda: calls(tb) >= published, "others have taken the streams over", timeout=20)
+        wait_until(lambda: calls(tb) >= published, "others have taken the streams over")
     finally:
         workers.kill_all()
     assert calls(tb) == published

@@ -192,7 +192,7 @@ def test_asyncio_beat_flower_and_the_command_line_reach_it(settings: Settings, t
         for line in ("doctor", "teams list", "metrics", "alerts"):
             done = run_program([sys.executable, "-m", "tellback", *line.split()], env=env)
             assert done.returncode == 0, (line, done.stdout, done.stderr)
-        wait_until(lambda: "events" in queues_in_flower(port), "Flower shows the broker's queues", timeout=30)
+        wait_until(lambda: "events" in queues_in_flower(port), "Flower shows the broker's queues")
 
 
 def queues_in_flower(port: int) -> str:
@@ -210,7 +210,7 @@ def test_a_worker_takes_its_wakeups_from_a_broker_with_tls(settings: Settings, t
         workers.start()
         run_hook(settings, tool_event("toolu_1"), "--wait=2")
         with connect(settings=settings) as tb:
-            wait_until(lambda: tb.history("s1"), f"applied, see {workers.logs[0]}", timeout=30)
+            wait_until(lambda: tb.history("s1"), f"applied, see {workers.logs[0]}")
     finally:
         workers.kill_all()
     with closing(Database(settings.broker)) as database:

@@ -32,5 +32,5 @@ def test_a_worker_that_is_stopped_in_a_backlog_loses_and_repeats_nothing(
     assert process.wait(timeout=60) == 0
     assert "consumer.batch_failed" not in first.log()
     start_workers(queues="events,sweeps", pool=pool)
-    wait_until(lambda: calls(tb) >= EVENTS, "the next worker applies the rest", timeout=60)
+    wait_until(lambda: calls(tb) >= EVENTS, "the next worker applies the rest")
     assert calls(tb) == EVENTS

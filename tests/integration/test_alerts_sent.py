@@ -284,7 +284,7 @@ def test_of_two_processes_one_sends(tb: Tellback, server: HttpServer) -> None:
     for step in steps:
         step.start()
     for step in steps:
-        step.join(30)
+        step.join(60)
     assert len(server.requests) == 1
 
 

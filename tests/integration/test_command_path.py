@@ -67,10 +67,10 @@ def test_a_command_takes_one_message_from_submission_to_record(
     tb: Tellback, start_workers: StartWorkers, database: Database
 ) -> None:
     start_workers(queues="commands")
-    assert tb.submit(["true"], session=SESSION).wait(timeout=30).succeeded, "and then all is connected"
+    assert tb.submit(["true"], session=SESSION).wait(timeout=60).succeeded, "and then all is connected"
     for _ in range(3):
         database.command("CONFIG", "RESETSTAT")
-        assert tb.submit(["true"], session=SESSION).wait(timeout=30).succeeded
+        assert tb.submit(["true"], session=SESSION).wait(timeout=60).succeeded
         assert pushed(database) == 1
 
 
@@ -85,7 +85,7 @@ def test_running_a_command_consumes_nothing_else(tb: Tellback, start_workers: St
     before = database.pipeline(waiting)
     assert sum(before) == 5
     start_workers(queues="commands")
-    assert tb.submit(["true"], session=SESSION).wait(timeout=30).succeeded
+    assert tb.submit(["true"], session=SESSION).wait(timeout=60).succeeded
     assert database.pipeline(waiting) == before
 
 
@@ -145,4 +145,4 @@ def test_commands_of_a_burst_are_run_by_all_processes(tb: Tellback, start_worker
     wait_until(lambda: tb.context.database.command("ZCARD", key) == 3, "all three run")
     for job in running:
         job.cancel()
-    assert all((job.wait(timeout=30).error or "").startswith("cancelled") for job in running)
+    assert all((job.wait(timeout=60).error or "").startswith("cancelled") for job in running)

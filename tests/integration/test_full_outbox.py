@@ -137,7 +137,7 @@ def test_many_at_once_drop_one_each(tb: Tellback) -> None:
     turns = [opened(tb, session=f"new-{number}") for number in range(40)]
     with ThreadPoolExecutor(8) as pool:
         for said in [pool.submit(turn.respond, HELLO) for turn in turns]:
-            assert said.result(30) == "accepted"
+            assert said.result(60) == "accepted"
     assert dropped(tb) == len(turns)
     keys = keys_of(tb)
     assert len(keys) == len(set(keys)) == CAP

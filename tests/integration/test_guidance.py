@@ -71,7 +71,7 @@ def test_a_wait_for_feedback_logs_once_why_none_comes(
 
 
 def wait_for_calls(tb: Tellback, prompt: Prompt, n: int) -> EvaluationCounts:
-    wait_until(lambda: counts(tb, prompt).calls >= n, f"{n} calls are counted", timeout=30)
+    wait_until(lambda: counts(tb, prompt).calls >= n, f"{n} calls are counted")
     return counts(tb, prompt)
 
 

@@ -105,7 +105,7 @@ def test_a_note_that_the_main_agent_did_not_read_comes_with_its_next_call(
     assert process.stdout is not None
     process.stdout.close()
     process.stdout = None
-    process.communicate(json.dumps(tool_event("t3")).encode(), timeout=30)
+    process.communicate(json.dumps(tool_event("t3")).encode(), timeout=60)
     assert "BrokenPipeError" in troubles(settings)
     assert "its last 2 tool calls failed" in context_of(run_hook(settings, tool_event("t4"), PATIENT))
 

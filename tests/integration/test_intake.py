@@ -129,7 +129,7 @@ def test_a_read_waits_for_the_next_entry_of_any_stream(database: Database, layou
         reading = pool.submit(intake.read_next, after, 10, 3_000)
         wait_until(lambda: blocked(database) == 1, "the read waits")
         append(database, shard, b"a", family=leases[2].family)
-        read = reading.result(timeout=30)
+        read = reading.result(timeout=60)
     assert {lease: [entry.raw for entry in raws] for lease, raws in read.entries.items()} == {leases[2]: [b"a"]}
     assert (read.fenced, read.released) == ([], [])
 

@@ -264,7 +264,7 @@ def test_the_command_serves_and_ends_on_sigterm(tb: Tellback, settings: Settings
             found = parsed(answer.read().decode())
         assert value(found, "outbox_events_total", channel="chat", event="delivered") == 1
         running.send_signal(signal.SIGTERM)
-        assert running.wait(30) == 0
+        assert running.wait(60) == 0
 
 
 def test_a_redis_that_is_away_is_a_figure_too(tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def test_a_worker_stops_while_it_loads_the_real_model(tb: Tellback, start_worker
     members = tree_of(loading.processes[0])
     tb.bank("b").signal([item("f", "a")])
     tb.flush()
-    wait_until(lambda: any(map(_imports_torch, members)), "it begins to load the model", timeout=60)
+    wait_until(lambda: any(map(_imports_torch, members)), "it begins to load the model")
     loading.processes[0].send_signal(SIGTERM)
     assert loading.processes[0].wait(60) == 0
     assert "the worker shuts down while it loads the embedding model" in loading.log()

@@ -46,7 +46,7 @@ def monitored(settings: Settings) -> Generator[list[str]]:
         yield seen
         with _CLIENT.from_url(settings.redis_url) as last:
             last.echo(mark)
-        reader.join(timeout=30)
+        reader.join(timeout=60)
         assert not reader.is_alive()
 
 
@@ -65,8 +65,8 @@ def test_what_a_head_names_reaches_neither_redis_nor_a_disk(
     every = FeedbackProviderConfig(ToolUsageMonitor(), FeedbackTrigger(every_n_calls=1))
     with monitored(settings) as seen:
         followed = tb.submit(["cat", "printed"], session="s1", cwd=tmp_path, follow=True)
-        shown = "".join(piece.text for piece in followed.follow(timeout=30))
-        record = followed.wait(timeout=30)
+        shown = "".join(piece.text for piece in followed.follow(timeout=60))
+        record = followed.wait(timeout=60)
         prompt = tb.prompt("s2", "p", feedback_providers=[every], tools=["t"], delivery="all")
         prompt.tool_invoked("t", params={"q": text}, result=text)
         prompt.observe("t", params={"q": "y"}, error=text)

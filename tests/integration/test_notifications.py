@@ -65,7 +65,7 @@ def test_dispatchers_that_wait_at_once_share_what_comes(database: Database) -> N
         found = [pool.submit(Notifications(database).wait, 15_000) for _ in range(4)]
         wait_until(lambda: blocked(database) == 4, "all of them wait")
         notify(database, *"abcd")
-        assert sorted(name.team for each in found for name in each.result(timeout=30)) == list("abcd")
+        assert sorted(name.team for each in found for name in each.result(timeout=60)) == list("abcd")
 
 
 def test_forged_notifications_are_skipped(database: Database) -> None:

@@ -133,7 +133,7 @@ def test_a_forked_child_of_multiprocessing_flushes_at_its_end(
     with connect(settings=slow) as tb:
         child = multiprocessing.get_context("fork").Process(target=tb.context.publisher.publish, args=(call("child"),))
         child.start()
-        child.join(30)
+        child.join(60)
     assert (child.exitcode, tools(database, layout)) == (0, ["child"])
 
 

@@ -67,9 +67,9 @@ def test_a_worker_appends_each_record_to_its_hosts_file(
     """They are the records of Redis: of a success, a failure, and a refusal."""
     start_workers(env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
     reported = [
-        tb.submit(["true"], session="s1").wait(timeout=30),
-        tb.submit(["sh", "-c", "printf api_%s=1 key; exit 3"], session="s2").wait(timeout=30),
-        tb.submit(["true"], session="s1", cwd="/").wait(timeout=30),
+        tb.submit(["true"], session="s1").wait(timeout=60),
+        tb.submit(["sh", "-c", "printf api_%s=1 key; exit 3"], session="s2").wait(timeout=60),
+        tb.submit(["true"], session="s1", cwd="/").wait(timeout=60),
     ]
     path = settings.data_path / FILE
     wait_until(lambda: len(tellback.load_records(path)) == 3, "all are in the file")
@@ -91,7 +91,7 @@ def test_a_full_disk_is_logged_and_the_record_is_in_redis(
         (full / "ballast").write_bytes(b"x" * 4096)
         workers = start_workers(env={"TELLBACK_RECORD_FILE": str(full / FILE)})
         for _ in range(2):
-            assert tb.submit(["echo", "out"], session="s1").wait(timeout=30).stdout_tail == "out"
+            assert tb.submit(["echo", "out"], session="s1").wait(timeout=60).stdout_tail == "out"
         assert len(tb.records("s1")) == 2
         wait_until(lambda: workers.log().count("job.record_not_appended") == 2, "the log says so")
         assert "No space left on device" in workers.log()
@@ -281,13 +281,13 @@ def test_a_session_is_followed(
 ) -> None:
     """Each record is read from Redis once, in order."""
     start_workers()
-    tb.submit(["true"], session="s1").wait(timeout=30)
+    tb.submit(["true"], session="s1").wait(timeout=60)
     following = Following("s1", env=environment(settings))
     stopped.append(following)
     wait_until(lambda: len(following.ids()) == 1, "it shows what is there")
     jobs = [tb.submit(["true"], session="s1") for _ in range(5)]
     for job in jobs:
-        job.wait(timeout=30)
+        job.wait(timeout=60)
     wait_until(lambda: len(following.ids()) == 6, "it shows the new ones")
     assert following.ids() == [one.command_id for one in tb.records("s1")]
     assert following.interrupt() == 0

@@ -51,7 +51,7 @@ def process(settings: Settings, *arguments: str, **environ: str) -> Generator[su
 
 def ended(running: subprocess.Popen[str], number: int = signal.SIGTERM) -> tuple[int, str, str]:
     running.send_signal(number)
-    out, err = running.communicate(timeout=30)
+    out, err = running.communicate(timeout=60)
     return running.returncode, out, err
 
 
@@ -135,7 +135,7 @@ def test_sigterm_finishes_the_one_in_hand_and_takes_no_other(tb: Tellback, setti
         wait_until(lambda: server.requests, "the first is on its way")
         running.send_signal(signal.SIGTERM)
         go.set()
-        assert running.wait(30) == 0
+        assert running.wait(60) == 0
         assert view(tb, in_hand).delivery == "delivered"
         assert len(server.requests) == 1
     assert [(turn, kind) for turn, kind, _ in sent(tb)] == [(waits, "answer")], "at once: nobody holds its lease"

@@ -67,7 +67,7 @@ def test_state_and_broker_may_be_behind_a_socket_file(tmp_path: Path) -> None:
         try:
             workers.start()
             with connect(settings=settings) as tb:
-                assert tb.submit([sys.executable, "-c", "pass"], session="s1").wait(timeout=30).exit_code == 0
+                assert tb.submit([sys.executable, "-c", "pass"], session="s1").wait(timeout=60).exit_code == 0
         finally:
             workers.kill_all()
 

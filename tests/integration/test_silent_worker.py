@@ -120,7 +120,7 @@ def test_only_a_worker_that_was_silent_for_all_that_time_is_killed(
         assert worker.poll() is None, "it was silent while Redis was away"
         silent()
         assert main(check) == 1
-        assert worker.wait(30) == -signal.SIGKILL
+        assert worker.wait(60) == -signal.SIGKILL
 
 
 def test_the_worker_is_killed_and_not_what_started_it(database: Database) -> None:
@@ -140,7 +140,7 @@ def test_a_client_that_starts_a_worker_elsewhere_is_left_alone(database: Databas
     client = ["sh", "-c", 'echo up; read line; echo "ended"', "docker", "run", "worker", "-n", "w@test"]
     with _started(client) as started:
         assert main(KILL) == 1
-        assert started.communicate("\n", timeout=30)[0] == "ended\n"
+        assert started.communicate("\n", timeout=60)[0] == "ended\n"
         assert started.returncode == 0
 
 
@@ -162,7 +162,7 @@ def test_a_client_in_python_that_starts_a_worker_elsewhere_is_left_alone(
     command = [sys.executable, "-X", "dev", str(script), *client[1:], "celery", "-A", "app", "worker", "-n", "w@test"]
     with _started(command) as started:
         assert main(KILL) == 1
-        started.communicate("\n", timeout=30)
+        started.communicate("\n", timeout=60)
         assert started.returncode == 0
 
 
@@ -177,7 +177,7 @@ def test_a_worker_is_found_however_celery_is_started(database: Database, tmp_pat
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     with _started(command, environment) as worker:
         assert main(KILL) == 1
-        assert worker.wait(30) == -signal.SIGKILL
+        assert worker.wait(60) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_worker_is_found_whatever_its_interpreter_is_called(
     waiting = [snake, "-c", "print('up', flush=True); input()", "worker", *name]
     with _started(waiting, environment) as worker:
         subprocess.run([snake, "-c", check], env=environment, check=True, timeout=60)
-        assert worker.wait(30) == -signal.SIGKILL
+        assert worker.wait(60) == -signal.SIGKILL
 
 
 def test_a_worker_without_a_name_is_found_by_the_one_that_celery_gives_it(database: Database) -> None:
@@ -224,7 +224,7 @@ def test_a_worker_without_a_name_is_found_by_the_one_that_celery_gives_it(databa
     del database
     with subprocess.Popen([sys.executable, "-c", "input()", "worker", "-E"], stdin=subprocess.PIPE) as worker:
         assert main(["--kill-after", "0", "worker", f"celery@{socket.gethostname()}"]) == 1
-        assert worker.wait(30) == -signal.SIGKILL
+        assert worker.wait(60) == -signal.SIGKILL
 
 
 def test_a_worker_of_that_name_in_a_container_is_left_alone(database: Database) -> None:
@@ -237,5 +237,5 @@ def test_a_worker_of_that_name_in_a_container_is_left_alone(database: Database) 
         assert started.stdout is not None
         assert started.stdout.readline() == "1\n"
         assert main(KILL) == 1
-        assert started.communicate("\n", timeout=30) is not None
+        assert started.communicate("\n", timeout=60) is not None
         assert started.returncode == 0

@@ -249,10 +249,10 @@ def test_a_collector_that_hangs_delays_the_end_of_no_process(
         with subprocess.Popen([sys.executable, "-c", program], env=env, stdout=subprocess.PIPE) as host:
             assert host.stdout is not None
             assert host.stdout.read(5) == b"done\n"
-            host.wait(15)
+            host.wait(60)
         [worker] = workers.processes
         worker.send_signal(signal.SIGTERM)
-        worker.wait(15)
+        worker.wait(60)
 
 
 def test_a_collector_that_hangs_does_not_delay_the_end_of_the_export_of_metrics(settings: Settings) -> None:
@@ -307,7 +307,7 @@ def test_metrics_by_otlp_are_those_of_a_scrape(settings: Settings, receiver: Otl
         wait_until(lambda: "tellback_turn_events_total" in receiver.metrics(), "metrics arrived")
     finally:
         exporting.terminate()
-        exporting.wait(30)
+        exporting.wait(60)
     assert exporting.returncode == 0
     found = receiver.metrics()
     counted = found["tellback_turn_events_total"].sum

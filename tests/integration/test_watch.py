@@ -101,10 +101,10 @@ def record(id_: str, exit_code: int, argv: str) -> CommandRecord:
 
 def test_a_session_is_watched_live(tb: Tellback, settings: Settings, start_workers: StartWorkers) -> None:
     start_workers(1, queues="commands")
-    failed = tb.submit([sys.executable, "-c", "raise SystemExit(7)"], session="s1", note="zero").wait(timeout=30)
+    failed = tb.submit([sys.executable, "-c", "raise SystemExit(7)"], session="s1", note="zero").wait(timeout=60)
     with terminal(settings, "s1") as seen:
         wait_until(lambda: seen.shows("Latest failure") and seen.shows("exit 7"), "the record is shown")
-        tb.submit(["echo", "live-output"], session="s1").wait(timeout=30)
+        tb.submit(["echo", "live-output"], session="s1").wait(timeout=60)
         wait_until(lambda: seen.shows("live-output"), "the next one comes by itself")
         tb.waive("s1", failed.command_id, reason="known", by="ada")
         wait_until(lambda: seen.shows("waived"), "so does a waiver")

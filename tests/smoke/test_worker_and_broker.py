@@ -13,7 +13,7 @@ pytestmark = pytest.mark.faults
 
 
 def wait_for(tb: Tellback, count: int) -> None:
-    wait_until(lambda: calls(tb) == count, f"{count} events are counted", timeout=45)
+    wait_until(lambda: calls(tb) == count, f"{count} events are counted")
 
 
 def test_a_worker_restarts_and_goes_on(worker: Node, tb: Tellback) -> None:

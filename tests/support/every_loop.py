@@ -44,15 +44,15 @@ def _guidance(tb: Tellback) -> None:
 
 def _commands(tb: Tellback, folder: Path) -> None:
     done = tb.submit(["sh", "-c", "echo hi; exit 3"], session="s2", cwd=folder, follow=True)
-    assert "".join(piece.text for piece in done.follow(timeout=30)) == "hi\n"
-    failed = done.wait(timeout=30)
+    assert "".join(piece.text for piece in done.follow(timeout=60)) == "hi\n"
+    failed = done.wait(timeout=60)
     assert failed.exit_code == 3
     tb.waive("s2", failed.command_id, reason="a test")
     running = tb.submit(["sleep", "30"], session="s2", cwd=folder, timeout=40)
     wait_until(running.cancel, "it is cancelled")
-    running.wait(timeout=30)
+    running.wait(timeout=60)
     again = tb.submit(["true"], session="s2", cwd=folder, parent=failed.command_id)
-    assert again.wait(timeout=30).exit_code == 0
+    assert again.wait(timeout=60).exit_code == 0
     assert len(tb.records("s2")) == 3
     tb.gate("s2", require=[["true"]])
 

@@ -66,7 +66,7 @@ def run_hook(
 ) -> bytes:
     """Run a hook process and return its answer; whatever its input, it ends with 0 and leaves standard error empty."""
     process = start_hook(settings, *arguments, given=given, event=event, env=env)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, b"")
     return out
 

@@ -39,7 +39,7 @@ def stopping_at(function: str, call: int, mark: Path) -> dict[str, str]:
 @contextmanager
 def standing_still(workers: Workers) -> Generator[None]:
     """Wait until the first worker has stopped itself; what is left of it continues when the block ends."""
-    wait_until(lambda: _stopped(tree_of(workers.processes[0])), f"it stops, see {workers.logs[0]}", timeout=60)
+    wait_until(lambda: _stopped(tree_of(workers.processes[0])), f"it stops, see {workers.logs[0]}")
     members = tree_of(workers.processes[0])
     try:
         yield

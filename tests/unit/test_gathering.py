@@ -102,7 +102,7 @@ def test_a_text_waits_the_batching_delay_for_others(model: Slow) -> None:
         one = threads.submit(gathering.encode, [f"a{i}" for i in range(module.MAX_BATCH - 1)])
         wait_until(lambda: len(gathering._wanted) == module.MAX_BATCH - 1, "it waits for company")
         two = threads.submit(gathering.encode, ["b"])
-        assert (len(one.result(30)), len(two.result(30))) == (module.MAX_BATCH - 1, 1)
+        assert (len(one.result(60)), len(two.result(60))) == (module.MAX_BATCH - 1, 1)
     assert [len(call) for call in model.calls] == [module.MAX_BATCH]
 
 

@@ -258,7 +258,7 @@ class TestGuard:
             assert up.stdout is not None
             assert up.stdout.readline() == "up\n"
             up.send_signal(number)
-            assert (up.communicate(timeout=30)[1], up.returncode) == ("", 0)
+            assert (up.communicate(timeout=60)[1], up.returncode) == ("", 0)
 
     @pytest.mark.programs
     @pytest.mark.parametrize("number", STOP_SIGNALS)
