@@ -22,6 +22,7 @@ from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.records import Records
 from tests.support.forked import run_tellback
+from tests.support.processes import run_program
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, environment
 
@@ -218,6 +219,16 @@ def test_wrong_input_is_one_line_and_exit_code_2(arguments: list[str], named: st
     assert done.returncode == 2
     assert named in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.usefixtures("here")
+def test_an_output_that_a_full_disk_cuts_short_is_an_error(unbuffered: str) -> None:
+    """Without a buffer it ended with 0 and half a line: Python drops the rest of such a write."""
+    RecordFile(FILE).append(msgspec.structs.replace(record("a", 0), stdout_tail="x" * 600_000))
+    script = f'ulimit -f 100; exec "$@" records --file {FILE} --json > out'
+    done = run_program(["sh", "-c", script, "sh", *TOOL], env={**os.environ, "PYTHONUNBUFFERED": unbuffered})
+    assert (done.returncode, done.stderr) == (1, "tellback: can't write: File too large\n")
 
 
 class Following:

@@ -151,10 +151,22 @@ def tellback(
             echo(f"tellback: {variable}", err=True)
 
 
+def _buffer_output() -> None:
+    """Buffer standard output also with `PYTHONUNBUFFERED`, which our image sets.
+
+    Without a buffer, Python drops the rest of a write that a full disk or a signal cut short, and raises nothing.
+    """
+    raw = getattr(sys.stdout, "buffer", None)
+    if isinstance(raw, io.FileIO):
+        encoding = sys.stdout.encoding
+        sys.stdout = open(raw.fileno(), "w", buffering=1, encoding=encoding, closefd=False)  # noqa: SIM115 - a stream
+
+
 def main() -> None:
     """Run the command line."""
     # A command reports its own errors in one line; the library's warnings would repeat them above it.
     logging.getLogger("tellback").setLevel(logging.ERROR)
+    _buffer_output()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=UNENCODABLE)  # for locales without UTF-8

@@ -314,7 +314,8 @@ def readable_file(file: Path) -> Generator[None]:
         try:
             yield
         except OSError as error:
-            if error.errno in {errno.EPIPE, errno.ENOSPC, errno.EBADF}:  # of the output that was written meanwhile
+            # Of the output that was written meanwhile.
+            if error.errno in {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF}:
                 raise
             raise InvalidInput(f"can't read {file}: {error.strerror or error}") from error
 
