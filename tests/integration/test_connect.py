@@ -61,7 +61,7 @@ def test_an_id_that_would_be_a_folder_elsewhere_is_refused(
     with pytest.raises(InvalidInput, match="team default is stored with the id") as refused:
         connect(settings=settings)
     assert repr(stored) in str(refused.value)
-    assert run_hook(settings, tool_event()) == b""
+    assert run_hook(settings, tool_event(), "--wait=10") == b""
     assert "InvalidInput: team default is stored with the id" in troubles(settings)
     database.command("DEL", layout.shard(0).key("team"))
 

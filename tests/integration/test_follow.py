@@ -36,7 +36,7 @@ from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
 
 TOOL = [sys.executable, "-c", "from tellback.cli.app import main; main()"]
-TIMEOUT = 30.0
+TIMEOUT = 60.0
 
 
 @pytest.fixture

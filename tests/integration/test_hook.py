@@ -177,7 +177,7 @@ def test_secrets_leave_neither_for_redis_nor_for_the_disk(
     assert isinstance(call, ToolInvoked)
     kept = json.loads(call.result or "")["stdout"]
     assert kept == "fine\n[redacted: github-token]\nfine"
-    run_hook(settings, leaking, config, "--redis-url=redis://reader:hunter2hunter2@127.0.0.1:1/0")
+    run_hook(settings, leaking, config, PATIENT, "--redis-url=redis://reader:hunter2hunter2@127.0.0.1:1/0")
     assert troubles(settings).endswith("ConnectionRefusedError at 127.0.0.1:1\n"), "not as whom"
     seen = repr(published(database, layout)) + "".join(
         path.read_text() for path in settings.data_path.rglob("*") if path.is_file()
@@ -226,7 +226,7 @@ def test_a_full_redis_is_the_reason_in_the_log_also_of_a_new_team(own_redis: Red
     with closing(Database(own_redis.url)) as database:
         database.command("CONFIG", "SET", "maxmemory", 1)
     settings = Settings(redis_url=own_redis.url, data_dir=str(tmp_path / "data"))
-    assert run_hook(settings, tool_event()) == b""
+    assert run_hook(settings, tool_event(), PATIENT) == b""
     where = f"127.0.0.1:{own_redis.port}"
     assert f"kept on disk: Redis at {where} is full (at its maxmemory)" in troubles(settings)
 
