@@ -143,7 +143,7 @@ def test_redis_killed_in_the_middle_of_a_command(
 ) -> None:
     """A short absence: the command finishes, and its one record reaches whoever waits for it."""
     workers = start_workers(env={"TELLBACK_COMMAND_ROOTS": str(tmp_path), **PATIENT})
-    job = tb.submit(["sh", "-c", f"touch began; {until('restarted')}; echo done"], session="s1")
+    job = tb.submit(["sh", "-c", f"touch began; {until('restarted')}; echo done"], session="s1", timeout=HANGS)
     wait_until((tmp_path / "began").exists, "the command runs", HANGS)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(job.wait, HANGS)

@@ -36,6 +36,7 @@ from tests.support.workers import StartWorkers, Workers
 
 LEASE = 4.0  # seconds
 AWAY = 1.5 * LEASE
+HANGS = 300.0  # seconds for a command that ends by itself or is ended: the usual 30 went by on a busy machine
 # Writes "process id, nanoseconds" until a file says that it is enough.
 BEATS = 'while [ ! -e enough ]; do echo "$$ $(date +%s%N)" >> beats; sleep 0.05; done; echo done'
 # The first attempt continues for ever; a later one ends soon.
@@ -142,7 +143,7 @@ def test_a_redis_that_is_away_for_less_than_the_wait_costs_no_command(
     on_lost: OnLost,
 ) -> None:
     """The lease is over in Redis, is renewed late before a sweep decides, and the command ends by itself."""
-    jobs = [tb.submit(["sh", "-c", BEATS], session=f"s{n}", on_lost=on_lost) for n in range(2)]
+    jobs = [tb.submit(["sh", "-c", BEATS], session=f"s{n}", on_lost=on_lost, timeout=HANGS) for n in range(2)]
     wait_until(lambda: len(beats(tmp_path)) == len(jobs), "the commands run")
     absence(redis_server, database)
     pass_time(LEASE)  # in which sweeps find leases that are over, if they were not renewed
@@ -158,7 +159,7 @@ def test_a_redis_that_is_away_for_less_than_the_wait_costs_no_command(
 @pytest.mark.usefixtures("beat")
 def test_a_host_that_sleeps_asks_for_its_lease_before_it_kills(tb: Tellback, workers: Workers, tmp_path: Path) -> None:
     """Everything of the worker stands still for longer than lease, wait and grace together, and continues."""
-    job = tb.submit(["sh", "-c", BEATS], session="s1")
+    job = tb.submit(["sh", "-c", BEATS], session="s1", timeout=HANGS)
     wait_until(lambda: beats(tmp_path), "the command runs")
     asleep = tree_of(workers.processes[0])
     for process in asleep:
@@ -186,7 +187,7 @@ def running_behind(
     """Run a command on a worker behind the link, and start another worker, which is not."""
     env = {"TELLBACK_COMMAND_ROOTS": str(folder)}
     start_workers(env={**env, "TELLBACK_REDIS_URL": link.url}, concurrency=1)
-    job = tb.submit(["sh", "-c", command], session="s1", on_lost=on_lost)
+    job = tb.submit(["sh", "-c", command], session="s1", on_lost=on_lost, timeout=HANGS)
     wait_until(lambda: beats(folder), "the command runs")
     start_workers(env=env)
     return job
@@ -256,7 +257,7 @@ def test_connections_that_fall_silent_cost_no_healthy_command(
 @pytest.mark.usefixtures("beat", "workers")
 def test_a_wait_that_is_over_leads_to_the_next_attempt(tb: Tellback, redis_server: RedisServer, tmp_path: Path) -> None:
     """Redis is away for long: the worker stops its command, and `on_lost` decides as after a worker's death."""
-    job = tb.submit(["sh", "-c", ATTEMPTS], session="s1", on_lost="retry")
+    job = tb.submit(["sh", "-c", ATTEMPTS], session="s1", on_lost="retry", timeout=HANGS)
     wait_until(lambda: beats(tmp_path), "the first attempt runs")
     (first,) = beats(tmp_path)
     redis_server.suspend()
@@ -284,7 +285,7 @@ def test_a_retry_never_meets_what_a_worker_killed_with_all_its_watchers_left(
     workers = start_workers(env=env, concurrency=1)
     away = f"trap '' HUP TERM; {BEATS}"
     script = f'if [ ! -e beats ]; then setsid sh -c "$AWAY" & fi; {ATTEMPTS}'
-    job = tb.submit(["sh", "-c", script], session="s1", on_lost="retry", env={"AWAY": away})
+    job = tb.submit(["sh", "-c", script], session="s1", on_lost="retry", timeout=HANGS, env={"AWAY": away})
     wait_until(lambda: len(beats(tmp_path)) == 2, "the command and what left it run")
     process = workers.processes.pop()
     watchers = [each for each in tree_of(process) if runs_tellback(each)]
@@ -315,7 +316,7 @@ def test_a_worker_that_stood_still_before_its_order_starts_nothing(
     workers = Workers(settings, tmp_path, concurrency=2, env=env, app="tests.support.standing_still")
     try:
         workers.start()
-        job = tb.submit(["sh", "-c", BEATS], session="s1", on_lost="retry")
+        job = tb.submit(["sh", "-c", BEATS], session="s1", on_lost="retry", timeout=HANGS)
         wait_until(lambda: len(beats(tmp_path)) == 1, "the next attempt runs", timeout=LEASE + AWAY + 30)
         os.kill(int(stopped.read_text()), signal.SIGCONT)
         records = Records(tb.context.database, tb.context.layout)

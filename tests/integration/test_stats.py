@@ -244,7 +244,7 @@ def test_a_flood_of_names_costs_the_server_one_read_of_each(
     calls = {name: int(count) for name, count in re.findall(r"cmdstat_([\w|]+):calls=(\d+)", reported)}
     batches = calls["xgroup|setid"]
     assert calls["hincrby"] <= 4 * batches  # two of them for the listing of sessions
-    assert calls["hmget"] <= 10 * batches + 4 * 5  # the clocks of the four shards are read too, every few seconds
+    assert calls["hmget"] < 100  # each script reads a clock, and a slow machine looks once more if anything is left
 
 
 def test_names_come_back_as_they_were_and_reach_no_terminal_as_commands(
