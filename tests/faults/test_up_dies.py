@@ -8,12 +8,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import psutil
 import pytest
 
 from tellback import Tellback, connect
 from tellback.settings import Settings
+from tellback.up.supervisor import REDIS_STOP_SECONDS, STOP_SECONDS
 from tests.support.redis_server import RedisServer
 from tests.support.up import RunningUp, gone, running
 from tests.support.waiting import wait_until
@@ -21,6 +23,8 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(120)]
 
 Kill = Callable[[RunningUp], None]
+WAITS: Final = STOP_SECONDS + REDIS_STOP_SECONDS
+BUSY: Final = 30.0  # seconds that a busy machine may add; what is not waited for takes five minutes
 
 
 def kill_what_the_user_started(up: RunningUp) -> None:
@@ -52,7 +56,7 @@ def test_a_killed_up_leaves_no_process(tmp_path: Path, kill: Kill) -> None:
         assert len(pools) >= 4
         assert any("time.sleep(300)" in " ".join(process.cmdline()) for process in tree)
         kill(up)
-        gone(tree, timeout=60)
+        gone(tree)
 
 
 def busy(tb: Tellback, started: Path) -> None:
@@ -76,7 +80,8 @@ def test_a_stop_finishes_what_runs_within_ten_seconds(
         begun = time.monotonic()
         up.process.send_signal(number)
         assert up.process.wait(timeout=60) == 0
-        assert time.monotonic() - begun < 10
+        assert WAITS < 10
+        assert time.monotonic() - begun < WAITS + BUSY
         assert running(tree) == []
         record = job.wait(timeout=1)
         assert record.exit_code == 0
@@ -95,7 +100,8 @@ def test_a_stop_does_not_wait_for_what_takes_longer_and_the_next_up_records_it(t
         begun = time.monotonic()
         up.process.terminate()
         assert up.process.wait(timeout=60) == 0
-        assert time.monotonic() - begun < 10
+        assert WAITS < 10
+        assert time.monotonic() - begun < WAITS + BUSY
         assert running(tree) == []
     with RunningUp.start(tmp_path, env=env) as up, connect(up.redis_url) as tb:
         (record,) = wait_until(lambda: tb.records("s1"), "the command has a record")

@@ -117,14 +117,14 @@ class RunningUp:
         return "\n".join(f"== {path.name}\n{path.read_text()[-2000:]}" for path in logs)
 
 
-def gone(processes: list[psutil.Process], timeout: float = 10.0) -> None:
-    """Fail unless each of these processes ends within a time; a zombie has ended."""
+def gone(processes: list[psutil.Process]) -> None:
+    """Fail unless each of these processes ends soon; a zombie has ended."""
 
     def ended() -> bool:
         return not running(processes)
 
     try:
-        wait_until(ended, "every process has ended", timeout=timeout)
+        wait_until(ended, "every process has ended")
     except AssertionError as error:
         raise AssertionError(f"still running: {running(processes)}") from error
 
