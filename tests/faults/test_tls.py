@@ -168,6 +168,7 @@ def settings(url: str, program: str, certificate: Certificate, tmp_path: Path) -
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)
 def test_asyncio_beat_flower_and_the_command_line_reach_it(settings: Settings, tmp_path: Path) -> None:
     """Flower got no certificate for the queues of a broker with `rediss://`."""
     env, port = environment(settings, {"FLOWER_UNAUTHENTICATED_API": "true"}), free_port()
