@@ -271,13 +271,13 @@ def test_a_client_of_asyncio_gets_the_same_error(one_shard: Settings) -> None:
 def test_a_team_publishes_at_its_rate_and_loses_nothing(one_shard: Settings) -> None:
     with connect(settings=one_shard) as tb:
         database, layout = tb.context.database, tb.context.layout
-        LimitStore(database, layout).change(events_per_second=2)  # at once: the rate of ten seconds
+        LimitStore(database, layout).change(events_per_second=1)  # at once: the rate of ten seconds
         prompt = tb.prompt("s", "p")
         tb.flush()
         for _ in range(60):
             prompt.tool_invoked("search")
             tb.flush()
-        assert 20 <= waiting(database, layout) < 60, "a bucket of 20, and what came in meanwhile"
+        assert 10 <= waiting(database, layout) < 60, "a bucket of 10, and what came in meanwhile"
         assert "team small publishes more events than an operator allows it" in tb.context.publisher.refusal
         LimitStore(database, layout).change(events_per_second=0)
         tb.flush()

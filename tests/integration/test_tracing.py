@@ -125,7 +125,10 @@ def test_answers_and_fallbacks_are_in_the_trace_of_their_turn(
 ) -> None:
     """One turn is answered by another process than the one that opened it, the other one by the sweep."""
     body = """
-    turns = [tb.open_turn(channel="web", conversation=c, message_id="m", text="hi", answer_within=1) for c in "ab"]
+    turns = [
+        tb.open_turn(channel="web", conversation=c, message_id="m", text="hi", answer_within=seconds)
+        for c, seconds in (("a", 600), ("b", 1))
+    ]
     print(json.dumps([turn.id for turn in turns]))
 """
     with running_beat(settings, tmp_path):
