@@ -83,8 +83,10 @@ def test_the_init_of_a_container_may_pass_on_the_signal_to_stop() -> None:
 def test_a_check_of_root_ends_a_hung_worker_of_another_user(tmp_path: Path) -> None:
     """It does so without CAP_KILL too, which no container of an earlier compose file has."""
     node = f"loops@h{os.getpid()}"  # a run beside this one has a worker too
-    hung = [*NOBODY, "sh", "-c", "read _", "worker", node]
-    with subprocess.Popen(hung, stdin=subprocess.PIPE) as worker:
+    hung = [*NOBODY, "sh", "-c", "echo up; read _", "worker", node]
+    with subprocess.Popen(hung, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == b"up\n", "before, it is root's"
         check = f"from tellback.doctor import alive; alive._kill_silent({node!r}, 0, alive.wrong('worker', '', ''))"
         powers = ["setpriv", "--bounding-set", "-all,+dac_read_search,+setgid,+setuid"]
         environ = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
@@ -97,9 +99,11 @@ def test_a_check_of_root_ends_a_hung_worker_of_another_user(tmp_path: Path) -> N
 def test_a_check_ends_the_hung_worker_and_not_the_init_that_started_it(tmp_path: Path) -> None:
     """An init has the worker's arguments in its own, and no process of a container can kill it."""
     check = "from tellback.doctor import alive; alive._kill_silent('loops@pid1', 0, alive.wrong('worker', '', ''))"
-    sleeps = [*NOBODY, os.path.realpath(sys.executable), "-c", "import time; time.sleep(30)", "worker", "loops@pid1"]
-    hung = shlex.join(sleeps)
-    script = f"{hung} & sleep 1; TMPDIR={tmp_path} {shlex.join([sys.executable, '-c', check])}; wait $!"
+    sleeps = "print('up', flush=True); import time; time.sleep(300)"
+    hung = shlex.join([*NOBODY, os.path.realpath(sys.executable), "-c", sleeps, "worker", "loops@pid1"])
+    up = f"until [ -s {tmp_path}/up ]; do sleep 0.02; done"
+    checked = f"TMPDIR={tmp_path} {shlex.join([sys.executable, '-c', check])}"
+    script = f"{hung} > {tmp_path}/up & {up}; {checked}; wait $!"
     init = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script, "worker", "loops@pid1"]
     done = run_program(init)
     assert (done.returncode, done.stderr.count("killing process ")) == (128 + 9, 1), done.stderr
@@ -111,7 +115,7 @@ def test_a_check_ends_no_process_of_a_pool_whose_worker_is_the_init(tmp_path: Pa
     check = "from tellback.doctor import alive; alive._kill_silent('loops@pid1', 0, alive.wrong('worker', '', ''))"
     worker = f"""if True:
         import os, subprocess, time
-        pool = os.fork() or time.sleep(30)
+        pool = os.fork() or time.sleep(300)
         subprocess.run([{sys.executable!r}, "-c", {check!r}], check=True)
         print("alive" if os.waitpid(pool, os.WNOHANG) == (0, 0) else "dead")"""
     unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]

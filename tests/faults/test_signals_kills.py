@@ -58,7 +58,7 @@ class SignalsPublishing(Publishing):
             self.published[bank] += 1
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(420)
 def test_killed_consumers_lose_and_repeat_nothing(tb: Tellback, settings: Settings) -> None:
     lives = random.Random(7)
     env = environment(settings, {"TELLBACK_EMBED_LEASE": "0.4"})
