@@ -27,7 +27,7 @@ def test_the_reports_of_the_page_arrive(tb: Tellback, start_workers: StartWorker
     reported: dict[str, list[str]] = {}
     for prompt in (maker, other):
         prompt.tool_invoked("t")
-        (feedback,) = prompt.feedback(wait=10)
+        (feedback,) = prompt.feedback(wait=60)
         reported[prompt.name] = [observation.value for observation in feedback.observations]
     assert reported == {
         "maker": ["src/app.py: edited by the user"],
@@ -53,7 +53,7 @@ def test_the_template_works_on_a_worker(tb: Tellback, start_workers: StartWorker
     prompt = tb.prompt("s1", "p", feedback_providers=[spec])
     for _ in range(3):
         prompt.tool_invoked("search")
-    (feedback,) = prompt.feedback(wait=10)
+    (feedback,) = prompt.feedback(wait=60)
     assert feedback.summary == "The last 3 calls all went to search."
 
 
