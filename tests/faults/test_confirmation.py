@@ -151,6 +151,8 @@ def test_no_confirmed_answer_is_lost_when_the_primary_dies(pair: Replicated, tmp
 
 def test_a_write_can_be_confirmed_by_the_disks_too(pair: Replicated, tmp_path: Path) -> None:
     """A replica reports on its disk once a second."""
+    if not pair.replica.command("COMMAND", "INFO", "WAITAOF")[0]:
+        pytest.skip("this redis-server is older than 7.2")
     with connect(settings=settings_of(pair, tmp_path, CONFIRMED | {"wait_aof": True})) as tb:
         [turn] = open_turns(tb, 1)
         pair.first.kill()
@@ -165,7 +167,7 @@ def test_a_redis_that_cannot_confirm_from_disk_is_named_and_answers_stay_on_the_
         [opened] = open_turns(tb, 1)
         tb.context.database.command("CONFIG", "SET", "appendonly", "no")
     with connect(settings=Settings(redis_url=own_redis.url, data_dir=str(tmp_path / "data"), wait_aof=True)) as tb:
-        with pytest.raises(Unavailable, match=r"cannot confirm .* on disk \(WAITAOF .*TELLBACK_WAIT_AOF"):
+        with pytest.raises(Unavailable, match=r"cannot confirm .* on disk \(.*WAITAOF.*\): .*TELLBACK_WAIT_AOF"):
             open_turns(tb, 1)
         assert not answer(tb.turn(opened.id))
         assert tb.spooled
