@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import msgspec
 import pytest
@@ -113,6 +114,17 @@ def test_a_number_that_is_not_whole_or_not_exact_stays_refused(written: str) -> 
     with pytest.raises(MalformedMessage) as refused:
         decode(raw, Family.EVENTS)
     assert refused.value.raw == raw
+
+
+def test_a_long_text_beside_such_a_number_takes_little_memory() -> None:
+    """The engine of regular expressions noted each character of it: 125 MB for 1 MiB."""
+    raw = changed(duration_ms=7.0, result="x" * 1_000_000)
+    tracemalloc.start()
+    try:
+        assert decode(raw, Family.EVENTS).event_id == "e1"
+        assert tracemalloc.get_traced_memory()[1] < 20 * len(raw)
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_byte_order_mark_before_a_message_is_skipped() -> None:
