@@ -86,6 +86,16 @@ def test_a_broker_that_refuses_again_and_again_is_logged_once_a_minute(
     assert [written.getvalue().count(text) for text in ("OSError: full", "In Celery 5.1")] == [2, 2]
 
 
+def test_warnings_that_all_differ_are_all_logged_and_not_kept(written: io.StringIO) -> None:
+    """Celery warns of each message that it does not know with the message's body."""
+    celery = logging.getLogger("celery.worker.consumer.consumer")
+    for number in range(1_000):
+        celery.warning("unknown message %s.", number)
+    assert written.getvalue().count("unknown message") == 1_000
+    [known] = celery.filters
+    assert len(vars(known)["_again"]) <= 100
+
+
 def _fail() -> None:
     raise ValueError("token=hunter2hunter2")
 

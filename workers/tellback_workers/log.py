@@ -24,6 +24,7 @@ _renderer = structlog.dev.ConsoleRenderer(
 
 
 _SAY_AGAIN_SECONDS: Final = 60.0
+_MOST_KNOWN: Final = 100  # lines: Celery warns of each foreign message with its body, and none of them comes again
 _REPEATING: Final = ("celery.worker.consumer.consumer", "py.warnings")
 
 
@@ -44,6 +45,8 @@ class _WithoutRepeats(logging.Filter):
         line, now = (record.getMessage(), str(raised)), clock.monotonic()
         if now < self._again.get(line, 0.0):
             return False
+        if len(self._again) >= _MOST_KNOWN:
+            self._again.clear()
         self._again[line] = now + _SAY_AGAIN_SECONDS
         return True
 
