@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tellback import Settings
+from tellback.state import eviction
 from tellback.state.database import Database
 from tellback.state.eviction import evicting_servers
 from tellback.state.presence import Worker
@@ -32,6 +33,12 @@ def test_a_worker_says_that_redis_may_evict(
         heartbeat.stop()
         database.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
     assert capsys.readouterr().out.count("redis.evicts") == (policy != "noeviction")
+
+
+def test_a_server_that_does_not_say_stops_no_heartbeat(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosted ones leave lines of INFO out, and the thread that announces the worker would have ended."""
+    monkeypatch.setattr(eviction, "_POLICY", b"a line that no server has:")
+    assert evicting_servers(database) == {}
 
 
 @pytest.mark.slow

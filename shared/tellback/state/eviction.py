@@ -12,7 +12,7 @@ _POLICY: Final = b"maxmemory_policy:"
 def evicting_servers(database: Database) -> dict[str, str]:
     """Return the policy of each primary that may evict keys, by its address, which is "" of a single server.
 
-    Nodes of a cluster that do not answer are left out.
+    Nodes of a cluster that do not answer are left out, and servers that do not say, as some hosted ones.
 
     Raises:
         Unavailable: Redis is away.
@@ -24,8 +24,8 @@ def evicting_servers(database: Database) -> dict[str, str]:
         replies = database.cluster.run_at_primaries(lambda _number: [("INFO", "memory")])
         found = {f"{host}:{port}": said[0] for (host, port), said in replies.items() if not isinstance(said, Exception)}
     policies = {place: _policy_in(said) for place, said in found.items()}
-    return {place: policy for place, policy in policies.items() if policy != "noeviction"}
+    return {place: policy for place, policy in policies.items() if policy not in {"noeviction", ""}}
 
 
 def _policy_in(said: bytes) -> str:
-    return next(line.removeprefix(_POLICY).decode() for line in said.splitlines() if line.startswith(_POLICY))
+    return next((line.removeprefix(_POLICY).decode() for line in said.splitlines() if line.startswith(_POLICY)), "")
