@@ -11,8 +11,10 @@ from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake_lease import Read
 from tellback.state.keys import Layout, stream_of
 from tellback.state.script_calls import Command
+from tellback.state.scripts.intake import append_events
 from tellback_workers.linger import SESSIONS, Lingerer
 from tests.support.clocks import later
+from tests.support.intake_entries import read_new
 from tests.support.lingering import FAMILY, LEASE, JointRecorder, LingerBench, entry_of
 from tests.support.waiting import wait_until
 
@@ -67,6 +69,26 @@ def test_a_lease_that_is_lost_before_a_dead_letter_costs_its_stream_alone_a_whil
         wait_until(lambda: len(bench.recorder.tools) == 2, "both events are applied")
     assert sorted(bench.recorder.tools) == ["1", "2"]
     assert [letter.raw for letter in DeadLetters(database, layout).newest()] == ["no event"]
+
+
+def test_a_stream_that_begins_again_is_free_for_the_next_consumer(
+    database: Database, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With more streams than one read asks, a process waited for ids above the highest until its minute was over."""
+    monkeypatch.setattr("tellback.state.intake.FEW_STREAMS", 0)
+    bench = LingerBench(database, layout)
+    _, stream, _, field, raw = entry_of(layout.shard(0), "b")
+    append = append_events(intake=str(stream), max_entries=100, max_bytes=1 << 20, first=1, events=[raw])
+    with bench.lingering():
+        bench.append(0, "a")
+        wait_until(lambda: bench.has_applied("a"), "the first is applied")
+        database.command("XADD", stream, f"{2**64 - 1}-{2**64 - 1}", field, raw)
+        wait_until(lambda: bench.has_applied("ab") and not database.command("XLEN", stream), "the last one too")
+        assert database.run(append) == [b"appended", 0, 0, 1], "dispatchers must be notified"
+        lease = bench.intake.take_lease(layout.shard(0), FAMILY, 60)
+        assert lease is not None
+        assert len(read_new(bench.intake, lease, 2)) == 1
+    assert bench.recorder.tools == ["a", "b"], "it left the rest to that one"
 
 
 def test_leases_are_renewed_until_all_that_was_read_is_applied(

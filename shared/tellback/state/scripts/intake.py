@@ -9,7 +9,7 @@ from tellback.state.keys import Shard
 from tellback.state.script_calls import DecisionCall, Script, ScriptCall, beside, of_shard
 
 _add_dead_letter = Script("intake/add_dead_letter", "95015a7cf7b0cc6f1ef0be3307d6b8f04ad854c3")
-_append_events = Script("intake/append_events", "1e86395d3ce70d16a9552e781f74857f2a7f820a")
+_append_events = Script("intake/append_events", "5b4d7066236969d3560f0b3ddfe006f3f539ed9c")
 _claim_entries = Script("intake/claim_entries", "057cd567dd4c4adbee82f6c8819d1d268ea5b141")
 _deliver_entries = Script("intake/deliver_entries", "29ef3592f7ec5b97c6502006f064fc321be14657")
 _drop_dead = Script("intake/drop_dead", "8de411e1e53f4a47270d6b810902beb485ae04a5")

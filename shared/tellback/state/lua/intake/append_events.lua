@@ -72,9 +72,9 @@ end
 local added = redis.pcall('XADD', key_intake, '*', 'm', args_events[skipped + 1])
 if added.err then
   -- By hand somebody appended with the highest id, and nothing can follow. An empty stream loses nothing if it begins
-  -- again: the next read makes its group.
+  -- again: the next read makes its group. Who consumes it would wait for higher ids, so it is free for the next one.
   if length > 0 or not string.find(added.err, 'exhausted the last possible ID', 1, true) then return added end
-  redis.call('DEL', key_intake)
+  redis.call('DEL', key_intake, key_lease, key_wakeup)
   redis.call('XADD', key_intake, '*', 'm', args_events[skipped + 1])
 end
 for i = skipped + 2, #args_events do
