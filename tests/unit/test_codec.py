@@ -96,7 +96,7 @@ def test_half_an_escaped_pair_is_read_as_a_replacement(written: bytes, read: str
 
 @pytest.mark.parametrize(
     ("written", "read"),
-    [("250.0", 250), ("25e1", 250), ("2.50E+2", 250), ("-0.0", 0), ("9007199254740992.0", 1 << 53)],
+    [("250.0", 250), ("25e1", 250), ("2.50E+2", 250), ("-0.0", 0), ("9007199254740991.0", (1 << 53) - 1)],
 )
 def test_a_whole_number_written_with_a_fraction_is_one(written: str, read: int) -> None:
     """JSON Schema calls 250.0 an integer, and languages that know one type of numbers write it so."""
@@ -108,7 +108,7 @@ def test_a_whole_number_written_with_a_fraction_is_one(written: str, read: int) 
     assert (message.duration_ms, message.params, message.result) == (read, params, "7.0")
 
 
-@pytest.mark.parametrize("written", ["1.5", "1e300", "9007199254740994.0", "1e999", "1.0]"])
+@pytest.mark.parametrize("written", ["1.5", "1e300", "9007199254740993.0", "9007199254740994.0", "1e999", "1.0]"])
 def test_a_number_that_is_not_whole_or_not_exact_stays_refused(written: str) -> None:
     raw = changed(duration_ms=7).replace(b'"duration_ms":7', b'"duration_ms":' + written.encode())
     with pytest.raises(MalformedMessage) as refused:

@@ -62,7 +62,7 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _TEXTS_AND_FLOATS: Final = re.compile(
     rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|(-?\d++(?:\.\d++)?+(?:[eE][+-]?\d++)?+)', re.DOTALL
 )
-_MOST_EXACT: Final = 1 << 53  # whole numbers that a float holds exactly
+_FIRST_INEXACT: Final = 1 << 53  # a float of this value may stand for the next whole number
 
 
 class _MessageHeader(msgspec.Struct, frozen=True):
@@ -124,7 +124,7 @@ def _plain(raw: bytes) -> bytes:
 
 def _whole(found: re.Match[bytes]) -> bytes:
     number = float(found[1]) if found[1] and not found[1].lstrip(b"-").isdigit() else 0.5
-    return b"%d" % number if number.is_integer() and abs(number) <= _MOST_EXACT else found[0]
+    return b"%d" % number if number.is_integer() and abs(number) < _FIRST_INEXACT else found[0]
 
 
 def _without_halves(raw: bytes) -> bytes:
