@@ -149,6 +149,7 @@ def test_a_client_that_starts_a_worker_elsewhere_is_left_alone(database: Databas
     [
         ["podman-compose", "run", "--rm", "loops"],
         ["podman-compose", "run", "loops", "python", "-m"],
+        ["podman-compose", "run", "loops", "coverage", "run", "-m"],
         ["compose", "exec", "celery"],
     ],
 )

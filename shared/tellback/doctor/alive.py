@@ -126,7 +126,8 @@ def _starts_elsewhere(words: Sequence[str]) -> bool:
         elif not word.startswith("-") and not _is_interpreter(word) and word != words[0]:
             program, *arguments = (Path(each).name for each in (word, *rest))
             before = arguments[: arguments.index("celery")] if "celery" in arguments else []
-            runs_module = before[-1:] == ["-m"] and not any(map(_is_interpreter, before))
+            starts_another = any(_is_interpreter(each) or each in _RUNNERS for each in before)
+            runs_module = before[-1:] == ["-m"] and not starts_another
             return bool(before) and not runs_module and program not in ("celery", *_RUNNERS)
     return False
 
