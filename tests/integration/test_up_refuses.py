@@ -155,20 +155,29 @@ def test_a_missing_extra(tmp_path: Path, module: str, options: tuple[str, ...], 
     assert one_line(said) == f"tellback: {wanted}"
 
 
-def test_the_demo_of_an_agent_host_says_in_one_line_what_is_missing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("missing", "wanted"),
+    [
+        (
+            {"celery", "sentence_transformers", "flower"},
+            "celery, sentence_transformers and flower: pip install 'tellback[workers,flower]'",
+        ),
+        ({"flower"}, "flower: pip install 'tellback[flower]'"),
+    ],
+)
+def test_the_demo_of_an_agent_host_says_in_one_line_what_is_missing(
+    tmp_path: Path, missing: set[str], wanted: str
+) -> None:
     """Requirement A-603. It began to play, called it a missing effect, and said it three times."""
     (tmp_path / "sitecustomize.py").write_text(
         "import importlib.util as u\n"
-        "found, missing = u.find_spec, {'celery', 'sentence_transformers', 'flower'}\n"
+        f"found, missing = u.find_spec, {missing!r}\n"
         "u.find_spec = lambda name, *rest: None if name in missing else found(name, *rest)\n"
     )
     env = environment(tmp_path / "data", {"PYTHONPATH": str(tmp_path)})
     done = subprocess.run(command("demo"), env=env, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert one_line(done.stderr) == (
-        "tellback: `tellback up` requires celery, sentence_transformers and flower: "
-        "pip install 'tellback[workers,flower]'"
-    )
+    assert one_line(done.stderr) == f"tellback: `tellback demo` requires {wanted}"
 
 
 def test_a_redis_that_cannot_load_its_data(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def demo(
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # as Ctrl-C: unwind, so that the instance is stopped
     with report_errors():
-        check_installed(flower=True)
+        check_installed("demo", flower=True)
         system = DemoSystem(keep=keep)
     kept = False
     with DemoScreen() as screen:

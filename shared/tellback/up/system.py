@@ -207,7 +207,7 @@ def plan_system(options: UpOptions) -> SystemPlan:
     Raises:
         ConfigurationError: a package is missing, a port taken, a directory not writable, or Redis too old; one line.
     """
-    check_installed(flower=options.flower_port is not None)
+    check_installed("up", flower=options.flower_port is not None)
     data_dir = DataDir(options.settings.data_path)
     redis_port = options.redis_port if options.redis_url is None else None
     redis_port, flower_port = _choose_ports(redis_port, options.flower_port)
@@ -236,8 +236,8 @@ def plan_system(options: UpOptions) -> SystemPlan:
     )
 
 
-def check_installed(*, flower: bool) -> None:
-    """Check that the packages of workers, and of Flower, are there; none of them is imported.
+def check_installed(command: str, *, flower: bool) -> None:
+    """Check that the packages of workers, and of Flower, are there for a command; none of them is imported.
 
     Raises:
         ConfigurationError: some are missing; one line says how to install them.
@@ -246,9 +246,9 @@ def check_installed(*, flower: bool) -> None:
     missing = [module for module in wanted if find_spec(module) is None]
     if missing:
         extras = ",".join(dict.fromkeys(wanted[module] for module in missing))
-        others = " (or use --no-flower)" if missing == ["flower"] else ""
+        others = " (or use --no-flower)" if missing == ["flower"] and command == "up" else ""
         names = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
-        raise ConfigurationError(f"`tellback up` requires {names}: pip install 'tellback[{extras}]'{others}")
+        raise ConfigurationError(f"`tellback {command}` requires {names}: pip install 'tellback[{extras}]'{others}")
 
 
 def _choose_ports(redis_port: int | None, flower_port: int | None) -> tuple[int | None, int | None]:
