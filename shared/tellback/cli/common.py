@@ -41,7 +41,7 @@ SIGNALS: Final = "Signals"
 
 OPERATE: Final = "Operate"
 
-_UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE})
+UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE})
 
 PANELS: Final = (BEGIN, COMMANDS, GUIDANCE, TURNS, SIGNALS, OPERATE)
 """The panels of `tellback --help`, in the order in which it shows them."""
@@ -221,7 +221,7 @@ def report_unwritten(error: OSError) -> bool:
     Nothing is said of a reader that went away, as `head` does: who reads no further knows.
     """
     closed = error.errno == errno.EBADF and not _is_writable(sys.stdout.fileno())
-    if error.errno not in _UNWRITABLE and not closed:
+    if error.errno not in UNWRITABLE and not closed:
         return False
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left in the buffer
     if error.errno != errno.EPIPE:

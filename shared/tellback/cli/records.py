@@ -20,6 +20,7 @@ import typer
 from tellback import clock
 from tellback.cli.common import (
     COMMANDS,
+    UNWRITABLE,
     JsonOption,
     TeamOption,
     UrlOption,
@@ -314,8 +315,8 @@ def readable_file(file: Path) -> Generator[None]:
         try:
             yield
         except OSError as error:
-            # Of the output that was written meanwhile.
-            if error.errno in {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF}:
+            # Of the output that was written meanwhile; EIO may be of either.
+            if error.errno in UNWRITABLE - {errno.EIO} or error.errno == errno.EBADF:
                 raise
             raise InvalidInput(f"can't read {file}: {error.strerror or error}") from error
 
