@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from tellback import Settings
-from tellback.state import eviction
 from tellback.state.database import Database
-from tellback.state.eviction import evicting_servers
 from tellback.state.presence import Worker
+from tellback.state.server_info import evicting_servers
 from tellback_workers.presence import ModelPreload, PresenceHeartbeat
 from tellback_workers.runtime import Runtime
 from tests.support.redis_cluster import RedisCluster
@@ -37,7 +36,11 @@ def test_a_worker_says_that_redis_may_evict(
 
 def test_a_server_that_does_not_say_stops_no_heartbeat(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hosted ones leave lines of INFO out, and the thread that announces the worker would have ended."""
-    monkeypatch.setattr(eviction, "_POLICY", b"a line that no server has:")
+
+    def without_policy(*_parts: str) -> bytes:
+        return b"# Memory\r\nused_memory:1\r\n"
+
+    monkeypatch.setattr(database, "command", without_policy)
     assert evicting_servers(database) == {}
 
 

@@ -22,8 +22,8 @@ from tellback.embedding.encoder import encoder_for
 from tellback.errors import TellbackError, Unavailable
 from tellback.settings import Settings, load
 from tellback.state.all_scripts import all_scripts
-from tellback.state.eviction import evicting_servers
 from tellback.state.presence import HEARTBEAT_SECONDS, Presence, Worker
+from tellback.state.server_info import evicting_servers
 from tellback_workers.celery_signals import copies_of, count_rejections
 from tellback_workers.cgroup_parent import describe_limits
 from tellback_workers.runtime import Runtime

@@ -14,13 +14,12 @@ from tellback.doctor.vulnerabilities import Server, vulnerabilities_of
 from tellback.settings import Settings
 from tellback.state.confirmation import Confirmation
 from tellback.state.database import Database
+from tellback.state.server_info import Info, server_infos
 from tellback.state.unavailable import NotPermitted
 from tellback.up.redis_server import parse_version
 from tellback.wording import count_phrase
 
 NEARLY_FULL: Final = 0.9  # of Redis' maxmemory
-
-Info = dict[str, str]
 
 _SECTIONS: Final = ("server", "replication", "persistence", "memory")
 
@@ -43,29 +42,15 @@ def check_servers(database: Database, settings: Settings) -> list[DoctorFinding]
         **({"confirmation": partial(_check_confirmation, settings)} if Confirmation.of(settings) else {}),
     }
     try:
-        infos = _infos(database)
+        infos = _by_memory(server_infos(database, *_SECTIONS))
     except (NotPermitted, NoPermissionError):
         return [not_permitted(name) for name in checks]
-    return [_worst([(place, check(info)) for place, info in infos.items()]) for check in checks.values() if infos]
+    return [_worst([(place, check(info)) for place, info in infos]) for check in checks.values() if infos]
 
 
-def _infos(database: Database) -> dict[str, Info]:
-    """Return what each primary says of itself, by its address, the fullest first; "" is that of a single server."""
-    if database.cluster is None:
-        return {"": _parsed(database.command("INFO", *_SECTIONS))}
-    replies = database.cluster.run_at_primaries(lambda _number: [("INFO", *_SECTIONS)])
-    for reply in replies.values():
-        if isinstance(reply, NoPermissionError):
-            raise reply
-    infos = {
-        f"{host}:{port}": _parsed(said[0]) for (host, port), said in replies.items() if not isinstance(said, Exception)
-    }
-    return dict(sorted(infos.items(), key=lambda each: -int(each[1].get("used_memory", 0))))
-
-
-def _parsed(text: bytes) -> Info:
-    pairs = (line.partition(":") for line in text.decode().splitlines() if ":" in line)
-    return {name: value for name, _, value in pairs}
+def _by_memory(infos: dict[str, Info]) -> list[tuple[str, Info]]:
+    """Return the servers with the fullest first."""
+    return sorted(infos.items(), key=lambda each: -int(each[1].get("used_memory", 0)))
 
 
 def _worst(found: Sequence[tuple[str, DoctorFinding]]) -> DoctorFinding:
