@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import msgspec
 import pytest
 
 from tellback import Tellback, connect
+from tellback.cli.metrics import _export_forever
 from tellback.settings import Settings
 from tests.support.commands import running_beat
 from tests.support.hooks import run_hook, tool_event
@@ -275,6 +277,18 @@ def test_a_collector_that_hangs_does_not_delay_the_end_of_the_export_of_metrics(
                     assert exporting.wait(30) == 0
             finally:
                 exporting.kill()
+
+
+def test_an_export_of_metrics_that_fails_ends_with_its_error(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is raised in another thread than the one that waits for a signal."""
+
+    def fail(*_arguments: object) -> None:
+        raise ValueError("no such exporter")
+
+    monkeypatch.setattr("tellback.cli.otlp_metrics.export_until", fail)
+    monkeypatch.setattr("tellback.cli.metrics.stop_event", threading.Event)
+    with pytest.raises(ValueError, match="no such exporter"):
+        _export_forever(tb, None)
 
 
 def test_without_the_setting_nothing_is_imported(settings: Settings, receiver: OtlpReceiver) -> None:
