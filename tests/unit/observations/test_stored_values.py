@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tellback.guidance.observations import commands
 from tellback.guidance.observations.classify import classify
+from tellback.guidance.observations.commands import complaint_beside_value
 from tellback.guidance.observations.evidence import Finding, verdict_of
 from tellback.guidance.observations.evidence_builder import build_evidence
+from tellback.guidance.shell import simple_commands
 
 
 def judged(command: str, text: str) -> Finding:
@@ -31,6 +34,9 @@ def judged(command: str, text: str) -> Finding:
         ("psql shop -Atc 'select last_error from job where id = 7'", 'ERROR: relation "carts" does not exist'),
         ("kcat -b localhost:9092 -C -t errors -e -q -c 2", 'Error: cart not found\n{"msg": "permission denied"}'),
         ("tmux capture-pane -pt build", "$ ./deploy\nbash: ./deploy: Permission denied"),
+        ("psql shop -Atc 'drop table if exists a; select 1'", 'NOTICE:  table "a" does not exist, skipping\n1'),
+        ("psql shop -Atc 'select note from job'", "Note:  see the log"),
+        ("kubectl get po b -o jsonpath='{.x.message}'", "/bin/sh: can't open '/app/run.sh': Permission denied"),
     ],
 )
 def test_a_stored_value_may_be_the_text_of_an_error(command: str, value: str) -> None:
@@ -57,6 +63,31 @@ def test_a_stored_value_may_be_the_text_of_an_error(command: str, value: str) ->
         ("psql shop -At -c 'select 1' -c 'select x'", '1\nFEHLER:  Spalte "x" existiert nicht', "FEHLER"),
         ("kcat -b a:9092 -C -t carts", "% ERROR: Topic carts error: Broker: Unknown topic", "Unknown topic"),
         ("tmux capture-pane -pt build", "can't find session: build", "can't find session"),
+        ("tmux capture-pane -pt a", "error connecting to /tmp/tmux-0/default (No such file or directory)", "tmux-0"),
+        (
+            "kubectl get po b -o jsonpath='{.x}'",
+            "E1130 10:00:00.000000 1234 memcache.go:265] couldn't get\nThe connection to the server a:80 was refused",
+            "The connection",
+        ),
+        ("kubectl get po b -o jsonpath='{.x}'", "error: stat /a/kubeconfig: no such file or directory", "stat"),
+        ("vault write -field=token auth/approle/login", "Error writing data to auth/approle/login: x", "writing data"),
+        ("vault login -field=token a", "Error authenticating: error looking up token", "authenticating"),
+        ("pulumi stack output x", "error: PULUMI_ACCESS_TOKEN must be set for login", "PULUMI_ACCESS_TOKEN"),
+        ("nix eval --raw .#x", "warning: Git tree '/a' is dirty\nerror: flake 'a' does not provide x", "error: flake"),
+        ("nix eval --raw .#x", "error: undefined variable 'x'\n\n       at /a.nix:1:1:", "undefined variable"),
+        ("gcloud run list --format='value(a)'", "WARNING: a\nERROR: (gcloud.run.list) denied", "ERROR: (gcloud"),
+        ("docker inspect -f '{{.X}}' $(docker ps -q)", '"docker inspect" requires at least 1 argument.', "requires"),
+        ("docker inspect -f '{{.X}}' a b", "running\nError: No such object: b", "No such object"),
+        ("docker inspect -f '{{.X}}' a", "failed to connect to the docker API at unix:///a.sock", "failed to connect"),
+        ("aws ec2 a --query b --output text", "Unknown options: --foo", "Unknown options"),
+        ("psql shop -At -c 'select 10' -c 'select x'", '10\nERROR:  column "x" does not exist', "ERROR:  column"),
+        ("psql shop -Atc 'select 1'", "server closed the connection unexpectedly", "server closed"),
+        ("etcdctl get a", "Error: dial tcp 127.0.0.1:2379: connect: connection refused", "dial tcp"),
+        ("kcat -b a:9092 -C -t b -e", "% Auto-selecting Consumer mode\n% ERROR: Topic b error", "ERROR: Topic"),
+        ("cd /nope && consul kv get a", "bash: cd: /nope: No such file or directory", "/nope"),
+        ("consul kv get a > /root/a", "bash: line 1: /root/a: Permission denied", "/root/a"),
+        ("ssh web1 consul kv get a", "Permission denied (publickey).", "publickey"),
+        ("docker exec c consul kv get a", "Error response from daemon: No such container: c", "No such container"),
         ("kubectl exec a -- ls", "error: unable to upgrade connection: pod does not exist", "unable to upgrade"),
     ],
 )
@@ -64,6 +95,30 @@ def test_what_a_program_says_in_place_of_a_value_is_a_failure(command: str, text
     """Requirement G-367."""
     found = judged(command, text)
     assert (verdict_of(found.code), name in found.message) == ("failure", True), found
+
+
+@pytest.mark.parametrize(
+    "command", ["psql -Upostgres -c 'select 1'", "psql --host=db -c 'x'", "psql -h db-test -c 'x'"]
+)
+def test_a_table_of_psql_is_no_stored_value(command: str) -> None:
+    """Requirement G-367."""
+    assert complaint_beside_value("a", simple_commands(command)) is None
+
+
+def test_a_long_command_is_searched_for_its_options_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement of 20,000 characters behind `psql -c` took nine seconds."""
+    lines: list[str] = []
+
+    class Listening:
+        """A pattern that notes what it is asked to search."""
+
+        def search(self, line: str) -> None:
+            lines.append(line)
+
+    monkeypatch.setattr(commands, "_VALUES", ((frozenset({"psql"}), Listening(), None),))
+    assert commands.complaint_beside_value("a", simple_commands("psql " + "a -c " * 3_900)) is None
+    assert commands.complaint_beside_value("a", simple_commands(f"psql -Atc '{'a -c ' * 3_900}'")) is None
+    assert 0 < max(map(len, lines)) < 4_000
 
 
 @pytest.mark.parametrize(

@@ -64,11 +64,6 @@ _LOG_CLIENTS: Final = words_in(
     "adb aws az docker docker-compose fly flyctl gcloud glab heroku kubectl nerdctl netlify oc pm2 podman railway"
     " stern supervisorctl vercel wrangler"
 )
-# The verbs by which programs show what others wrote.
-_SHOWS: Final = {
-    **dict.fromkeys(_LOG_CLIENTS, _LOGS),
-    "tmux": words_in("capture-pane capturep show-buffer showb"),
-}
 # They run what is given to them on another machine or in a container, where a log may say anything too.
 _CARRIERS: Final = words_in("docker docker-compose kubectl lxc nerdctl oc podman")
 # Options of theirs that take the next word.
@@ -124,8 +119,8 @@ def is_reading(command: SimpleCommand) -> bool:
     if command.program == "git":
         verb = next(iter(git_words(words)), "")
         return verb in _GIT_READING and not (verb in _GIT_CHANGEABLE and _GIT_CHANGES & set(words))
-    if verbs := _SHOWS.get(command.program):
-        return bool(verbs & set(words[:4]))
+    if command.program in _LOG_CLIENTS:
+        return bool(_LOGS & set(words[:4]))
     if unpacks := _TO_OUTPUT.get(command.program):
         return any(map(unpacks.match, words))
     if command.program in ("sed", "perl"):
@@ -133,6 +128,13 @@ def is_reading(command: SimpleCommand) -> bool:
     checks = command.program.endswith("sum") and bool({"-c", "--check"} & set(words))
     return command.program in _READING and not checks and _is_of_system(command)
 
+
+# What `psql` calls an error in languages of its users; notices are labelled alike.
+_PSQL_ERRORS: Final = (
+    r"ERROR|FATAL|PANIC|FEHLER|ERREUR|ERRORE|FATALE|ERRO|FEL|HATA|CHYBA|B\u0141\u0104D|\u041e\u0428\u0418\u0411\u041a\u0410"
+    r"|\u041f\u041e\u041c\u0418\u041b\u041a\u0410|\u9519\u8bef|\u932f\u8aa4|\uc624\ub958"
+)
+_ROWS: Final = r"(?:[^\n]{0,300}\n){0,50}?"  # of what was asked for first
 
 # Programs that print a stored value, which may be the text of any error; the words by which they are asked to; and how
 # they begin what they say of themselves.
@@ -143,60 +145,134 @@ _VALUES: Final = tuple(
             "kubectl oc",
             r"\bget .* (?:-o|--output)[ =]?(?:jsonpath|go-template)",
             (
-                r"error: (?:error|unable|unknown|unrecognized|invalid|no|there|couldn't|context|template|the|You|name) "
-                r"|Error from server|Error: unknown |The connection to the server|Unable to connect to the server"
+                r"(?:(?:[EWI]\d{4} \d\d:|Warning: )[^\n]{1,600}\n){0,20}(?:Error from server|Error: unknown "
+                r"|The connection to the server|Unable to (?:connect to the server|use a TTY)|Error in configuration: "
+                r"|error: (?:error|unable|unknown|unrecognized|invalid|no|there|couldn't|context|template|the|You|name"
+                r"|stat|exec plugin|arguments|a resource|array|Get|Missing|getting|loading|unexpected|Unauthorized)\b)"
+                r"|[EF]\d{4} \d\d:|Please enter Username: error: "
             ),
         ),
-        ("consul", r"\bkv get ", r"Error! |Error (?:querying|retrieving|making|connecting|getting) "),
-        ("vault bao", r"-field[ =]", r"Error (?:reading|making|getting|initializing) |No value found at |Field \""),
-        ("terraform tofu", r"\boutput .*-raw\b", r"\u2577|Error: [^\n]{1,200}\n\n"),
+        ("consul", r"\bkv get\b", r"Error! |Error (?:querying|retrieving|making|connecting|getting) |Failed to init"),
+        (
+            "vault bao",
+            r"-field[ =]",
+            (
+                r"(?:WARNING! VAULT_ADDR [^\n]{1,200}\n)?(?:Error [a-z]{3,20}ing\b|(?:Get|Put|List) \"?https?:)"
+                r"|No value found at |Field \"|Failed to parse K=V|flag provided but not |(?:Too many|Not enough) arg"
+                r"|Invalid path for a versioned "
+            ),
+        ),
+        ("terraform tofu", r"\boutput .*-raw\b", r"\u2577\s{1,3}\u2502 \w{5,7}: |Error: [^\n]{1,200}(?=\n\n)"),
         (
             "pulumi",
             r"\b(?:stack output|config get) \w",
-            r"error: (?:(?:no|current|could|getting|unknown|invalid|the|configuration|failed to (?:decrypt|load)) |\[)",
+            (
+                r"error: (?:(?:no|current|could|getting|unknown|invalid|the|configuration|passphrase|incorrect|problem"
+                r"|stack|unable|read|failed to (?:decrypt|load|read|open)) |\[|PULUMI_)"
+            ),
         ),
-        ("nix", r"\beval .*--raw\b", r"error:(?:\n| (?:flake|cannot|path|getting|experimental)\b|[^\n]{1,300}\n +at )"),
-        ("gcloud", r"--format[ =]value\(", r"ERROR: \(?gcloud"),
+        (
+            "nix",
+            r"\beval .*--raw\b",
+            (
+                r"(?:warning: [^\n]{1,300}\n){0,9}error:(?:\n| (?:flake|cannot|path|getting|experimental|access to"
+                r"|unrecognised)\b|[^\n]{1,300}(?=\n{1,2} +at ))"
+            ),
+        ),
+        ("gcloud", r"--format[ =]value\(", _ROWS + r"ERROR: \(?gcloud|You do not currently have an active account"),
         (
             "docker podman nerdctl",
             r"^(?:\w+ )?inspect .*(?:-f|--format)\b",
             (
                 r"(?:Error: )?(?:Error response from daemon|[Nn]o such |template: |inspecting |unable to connect )"
-                r"|Cannot connect |error during connect|permission denied while |template parsing "
+                r"|Cannot connect |error during connect|(?:Got )?permission denied while |[Tt]emplate parsing "
+                r"|failed to (?:connect to the docker API|parse template)|unknown (?:shorthand )?flag: "
+                rf"|(?:docker: )?[\"']docker (?:\w+ )?inspect[\"'] requires |{_ROWS}Error: [Nn]o such object: "
             ),
         ),
         (
             "aws",
             r"--query .*--output[ =]text|--output[ =]text .*--query",
             (
-                r"An error occurred \(|Un(?:able to|known options) |Could not connect |The (?:config profile|SSO|user-)"
+                r"An error occurred \(|Un(?:able to |known options)|Could not connect |The (?:config profile|SSO|user-)"
                 r"|Error (?:when|loading|parsing) |(?:aws: )?error: |usage: |Bad value |Invalid |Parameter validation "
-                r"|(?:Connect|Read) timeout |SSL validation |You must specify |Waiter |aws: "
+                r"|(?:Connect|Read) timeout |SSL validation |You must specify |Waiter |aws: |Partial credentials found"
+                r"|Provided region_name |In function \w|Token has expired "
             ),
         ),
-        # The server's label is followed by two spaces, in any language; it may follow rows of an earlier statement.
-        ("psql", r"(?=.* -\w*c)(?:.* )?-\w*[At]", r"(?:[^\n]{0,300}\n){0,50}?(?:[^\W\d_]{3,12}:  |psql: )"),
-        ("kcat kafkacat", r"(?:^| )-C\b", r"%(?: ERROR|\d\|)|kcat: |Usage: "),
-        ("etcdctl", r"^(?:-\S+ )*get ", r"\{\"level\":|Error: (?:context |etcdserver: |unknown |bad )"),
-        ("xmllint", r"--xpath\b", r"XPath |xmlXPath|[^\s:]{1,200}:\d+: |warning: failed |I/O |Unknown option "),
+        # The server's label is followed by two spaces; it may follow rows of an earlier statement.
+        (
+            "psql",
+            (
+                r"^(?=(?:.* )?-(?:[aAbeEHlnqsStwWxXz]*c|-command))"
+                r"(?:.* )?-(?:[abeEHlnqsSwWxXz]*[At]|-(?:tuples-only|no-align)\b)"
+            ),
+            (
+                rf"{_ROWS}(?:(?:{_PSQL_ERRORS}):  |psql: (?!warning: )|psql:[^\n]{{1,300}}:\d+: (?:{_PSQL_ERRORS}):)"
+                r"|invalid command \\|server closed the connection "
+            ),
+        ),
+        (
+            "kcat kafkacat",
+            r"(?:^| )-C\b",
+            r"(?:% .{1,99}\n){0,9}%(?: ERROR| Fatal|\d\|)|kcat: |Usage: |Error: (?:-b|file)",
+        ),
+        (
+            "etcdctl",
+            r"^(?:-\S+ )*get ",
+            (
+                r"(?:\{\"level\":[^\n]{1,2000}\n){1,20}Error: |\{\"level\":"
+                r"|Error: {1,2}(?:context|etcdserver|unknown|bad|get|client|dial|open|rpc|KeyFile)\b"
+            ),
+        ),
+        (
+            "xmllint",
+            r"--xpath\b",
+            r"XPath |xmlXPath|\S{1,200}:\d+: |\S{1,200} : failed|warning: failed |I/O |Unknown opt",
+        ),
+        (
+            "tmux",
+            r"^(?:-\S+ )*(?:capture-pane|capturep|show-buffer|showb)\b",
+            (
+                r"can't find (?:session|window|pane|client): |no server running on /|error connecting to /"
+                r"|no (?:current (?:client|session|target)|buffer)|usage: |lost server|server exited "
+            ),
+        ),
     )
 )
+_ASKED_WORDS: Final = 40  # and characters of a word: a command has up to 20,000, and the patterns are not linear
+_ASKED_CHARS: Final = 80
 
 
 def _complaints_beside_value(command: SimpleCommand) -> re.Pattern[str] | None:
     """Return how a program that is asked for a stored value begins to complain, None for any other command."""
-    line = " ".join(command.words)
-    return next((own for names, asked, own in _VALUES if command.program in names and asked.search(line)), None)
+    asked, own = next(((asked, own) for names, asked, own in _VALUES if command.program in names), (None, None))
+    line = " ".join(word[:_ASKED_CHARS] for word in command.words[:_ASKED_WORDS])
+    return own if asked is not None and asked.search(line) else None
+
+
+# A shell, of the folder or file that the command names; and what brings a command to another host or a container.
+_SHELL_SAID: Final = re.compile(r"\S{0,40}sh: (?:(?:line )?\d{1,6}: )?(?:cd: )?(?P<name>[^\n:]{1,300}): [^\n]{1,100}$")
+_CARRIER_SAID: Final = re.compile(
+    r"ssh: |[^\n]{0,100}Permission denied \(|Host key verification |kex_|Connection (?:closed|reset|timed) "
+    r"|Error response from daemon|Error from server|error: (?:Internal error occurred|unable to upgrade|error exec)"
+)
 
 
 def complaint_beside_value(text: str, commands: Sequence[SimpleCommand]) -> str | None:
-    """Return the complaint that a program printed in place of a stored value, "" of a value, None without a program."""
-    asked = (each for command in commands for each in run_elsewhere(command) or (command,))
+    """Return the complaint that was printed in place of a stored value, "" of a value, None without such a program."""
+    asked = [each for command in commands for each in run_elsewhere(command) or (command,)]
     own = next((found for each in asked if (found := _complaints_beside_value(each)) is not None), None)
     if own is None:
         return None
-    lines = (line.strip("\u2502 ") for line in text.splitlines())  # of Terraform's frame
-    return next((line for line in lines if len(line) > 1), "") if own.match(text) else ""
+    if found := own.match(text):
+        end = len(found.group().rstrip())
+        return text[text.rfind("\n", 0, end) + 1 :].partition("\n")[0].strip("\u2502 ")  # Terraform's frame
+    first = text.partition("\n")[0]
+    of_shell = _SHELL_SAID.match(first)
+    named = of_shell and any(of_shell["name"] in (*each.words, *each.writes_to) for each in commands)
+    carried = any(map(run_elsewhere, commands)) and _CARRIER_SAID.match(first)
+    return first if named or carried else ""
 
 
 # `perl -ne 'print if /ERROR/' app.log`; with `-i` it writes the file.
@@ -258,6 +334,12 @@ def without_echoes(output: str, commands: Sequence[SimpleCommand]) -> str:
     for text in sorted(given, key=lambda text: (-len(text), text))[:_MOST_ECHOES]:
         output = output.replace(text, _ECHO)
     return output
+
+
+def without_given_lines(output: str, commands: Sequence[SimpleCommand]) -> str:
+    """Return an output without the lines that the command itself holds."""
+    given = "\n".join(said for each in commands for said in (*each.words, each.stdin))
+    return "\n".join(line for line in output.splitlines() if line.strip() not in given)
 
 
 def writes_out(commands: Sequence[SimpleCommand], text: str) -> bool:

@@ -211,7 +211,7 @@ _UNREADABLE: Final = re.compile(
     # Perl's filters, of their own program and of the files that they read
     r"|[^\n]{1,300} at -e line \d{1,5}[.,][^\n]{0,200}|Execution of -e aborted[^\n]{1,80}"
     r"|Can't (?:open|locate) [^\n]{1,600}|BEGIN failed--[^\n]{1,80}|\[fd error\]: [^\n]{1,300}"
-    r"|\u203a {1,4}\S[^\n]{0,300}|can't find (?:session|window|pane): [^\n]{1,80}"  # Heroku and others on oclif; tmux
+    r"|\u203a {1,4}\S[^\n]{0,300}"  # Heroku and others on oclif
     # jq and ripgrep
     r"|(?:\w{1,20} )?parse error:(?: [^\n]{1,300})?|[^\s:]{1,300}: No such file or directory \(os error 2\)"
     r"|(?:[a-z ]{1,40} failed: )?GraphQL: [^\n]{1,200}|(?:no|failed to|could not|unable to) [^\n]{1,200})$"

@@ -27,6 +27,7 @@ from tellback.guidance.observations.commands import (
     labels_its_own,
     shows_traceback,
     without_echoes,
+    without_given_lines,
     writes_out,
 )
 from tellback.guidance.observations.complaints import complains_only, complaint_line, pointed_line, redis_error
@@ -288,12 +289,14 @@ def _is_echo(said: str | None, run: ProgramRun, output: str, tool: str, *, known
     """Check for an output that reports a failure only in words of its command."""
     if _OF_SHELL.match(said) if said is not None else code_for_report(output, tool) is None:
         return False
-    more = "\n".join(line for line in output.splitlines() if not writes_out(run.commands, line.strip()))
-    counts = count_tests(more)
-    if (counts is not None and counts.bad) or redis_error(more, run.commands):
+    if _is_refused(output, run.commands) and _is_refused(without_given_lines(output, run.commands), run.commands):
         return False  # a summary and a server's refusal, which may repeat less than a line
     heard = without_echoes(output, run.commands)
     return heard != output and _said_failure(run, heard, known=known) is None and code_for_report(heard, tool) is None
+
+
+def _is_refused(output: str, commands: Sequence[SimpleCommand]) -> bool:
+    return bool((counts := count_tests(output)) and counts.bad) or redis_error(output, commands) is not None
 
 
 def _said_failure(run: ProgramRun, output: str, *, known: bool) -> str | None:
