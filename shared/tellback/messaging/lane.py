@@ -135,11 +135,13 @@ class Lane:
 
         They wait here if the disk is full, while Redis forgets the writer's mark.
         """
-        self.total.events -= len(self._buffer)
+        fresh = self._numbered()
+        count = len(fresh)
         # What a send was interrupted with, or had refused, goes first; the writer's mark drops what was appended.
-        events = self.taken = self.taken + self._numbered()
-        self._first += len(self._buffer)
-        self._buffer = []
+        events = self.taken + fresh
+        # Without a call in between: a signal handler may raise or publish at each, and no event may get two numbers.
+        self.taken, self._first, self._buffer = events, self._first + count, self._buffer[count:]
+        self.total.events -= count
         self.total.bytes -= self._bytes
         self._bytes = 0
         if self._tried_since is None:
@@ -164,10 +166,9 @@ class Lane:
 
     def put_back(self, events: list[SpooledEvent]) -> None:
         """Put events from `take_all` back in front of those that came since."""
-        size = sum(len(event.raw) for event in events)
-        self._buffer[:0] = [event.raw for event in events]
-        self._first -= len(events)
-        self.taken = []
+        raws = [event.raw for event in events]
+        size, count = sum(map(len, raws)), len(raws)
+        self.taken, self._first, self._buffer = [], self._first - count, raws + self._buffer  # as in `take_all`
         self._bytes += size
         self.total.events += len(events)
         self.total.bytes += size
