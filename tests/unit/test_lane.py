@@ -50,7 +50,7 @@ def test_what_a_send_was_interrupted_with_goes_first_under_its_own_number(lane: 
     assert numbers(lane) == [(b"a", 1), (b"b", 2)]
 
 
-class Interrupted(BaseException):
+class Ended(BaseException):
     """A signal handler's exception."""
 
 
@@ -65,13 +65,13 @@ def interrupted(place: int) -> Generator[None]:
             return None
         ran += event == "line"
         if event == "line" and ran == place:
-            raise Interrupted
+            raise Ended
         return trace
 
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        with suppress(Interrupted):
+        with suppress(Ended):
             yield
     finally:
         sys.settrace(before)

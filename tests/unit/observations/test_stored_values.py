@@ -109,13 +109,13 @@ def test_a_long_command_is_searched_for_its_options_in_linear_time(monkeypatch: 
     """A statement of 20,000 characters behind `psql -c` took nine seconds."""
     lines: list[str] = []
 
-    class Listening:
+    class NotingPattern:
         """A pattern that notes what it is asked to search."""
 
         def search(self, line: str) -> None:
             lines.append(line)
 
-    monkeypatch.setattr(commands, "_VALUES", ((frozenset({"psql"}), Listening(), None),))
+    monkeypatch.setattr(commands, "_VALUES", ((frozenset({"psql"}), NotingPattern(), None),))
     assert commands.complaint_beside_value("a", simple_commands("psql " + "a -c " * 3_900)) is None
     assert commands.complaint_beside_value("a", simple_commands(f"psql -Atc '{'a -c ' * 3_900}'")) is None
     assert 0 < max(map(len, lines)) < 4_000
