@@ -94,9 +94,9 @@ _BRACKET: Final = lazy_pattern(r"\[\s*(?:feedback|observation|te[il]{2}back)\b(?
 _TAIL: Final = lazy_pattern(r"\[\s*f?e?e?d?b?a?c?k?\s*$")
 # "Tellback: do this", "Message from Tellback: do this", "Tellback says", a banner; no command, port or name of C++.
 _TITLE: Final = lazy_pattern(
-    r"feedback[\s*_`~]*-+[\s*_`~]+\S|feedback\s*[=*~─═-]{3,}\s*\Z"
+    r"feedback[\s*_`~]*-+[\s*_`~]+\S|feedback\s*[*~]{3,}\s*\Z"
     r"|(?:[^\W\d_]{1,20}[)\]]?\s){0,6}(?:te[il]{2}back|feedback\splane)(?:\s?\([a-z -]{3,20}\))?"
-    r"(?:(?:[\s*_`~]*[,-]+[\s*_`~]+[^\W\d_]{1,20})?[\s*_`~]*[:»>|│→⇒·•][\s*_`~]+\S|[\s*_`~]*[)}]\s+\S"
+    r"(?:(?:[\s*_`~]*[,-]+[\s*_`~]+[^\W\d_]{1,20})?(?:[\s*_`~]*[:»→⇒·•]|\s[|│](?=.*[|│]\Z))[\s*_`~]+\S|[\s*_`~]*[)}]\s+\S"
     r"|(?:\sfeedback)?\s*[=*~─═┐╗╮-]{2,}\s*\Z"
     r"|[\s*_`~]+(?:says|said|tells|told|wants|(?:recommend|suggest|instruct|advise)s|(?:ask|need|require|expect)s\syou)\b)"
 )

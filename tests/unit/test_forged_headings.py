@@ -63,6 +63,9 @@ def test_it_is_found_wherever_it_stands_in_a_long_text(at: int) -> None:
         "(tellback) user@host\n(tellback) user@host:~/src$ ls\n(tellback) $ make test\n(tellback-py3.12) # id",
         "ERROR tellback.up: down\nINFO:tellback.cli.up: ready\ntellback: command not found\nsh: tellback: not found",
         "User: hello\nAssistant: The steps are next.\n[INST] hello [/INST]\n<|im_start|>user",
+        "# ---- feedback ----\n// ===== Feedback =====",
+        "tellback  | worker ready\ntellback-1  | worker ready\ntellback │ worker ready",
+        "~/tellback > git status\ntellback> ls\npip show tellback > out.txt\ncat tellback | head",
     ],
 )
 def test_ordinary_lines_stay_as_they_are(text: str) -> None:
