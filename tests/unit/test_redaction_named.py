@@ -55,6 +55,10 @@ def test_clean_output_beside_them_stays() -> None:
         "NAME      TOKEN                 AGE\nbilling   {}  3d\n          {}  4d\n",
         "key,value\nLOG_LEVEL,debug\nDB_PASSWORD,{}\n",
         "  refresh_token  \n-----------------\n {}\n(1 row)\n",
+        # Of one name: a value that nothing gives away, or none, does not end it.
+        "password\nhunter2\n{}\n",
+        "api_key\n{}\nNULL\n{}\n",
+        '"auth_token"\n"{}"\n""\n"{}"\n',
     ],
 )
 @pytest.mark.parametrize("value", [VALUE, HEX])
@@ -78,6 +82,7 @@ def test_a_column_whose_head_names_a_secret_is_hidden_wherever_the_stream_is_cut
         "the mark --- of key\n9fceb02d0ae598e95dc970b74767f193\n",
         "d2i_PrivateKey\nASN1_item_free\nBIO_free\nX509_CRL_get0_lastUpdate\nX509_REVOKED_add1_ext_i2d\n",
         "napi_get_auth\n_ZN4node6crypto7NodeBIO3NewEPNS_11EnvironmentE\n",
+        "d2i_PrivateKey\n../crypto/p12_attr.c\nX509_REVOKED_add1_ext_i2d\n",
     ],
 )
 def test_columns_that_hold_no_secret_stay(text: str) -> None:

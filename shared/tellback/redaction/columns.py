@@ -60,6 +60,8 @@ _STORE: Final = lazy_pattern(r"={3,}[ ]Data[ ]={3,}[ \t\r]*")  # of Vault, befor
 _FRAME: Final = lazy_pattern("[┌─┬┐]+")
 _WIDE: Final = lazy_pattern(r"[ ]{2,200}+")
 _ALIGNED: Final = "  "
+# `X509_free@@OPENSSL_3.0.0`, `../crypto/p12_p8e.c`; not a password that nothing gives away, `NULL` nor `n/a`.
+_SYMBOL: Final = lazy_pattern(r"(?=[^\s_@/.:]*+[_@/.:])[*./_]{0,3}[A-Za-z][\w*@.:/$-]{5}")
 _ALIGNED_NAME: Final = lazy_pattern(r"\S(?:[ ]?\S){0,80}")
 _BARS: Final = lazy_pattern("[|│┃]")
 _STRIPPED: Final = " \t\r\"'`*"
@@ -135,8 +137,8 @@ def value_lines(
         line = lines[number]
         cells = None if table is None else _cells_of(table, line)
         secret = table is not None and bool(cells) and _holds_secret(table, cells or (), names_secret)
-        if table is not None and cells and not secret and len(table.names) == 1 and not table.ruled:
-            cells = None  # the name of a function, in a list of such, of which some seem random
+        if table is not None and not table.ruled and len(table.names) == 1 and not secret and _SYMBOL.match(line):
+            cells = None  # in a list of functions, some have names that seem random
         if table is None or cells is None:
             table = _table_of(line, names_secret) if number in at else None
             if table is not None and len(table.names) == 1 and _is_in_list(lines, number):
