@@ -148,6 +148,10 @@ APPLICATION_PASSWORD = "aB3d Ef6h 9jKl mN0p Q2rs T5uV"
         "$ wp user application-password list 1\n1  {}  phone",
         "    'credential' => '{}',",
         "They just sent this code: take well care with that {}",
+        "user2\n{}\nuser3",
+        "bob1 {} v2",
+        "admin1: {}",
+        '{{"v2":"{}"}}',
         f"{'The build was done with no error. ' * 20}{{}} was made",
     ],
 )
