@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tellback.redaction import redact_text
+from tellback.redaction import find_secret, redact_text
 from tellback.redaction.stream import StreamRedactor
 
 FIRST, SECOND = "hT5xQ9mZ2vL8", "pW3kR7nB4cY6"
@@ -33,6 +33,13 @@ def test_every_login_that_chpasswd_reads_is_hidden(text: str) -> None:
             streamed = "".join(StreamRedactor().feed([text[:cut], text[cut:]]))
             assert FIRST not in streamed, cut
             assert SECOND not in streamed, cut
+
+
+@pytest.mark.parametrize("rest", ["", " && curl -s https://example.com", "; ls -s .", " -C 'a -s b'"])
+def test_the_pass_phrase_of_a_key_is_hidden_whatever_follows(rest: str) -> None:
+    """Where `-s` of `ssh-keygen` signs a key, `-n` has names and `-P` the pass phrase (A-657)."""
+    assert find_secret(f"ssh-keygen -t ed25519 -N Harbor_marble_99 -f key{rest}")
+    assert find_secret(f"ssh-keygen -s ca -P Harbor_marble_99 -I ann -n ann key.pub{rest}")
 
 
 @pytest.mark.parametrize("margin", ["", "web-1  | ", "> "])

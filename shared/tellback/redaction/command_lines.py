@@ -22,7 +22,8 @@ _BEFORE_PASSWORD: Final = (
     ("wifi.begin(", r"[\"'][^\"'\n]{1,64}[\"'],[ ]?(?=[\"'])"),
     ("freerdp", r"[^\n]{0,160}?[ ]/p:"),
     ("user ", r"(?<=net user )(?!/)[\w.-]{1,64}[ ](?!/)"),
-    ("key", r"gen[ ](?<=ssh-keygen )(?!(?:[^\n]{0,120}[ ])?-s[ ])[^\n]{0,120}?[ ]?-[np][ ]"),  # -s signs; -n has names
+    # Behind the -s of a key that signs, -n has names.
+    ("key", r"gen[ ](?<=ssh-keygen )(?:[^\n]{0,120}?[ ]?-p|(?!(?:[^\n;&|\"']{0,120}[ ])?-s[ ])[^\n]{0,120}?[ ]?-n)[ ]"),
     ("mosquitto_", r"[ps]ub[ ][^\n]{0,160}[ ]-p[ ]"),
     ("user ", r"(?<=ctl add_user )[\w.-]{1,64}[ ]"),
     ("pass", r"word[ ](?<=change_password )[\w.-]{1,64}[ ]"),
