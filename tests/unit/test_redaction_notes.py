@@ -56,6 +56,13 @@ def test_a_password_of_a_word_and_a_number_is_hidden_where_a_name_gives_it(note:
     assert value not in redact_text(note.format(value))
 
 
+def test_quotes_of_english_are_read_alike_below_those_of_other_languages() -> None:
+    """So a stream that is cut between them shows what the whole text does (A-658)."""
+    line = "password: \u201chunter\u201d"
+    for other in ("le \u00abpaquet\u00bb", "das \u201ePaket\u201c"):
+        assert (find_secret(line) is None) == redact_text(f"{line}\n{other}").startswith(line)
+
+
 def test_a_pwd_is_a_password_if_it_is_someones() -> None:
     """Without an owner it may be a folder (A-658)."""
     assert "tiger-77" not in redact_text("my pwd is tiger-77")
@@ -154,6 +161,7 @@ def test_a_password_behind_a_short_is_is_hidden(line: str) -> None:
     "line",
     [
         *("user bob, pass winter1948", "username: bob, pass winter1948", "User bob and pass Harbor_marble_99."),
+        "user name and pass winter1948",
         *("log in as bob, pass winter1948", "ssh bob@web-1, pass winter1948", "ftp ann pass t@ng0_77"),
         *("logged in as bob and pass winter1948", "connect as ann, pass winter1948"),
     ],

@@ -82,7 +82,7 @@ NAMES: Final = {
 }
 # "User bob, pass winter1948"; not "run as root and pass option1234", nor "read the user input and pass …".
 _AFTER_USER: Final = lazy_pattern(
-    r"(?i:(?:(?:user(?:name)?|log(?:ged)?[ ]?in(?:[ ]as)?|ssh|ftp)[ :=]{1,2}(?!(?:input|data|name|id)[ ]and)"
+    r"(?i:(?:(?:user(?:name)?|log(?:ged)?[ ]?in(?:[ ]as)?|ssh|ftp)[ :=]{1,2}(?!(?:input|data)[ ]and)"
     r"[\w.@-]{1,40},?[ ](?:(?:and|with)[ ])?"
     r"|[ ]as[ ][\w.@-]{1,40}(?:,|[ ]with)[ ])pass[ ]{1,3})[\"'`(]{0,2}\Z"
 )

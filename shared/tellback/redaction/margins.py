@@ -204,8 +204,10 @@ _SIGNS_OF: Final = (
     | {chr(0xFEE0 + ord(sign)): f"{sign} " for sign in ",:;)"}
     | dict(zip("\u3000\u3001\u3002\u300c\u300d\uff08", (" ", ", ", ". ", ' "', '" ', " ("), strict=True))
 )
-# Of French, Russian and German; those of English are read as they are.
-_QUOTES_ABROAD: Final = (*(f"«{gap}" for gap in " \xa0\u202f"), *(f"{gap}»" for gap in " \xa0\u202f"), *"«»„“”")
+# Of French, Russian and German. Those of English are read as they are, so “ and ” count only behind „ in their line:
+# what is hidden must not depend on other lines.
+_QUOTES_ABROAD: Final = (*(f"«{gap}" for gap in " \xa0\u202f"), *(f"{gap}»" for gap in " \xa0\u202f"), *"«»„")
+_LOW_QUOTED: Final = lazy_pattern('„([^„“”"\n]{0,200}+)[“”]')
 _PRINTED: Final = bytes(ord("v") if ord("!") <= byte <= ord("~") else ord(" ") for byte in range(256))
 _LONG: Final = b"v" * 8  # as a value between such letters is
 
@@ -259,6 +261,8 @@ def _escaped(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def _with_quotes_of_ascii(text: str) -> str:
+    if "„" in text:
+        text = _LOW_QUOTED.sub(r'"\1"', text)
     if any(quote in text for quote in "«»„"):
         for quote in _QUOTES_ABROAD:  # with `re` such a text takes a quarter longer
             text = text.replace(quote, '"')
