@@ -29,6 +29,8 @@ def generated(count: int, alphabet: str = _ALNUM, seed: int = 3) -> str:
         "GET /v1?x=1&token={}&y=2 200",
         "deploy --token {} --region eu",
         "ENV API_TOKEN {}",
+        "GET /v1?session_cookie={} - 200",
+        "session_cookie = {} + 2 others",
         '"auth": "{}"',
     ],
 )

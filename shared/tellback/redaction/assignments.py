@@ -210,12 +210,12 @@ _SIGNED: Final = (  # the length first, since most values are too short
 )
 _AHEAD_ENDED: Final = AHEAD.replace(r"[\w.-]{0,40}+", "", 1)  # the name ends here
 _LONG: Final = f"(?:{MIXED}{long_value(8)}|{DOUBTFUL})"
-_NO_SUM: Final = r"(?![ ][+*][ ][0-9]|[ ]-[ ][0-9]{1,3}[,;)]{0,2}$)"  # `AUTHTYPE_MAX = __NL80211_AUTHTYPE_NUM - 1`
+_NO_SUM: Final = r"(?!_{0,2}[a-z][^\W_]{1,20}_\w{1,60}+[ ](?:[+*][ ][0-9]|-[ ][0-9]{1,2}[,;)]{0,2}$))"  # `X_NUM - 1`
 _SECRET: Final = (
     f"{NAME_GOES_ON}{CLOSE}{TYPE}{SEPARATOR}(?:(?:basic|bearer|token|apikey|digest)[ \\t]{{1,8}}+)?+{_VALUE}{PATH}"
     f"(?![0-9]{{1,6}}:[a-z]|[a-z_-]{{3,20}}+:[0-9-]{{1,12}}+(?![\\w:]))(?![0-9.]{{1,20}}+e[+-]?[0-9]{{1,3}}(?![\\w-]))"
     # What sed replaces by another number; a name with a year, as people give to tokens.
-    f"(?![0-9]{{1,9}}/[a-z_-]{{3,40}}+[=:]|(?:[a-z]{{2,12}}+-){{1,3}}20[0-9]{{2}}(?:-[a-z]?[0-9]{{1,2}})?(?![\\w-])){_LONG}{_NO_SUM}"
+    f"(?![0-9]{{1,9}}/[a-z_-]{{3,40}}+[=:]|(?:[a-z]{{2,12}}+-){{1,3}}20[0-9]{{2}}(?:-[a-z]?[0-9]{{1,2}})?(?![\\w-])){_NO_SUM}{_LONG}"
 )
 # What only a long, random value follows: an argument (`{key, "…"}` of Erlang), a column of CSV.
 _ARGUMENT: Final = f"{NAME_GOES_ON}{CLOSE},[ \\t]?[\"'`]?{NO_VALUE}{PATH}{MIXED}{DOUBT}{long_value(16)}"

@@ -254,7 +254,7 @@ _MANY_WORDS: Final = 24
 _OF_EACH: Final = lazy_pattern(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])")
 
 # A symbol of C++ or Rust, as `strings`, `nm` and linkers print it: `_ZN4node6crypto7NodeBIO3NewEv`.
-_MANGLED: Final = lazy_pattern(r"_Z\w{0,8}?[0-9]{1,2}[A-Za-z_][a-z]")
+_MANGLED: Final = lazy_pattern(r"_Z[A-Z]{0,4}[absdiot]?[0-9]{1,2}[A-Za-z_][a-z]")
 
 _LONGEST_NAME: Final = 80  # characters before the word that makes it a secret's, and from there on
 _SHORT_NAME: Final = 8  # of a name that people put at the end of a password: "mypassword"
