@@ -37,7 +37,7 @@ def test_every_login_that_chpasswd_reads_is_hidden(text: str) -> None:
 
 @pytest.mark.parametrize("rest", ["", " && curl -s https://example.com", "; ls -s .", " -C 'a -s b'"])
 def test_the_pass_phrase_of_a_key_is_hidden_whatever_follows(rest: str) -> None:
-    """Where `-s` of `ssh-keygen` signs a key, `-n` has names and `-P` the pass phrase (A-657)."""
+    """Only behind `-s` of `ssh-keygen` itself, which signs a key, `-n` has names (A-657)."""
     assert find_secret(f"ssh-keygen -t ed25519 -N Harbor_marble_99 -f key{rest}")
     assert find_secret(f"ssh-keygen -s ca -P Harbor_marble_99 -I ann -n ann key.pub{rest}")
 
