@@ -31,6 +31,7 @@ def generated(count: int, alphabet: str = _ALNUM, seed: int = 3) -> str:
         "ENV API_TOKEN {}",
         "GET /v1?session_cookie={} - 200",
         "session_cookie = {} + 2 others",
+        "${{HOST}}:secret={}",
         '"auth": "{}"',
     ],
 )

@@ -136,8 +136,8 @@ _NO_MARK: Final = (
 # `tokenizer: cl100k_base`; `arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db-AbCdEf`, a name.
 UNLESS: Final = {
     "token": _NO_MARK + "(?!i[sz]er)",
-    "secret": NO_STORED_NAME + "(?<![0-9}*]:secret)(?<!existingsecret)(?<!checksum/secret)(?!smanager:)"
-    r"(?!(?<=--secret)[ =](?=[a-z/-]{0,60}?(?:passw|token|secret|key|cred|cert))"
+    "secret": NO_STORED_NAME + "(?<![0-9]:secret)(?<![}*]:secret(?=:))(?<!existingsecret)(?<!checksum/secret)"
+    r"(?!smanager:)(?!(?<=--secret)[ =](?=[a-z/-]{0,60}?(?:passw|token|secret|key|cred|cert))"
     r"[a-z]{2,20}(?:[_/-][a-z0-9]{1,20}){1,6}(?![\w/.-]))"
     # What Kubernetes says of one by its name, which may end in a hash.
     r"(?![ ](?:[a-z]{2,16}+-){1,5}[0-9a-f]{5,10}(?![\w-])"
