@@ -13,7 +13,7 @@ import pytest
 
 from tellback.errors import ConfigurationError
 from tellback.hook import installation
-from tellback.hook.options import EVENTS
+from tellback.hook.options import EVENTS, UNUSED_EVENTS
 from tests.support.hook_settings import all_files, ours, run
 from tests.support.hooks import PROGRAM
 
@@ -351,7 +351,20 @@ def test_each_event_has_its_help() -> None:
 
 def test_an_event_of_a_later_release_refuses_an_agent_nothing() -> None:
     """With 2 an agent's program would hold back what the agent was about to do; a typing error is still reported."""
-    for arguments in (["pre-compact"], ["pre-compact", "--config", "hooks.toml"], ["--unheard"], []):
+    for arguments in (["pre-merge"], ["pre-merge", "--config", "hooks.toml"], ["--unheard"], []):
         assert run(*arguments).returncode != 2
-    assert "No such command 'pre-compact'" in run("pre-compact").stderr
+    assert "No such command 'pre-merge'" in run("pre-merge").stderr
     assert run("install", "--unheard").returncode == 2
+
+
+@pytest.mark.programs
+def test_at_an_event_that_is_not_used_a_hook_ends_at_once(tmp_path: Path) -> None:
+    """Requirement G-402. It ended with 1, after the import of the whole command line."""
+    env = {**os.environ, "TELLBACK_DATA_DIR": str(tmp_path), "PYTHONPROFILEIMPORTTIME": "1"}
+    for event in sorted(UNUSED_EVENTS):
+        command = [str(PROGRAM), "hook", event, "--prompt=coding"]
+        done = subprocess.run(command, input=b'{"session_id": "s1"}', env=env, capture_output=True, check=True)
+        assert done.stdout == b""
+        assert b"tellback.hook.options" in done.stderr
+        assert b"typer" not in done.stderr
+    assert list(tmp_path.iterdir()) == []

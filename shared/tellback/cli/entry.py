@@ -19,10 +19,10 @@ def main() -> None:
     """Run `tellback`."""
     _replace_closed_streams()
     if sys.argv[1:2] == ["hook"] and len(sys.argv) > 2:
-        from tellback.hook.options import EVENTS
+        from tellback.hook.options import EVENTS, UNUSED_EVENTS
         from tellback.hook.process import main as handle
 
-        if sys.argv[2] in EVENTS and not {"--help", "-h"} & set(sys.argv[3:]):
+        if sys.argv[2] in EVENTS.keys() | UNUSED_EVENTS and not {"--help", "-h"} & set(sys.argv[3:]):
             handle(sys.argv[2:])
     from tellback.process_privacy import forbid_dumps
 

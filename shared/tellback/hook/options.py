@@ -44,6 +44,9 @@ EVENTS: Final = {  # name on the command line -> name in the agent's JSON
     "stop": "Stop",
 }
 
+# Events of agents' programs at which there is nothing to do. A person may install one by hand, for symmetry.
+UNUSED_EVENTS: Final = frozenset({"session-end", "pre-compact", "post-compact", "notification", "permission-request"})
+
 FLAGS: Final = {
     "--prompt": "prompt",
     "--config": "hook_config",

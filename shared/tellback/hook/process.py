@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from tellback.hook.failure_log import log_failure
-from tellback.hook.options import EVENTS
+from tellback.hook.options import EVENTS, UNUSED_EVENTS
 from tellback.process_privacy import forbid_dumps
 
 MOST_BYTES: Final = 64 << 20  # of standard input
@@ -34,8 +34,10 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
 
 def _handle_one(arguments: Sequence[str]) -> None:
+    raw = _standard_input()  # first, for any event: a program may not expect that its pipe is closed
+    if arguments[0] in UNUSED_EVENTS:
+        return
     name = EVENTS[arguments[0]]
-    raw = _standard_input()
     from tellback.hook.handling import handle_event  # an import that fails must find the process on its guard
 
     handle_event(raw, name, arguments[1:])
