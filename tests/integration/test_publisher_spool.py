@@ -24,7 +24,6 @@ from tellback.messaging.spool import Spool
 from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.keys import Layout, stream_of
-from tests.support.clocks import later
 from tests.support.redis_server import RedisServer
 from tests.support.tool_calls import call, tools
 from tests.support.waiting import wait_until
@@ -51,40 +50,6 @@ def test_events_wait_on_disk_while_redis_is_away_and_follow_in_order(tmp_path: P
         assert tools(database, layout) == ["before", *(f"during{n}" for n in range(700)), "last"]
         publisher.close()
         assert [path for path in (tmp_path / "data" / "spool").rglob("*") if path.is_file()] == []
-
-
-def test_a_host_says_once_a_minute_why_events_wait_on_disk(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Requirement A-638. Each retry wrote a line for each stream, two a second, and so did each flush."""
-    caplog.set_level("WARNING", "tellback.publisher")
-
-    def said() -> list[str]:
-        found = [line.getMessage() for line in caplog.records if "publisher.spooled" in line.getMessage()]
-        caplog.clear()
-        return [re.sub(r".* (events=\d+) .*", r"\1", line) for line in found]
-
-    def publish(publisher: Publisher, times: int) -> None:
-        for _ in range(times):
-            publisher.publish(call("during"))
-            publisher.flush()
-
-    with RedisServer.start(tmp_path) as server, closing(Database(server.url)) as database:
-        settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"), publish_delay=60.0)
-        publisher = Publisher(database, Layout("default", 1), settings)
-        server.kill()
-        publish(publisher, 5)
-        assert said() == ["events=1"]
-        later(monkeypatch, 61.0)
-        publish(publisher, 5)
-        assert said() == ["events=5"]
-        server.launch()
-        publish(publisher, 1)
-        assert not publisher.spooled
-        server.kill()
-        publish(publisher, 3)
-        assert said() == ["events=1"], "another outage"
-        publisher.close()
 
 
 def test_a_full_spool_refuses_the_event_and_keeps_what_it_took(

@@ -37,6 +37,7 @@ from tellback.state.unavailable import LOST
 
 RETRY_SECONDS: Final = 0.5
 SAY_AGAIN_SECONDS: Final = 60.0  # between two log lines with the same reason; each retry wrote one
+_NO_FIGURES: Final = str.maketrans("", "", "0123456789")  # how much a full stream holds makes no other reason
 
 SLICE: Final = 1_000  # orphaned events between two flushes of our own: a whole backlog delayed a host by 23 s
 
@@ -74,7 +75,8 @@ class Lane:
         self.taken: list[SpooledEvent] = []  # by a send that has not ended, or was given up; sent first
         self._bytes = 0
         self._next_try = 0.0
-        self._reason: str = ""  # of the last line about spooled events
+        self._reason: str = ""  # of the last line about spooled events, without figures
+        self._was_said = False  # since the last recovery
         self._say_again: float = 0.0
         self._unsaid = 0  # events that were spooled since
         self._tried_since: float | None = None  # since the first attempt to send what is in memory; by `since_boot`
@@ -182,8 +184,11 @@ class Lane:
         if self._spool.pending:
             self._spool.send_own(send)
             self.may_have_orphans = True  # other processes may have died during the outage
-            self._reason, self._unsaid = "", 0  # the next outage is another
-            _logger.info("publisher.recovered")
+            if not isinstance(self.trouble, StreamFull):  # at its bound a stream takes some and refuses more, often
+                self._reason, self._unsaid = "", 0  # the next outage is another
+            if self._was_said:
+                _logger.info("publisher.recovered")
+            self._was_said = False
 
     def _send_others(self, send: Send) -> None:
         """Send a slice of what others left, ahead of the events in memory: a small backlog keeps its place in order."""
@@ -214,9 +219,11 @@ class Lane:
 
     def _say_spooled(self, events: int, reason: str) -> None:
         self._unsaid += events
-        if reason != self._reason or clock.monotonic() >= self._say_again:
+        form = reason.translate(_NO_FIGURES)
+        if form != self._reason or clock.monotonic() >= self._say_again:
             _logger.warning("publisher.spooled", stream=self._stream, events=self._unsaid, reason=reason)
-            self._reason, self._say_again, self._unsaid = reason, clock.monotonic() + SAY_AGAIN_SECONDS, 0
+            self._reason, self._say_again, self._unsaid = form, clock.monotonic() + SAY_AGAIN_SECONDS, 0
+            self._was_said = True
 
     def spool_first(self) -> None:
         """Spool the first of the events in memory, as many as there is room for, before their process ends."""
