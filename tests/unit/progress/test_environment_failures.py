@@ -228,3 +228,26 @@ def test_what_is_sent_to_a_service_may_change_what_others_ask_it() -> None:
 def test_the_same_thing_sent_again_and_again_is_the_same_call() -> None:
     sent = claude_code("curl -s -X POST -d '{}' localhost:3446/send", '{"queued": 0, "state": "idle"}')
     assert [call for call, _ in nudges_in([sent] * 3)] == [3]
+
+
+def missing(path: str, n: int) -> MadeCall:
+    said = f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'"
+    return claude_code(
+        f"python step{n}.py", f'Traceback (most recent call last):\n  File "step{n}.py", line 9\n{said}', 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("paths", "heard"),
+    [
+        (("/tmp/orders.csv", "/tmp/out/rates.json", "/var/lib/app/state1.db", "/tmp/report_v12.csv"), False),
+        (("/tmp/orders.csv",) * 4, True),
+        (("/tmp/tmpab12cd", "/tmp/tmpx9_2dq8a", "/tmp/tmpabcdefgh", "/tmp/tmp.aBcDeFgHiJ"), True),
+        (("/tmp/order_x7k2m9qa.csv", "/tmp/order_b3v8t1wz.csv", "/tmp/order_p5n6c4rd.csv"), True),
+        (tuple(f"/tmp/pytest-of-u/pytest-{n}/out.txt" for n in range(3)), True),
+    ],
+)
+def test_of_temporary_files_those_that_a_program_named_are_one(paths: tuple[str, ...], *, heard: bool) -> None:
+    """Requirement G-403. Four files of an agent's own in /tmp that were not there yet were one error."""
+    calls = [each for n, path in enumerate(paths) for each in (claude_edit(n), missing(path, n))]
+    assert bool(spoken(calls)) is heard

@@ -34,8 +34,14 @@ _REFUSED: Final = re.compile(
 _NO_FILE: Final = re.compile(
     r"(?<![\w@+~/-])(?!\w{0,40}Error: )(?:\./)?([\w@+~/-][\w@+~./-]{0,200}+)['\"\u2019]?(?: for reading)?: "
     r"(?:\[Errno 2\] )?No such file or directory"
-    # Python's; temporary files have another name each time.
-    r"|No such file or directory: ['\"](?!/tmp/|/var/)([^'\"\n]{1,200})['\"]"
+    r"|No such file or directory: ['\"]([^'\"\n]{1,200})['\"]"  # Python's
+)
+# A name below a folder of temporary files that a program drew or counted, so that it is another one each time: those of
+# `tempfile`, `mktemp` and pytest, process ids, times, and words in which letters and digits alternate.
+_TEMPORARY: Final = re.compile(r"/(?:private/)?(?:var/folders/\w+/\w+/\w/|(?:tmp|var)/)")
+_DRAWN: Final = re.compile(
+    r"(?<![a-zA-Z0-9])(?:tmp(?:\.|(?=[a-z_]{0,9}\d))\w{6,12}|tmp(?!_)[a-z0-9_]{8}(?![a-z0-9_])|pytest-\d|\d{4}"
+    r"|(?![a-zA-Z]+\d{1,3}(?![a-zA-Z0-9]))(?=[a-zA-Z]{0,40}\d)(?=\d{0,40}[a-zA-Z])[a-zA-Z0-9]{6})"
 )
 # Nor is a program there for any shell; each has its own words for it.
 _NO_PROGRAM: Final = re.compile(
@@ -167,7 +173,14 @@ def _key_of_surroundings(features: CallFeatures) -> str:
         where = _OWNED.search(features.error) or _OWNED.search(features.shown)
         key = f"right {where.group() if where else features.purpose or features.tool}"
     elif found := _NO_FILE.search(features.error) or _NO_PROGRAM.search(features.error):
-        key = f"no {found[found.lastindex or 0]}"
+        name = found[found.lastindex or 0]
+        key = "" if _is_drawn(name) else f"no {name}"
     elif ran_out_of_time(features):
         key = "time"
     return key
+
+
+def _is_drawn(name: str) -> bool:
+    """Check whether a program drew the name of a temporary file."""
+    folder = _TEMPORARY.match(name)
+    return folder is not None and _DRAWN.search(name, folder.end()) is not None
