@@ -81,3 +81,15 @@ def test_a_report_counts_the_calls_that_its_detector_counted() -> None:
     assert [(call, each.severity, each.summary) for call, each in nudges_in(thoughts)] == [
         (10, "caution", "10 calls since call 1 showed nothing that you had not seen."),
     ]
+
+
+def test_reads_that_show_nothing_new_are_counted_from_the_first_of_them() -> None:
+    """Requirement G-404. The first was counted back over reads alone, while other calls stand between them."""
+    text = [f"line {n} of the schedule" for n in range(90)]
+    shown = claude_code("cat plan.txt", "\n".join(text))
+    parts = [
+        claude_code(f"sed -n {n},{n + 9}p plan.txt | head -9", "\n".join(text[n : n + 9])) for n in range(1, 80, 7)
+    ]
+    runs = [claude_code(f"./count {n}", f"{n}{n} words") for n in range(len(parts))]
+    ((call, nudge), *_) = nudges_in([shown, *[each for pair in zip(parts, runs, strict=True) for each in pair]])
+    assert (call, nudge.summary) == (14, "7 calls since call 2 showed nothing that you had not seen.")

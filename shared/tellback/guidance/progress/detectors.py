@@ -376,11 +376,14 @@ def no_new_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
         return None
     is_known = features.known >= FAMILIAR_SHARE
     trail.familiar = ((trail.familiar << 1) | is_known) & 0xFF
+    if trail.familiar:
+        trail.reads = [*trail.reads[-7:], at]
     count = trail.familiar.bit_count()
     # One line may be the answer of a row of questions, such as "no" for each name of a list.
     if not is_known or count < FAMILIAR_OF_EIGHT or len(features.lines) == 1:
         return None
-    return StuckFinding("no_news", "", count, at - trail.familiar.bit_length() + 1, at, detail=features.shown)
+    first = trail.reads[-trail.familiar.bit_length() :][0]  # a trail of an earlier release has no such places yet
+    return StuckFinding("no_news", "", count, first, at, detail=features.shown)
 
 
 def no_new_output(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:

@@ -147,6 +147,7 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     done: int = 0
     seen: bytes = b""
     familiar: int = 0
+    reads: list[int] = []
     idle: int = 0
     counts: tuple[int, int, int, int] = (0, 0, 0, 0)
     reported: dict[str, tuple[int, int]] = {}
