@@ -14,8 +14,8 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import EvaluationCounts, Evaluations
-from tellback.state.guidance_stats import read_stats
 from tellback.state.intake import Intake
+from tests.support.measures import counted
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, environment
 
@@ -89,7 +89,7 @@ def test_eight_processes_with_every_event_twice_in_any_order_and_workers_killed_
     state = Evaluations(database, tb.context.layout.of("fleet")).load({ID: ["x"]})[ID].state
     assert state is not None
     assert (state.tokens, str(state.cost)) == (12_000, "4.000")
-    (day,) = read_stats(database, tb.context.layout, 1)
-    assert day.counters["tool:search:calls"] == 4_000
-    assert day.counters["provider:StaticFeedback:fires"] == 400
-    assert day.counters["provider:BudgetFeedback:fires"] == 4
+    found = counted(database, tb.context.layout)
+    assert found["tool:search:calls"] == 4_000
+    assert found["provider:StaticFeedback:fires"] == 400
+    assert found["provider:BudgetFeedback:fires"] == 4

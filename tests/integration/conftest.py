@@ -110,6 +110,15 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> ServerClock:
 
 
 @pytest.fixture
+def one_day(database: Database) -> None:
+    """Begins no test in the last half minute of a day (UTC): what is counted by day or week might be on two."""
+    from tests.support.clocks import DAY_MS
+    from tests.support.waiting import wait_until
+
+    wait_until(lambda: database.now_ms() % DAY_MS < DAY_MS - 30_000, "the next day begins")
+
+
+@pytest.fixture
 def on_another_host(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Moves this process to a host that has never compared its clock with the server's."""
     return lambda name: monkeypatch.setattr("tellback.clock.boot_id", lambda: name)

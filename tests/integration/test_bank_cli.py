@@ -21,6 +21,8 @@ from tests.support.cli import rows, run
 from tests.support.clocks import DAY_MS, ServerClock
 from tests.support.signals import Bench, counted, item, signal
 
+pytestmark = pytest.mark.usefixtures("one_day")
+
 
 @pytest.fixture
 def taught(tb: Tellback, bench: Bench, clock: ServerClock) -> Bench:

@@ -28,6 +28,8 @@ from tests.support.examples import examples
 from tests.support.scores import mean, scores
 from tests.support.signals import Angles, Bench, counted, item, signal
 
+pytestmark = pytest.mark.usefixtures("one_day")
+
 EDGE = 1e-6  # a score so near the edge of a band may stand on either side: a test takes milliseconds itself
 
 

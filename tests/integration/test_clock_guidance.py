@@ -19,7 +19,6 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations, shards_with_due_timers
-from tellback.state.guidance_stats import read_stats
 from tellback.state.keys import Layout
 from tellback.state.steady import observe
 from tellback.state.tool_health import ToolHealth
@@ -28,6 +27,7 @@ from tellback_workers.loops import consumer_of
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
 from tests.support.clocks import ServerClock, SteppedServer, faketime_library
+from tests.support.measures import counted
 from tests.support.waiting import wait_until
 
 HOUR = 3_600
@@ -155,5 +155,5 @@ def test_a_delivery_counts_on_the_servers_day_whatever_the_hosts_clock(
     before = clock.wall
     monkeypatch.setattr(clock, "wall", lambda: before() + 24 * HOUR * days)
     assert (taken_by_a_hook(tb, settings, prompt) if by_hook else len(prompt.feedback())) == 1
-    [day] = read_stats(runtime.database, tb.context.layout)
-    assert (day.counters["tool:t:calls"], day.counters["delivery:same_call"]) == (1, 1)
+    found = counted(runtime.database, tb.context.layout)
+    assert (found["tool:t:calls"], found["delivery:same_call"]) == (1, 1)

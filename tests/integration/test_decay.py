@@ -27,6 +27,8 @@ from tests.support.redis_server import RedisServer
 from tests.support.scores import Score, build_bank, scores
 from tests.support.signals import Angles, Bench, item, signal
 
+pytestmark = pytest.mark.usefixtures("one_day")
+
 FOREVER = 3_600.0
 
 

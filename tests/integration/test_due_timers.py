@@ -29,7 +29,6 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations, shards_with_due_timers
-from tellback.state.guidance_stats import read_stats
 from tellback.state.intake import Intake
 from tellback.state.keys import Layout
 from tellback_workers import due_timers
@@ -41,6 +40,7 @@ from tellback_workers.runtime import Runtime
 from tellback_workers.wakeups import wake_timers
 from tests.support import providers
 from tests.support.clocks import ServerClock
+from tests.support.measures import counted
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
 
@@ -365,9 +365,9 @@ def test_a_provider_that_kills_its_worker_is_disabled_and_the_others_speak(
     failures = [entry for entry in tb.history("s") if entry["kind"] == "provider_failure"]
     assert [entry["disabled"] for entry in failures] == [False, False, True]
     assert {entry["reason"] for entry in failures} == {"its worker died, or was stopped, while it was asked"}
-    (day,) = read_stats(database, tb.context.layout, 1)
-    assert day.counters["provider:Kills:disabled"] == 1
-    assert day.counters["provider:StaticFeedback:fires"] == 8
+    found = counted(database, tb.context.layout)
+    assert found["provider:Kills:disabled"] == 1
+    assert found["provider:StaticFeedback:fires"] == 8
 
 
 @pytest.mark.faults

@@ -23,6 +23,8 @@ from tests.support.hooks import context_of, run_hook, tool_event
 from tests.support.measures import CALLS, call, counted, play, script, times
 from tests.support.workers import StartWorkers
 
+pytestmark = pytest.mark.usefixtures("one_day")
+
 DAY_MS = 86_400_000
 
 
