@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from tellback import Settings, Tellback, connect
 from tellback.broker import KEY_PREFIX
 from tellback.broker_transport import check_task
-from tellback.errors import InvalidInput
+from tellback.errors import NotFound
 from tellback.names import SWEEPS_QUEUE, Family, Task
 from tellback.state.database import Database
 from tellback.state.intake import Notifications, mark_pending
@@ -183,7 +183,7 @@ def test_a_stream_that_cannot_be_consumed_costs_the_others_of_its_message_nothin
     """A forged message names such a stream, or one that is older than a change of its team."""
     shard = tb.context.layout.of("s").index
     publish(tb, 5)
-    with pytest.raises(InvalidInput, match="there is no team nobody"):
+    with pytest.raises(NotFound, match="there is no team nobody"):
         tasks.consume("events", [("nobody", 0), ("default", 99), ("default", shard)])
     assert calls(tb) == 5
     assert queued(in_worker.database) == []

@@ -150,6 +150,7 @@ def _prepare_worker(**_: object) -> None:
 
 @signals.task_failure.connect
 def _count_impossible_task(exception: Any = None, **_: object) -> None:
-    # The arguments had the right types but named an impossible team or shard, so only the task could reject them.
+    # The arguments had the right types but named an impossible shard, so only the task could reject them. A team that
+    # does not exist (`NotFound`) is no sign of another writer: wake-ups outlive a team that was removed or evicted.
     if isinstance(exception, InvalidInput):
         _count_rejection()

@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 from cachetools import LRUCache
 
-from tellback.errors import InvalidInput, Unavailable
+from tellback.errors import InvalidInput, NotFound, Unavailable
 from tellback.guidance.registry import ProviderRegistry, load_registry
 from tellback.settings import Settings, load
 from tellback.state.answering import among_answering, check_answering
@@ -75,7 +75,8 @@ class Runtime:
         """Return a team's shard by its number.
 
         Raises:
-            InvalidInput: the team or the shard does not exist, so the task's message is forged or outdated.
+            NotFound: there is no such team; it may have been removed, or its key evicted, while the message waited.
+            InvalidInput: the team has no such shard, so the task's message is forged or outdated.
             Unavailable: nobody knows, because the node with the team's own key is away, or the shard's node is.
         """
         layout = self._layouts.get(team)
@@ -84,7 +85,7 @@ class Runtime:
             if layout is not None and team not in self._layouts:
                 raise Unavailable(_unknown_shards(team))
         if layout is None:
-            raise InvalidInput(f"there is no team {team}")
+            raise NotFound(f"there is no team {team}")
         if index >= layout.shards:
             raise InvalidInput(f"team {team} has {count_phrase(layout.shards, 'shard')}; there is no shard {index}")
         shard = layout.shard(index)

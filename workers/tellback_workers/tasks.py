@@ -12,7 +12,7 @@ import structlog
 from celery import shared_task
 from celery.exceptions import SoftTimeLimitExceeded
 
-from tellback.errors import InvalidInput, Unavailable
+from tellback.errors import InvalidInput, NotFound, Unavailable
 from tellback.names import Family, Task
 from tellback.state.keys import Shard
 from tellback_workers.app import app
@@ -33,7 +33,8 @@ def consume(family_name: str, streams: Sequence[tuple[str, int]]) -> None:
     They get a slice of time: what is left has another wake-up, behind those of the others.
 
     Raises:
-        InvalidInput: a team or shard does not exist; the other streams are consumed. So they are after other errors.
+        NotFound: a team does not exist; the other streams are consumed. So they are after other errors.
+        InvalidInput: a team has no such shard.
     """
     runtime, family = current_runtime(), Family(family_name)
     shards, failures = _shards_of(runtime, streams)
@@ -60,7 +61,7 @@ def consume(family_name: str, streams: Sequence[tuple[str, int]]) -> None:
 
 
 def _shards_of(runtime: Runtime, streams: Sequence[tuple[str, int]]) -> tuple[list[Shard], list[Exception]]:
-    """Return the shards that streams are of, without those whose node does not answer, and errors about forged ones."""
+    """Return the shards of streams, without those whose node does not answer, and the errors of absent ones."""
     shards, failures = list[Shard](), list[Exception]()
     try:
         runtime.known_layouts(team for team, _ in streams)  # of all teams in one round trip
@@ -70,7 +71,7 @@ def _shards_of(runtime: Runtime, streams: Sequence[tuple[str, int]]) -> tuple[li
     for team, shard_index in streams:
         try:
             shards.append(runtime.shard(team, shard_index))
-        except InvalidInput as error:
+        except (InvalidInput, NotFound) as error:
             failures.append(error)
         except Unavailable as away:  # of a cluster, its node or the one with the team's own key
             _postpone([(team, shard_index)], away)
