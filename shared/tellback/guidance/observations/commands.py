@@ -238,6 +238,8 @@ _VALUES: Final = tuple(
                 r"|no (?:current (?:client|session|target)|buffer)|usage: |lost server|server exited "
             ),
         ),
+        ("ps", "", "error: "),  # of processes, whose words may be any
+        ("crontab", r"^-l\b", r"no crontab for |crontab: "),
     )
 )
 _ASKED_WORDS: Final = 40  # and characters of a word: a command has up to 20,000, and the patterns are not linear

@@ -356,7 +356,8 @@ def _is_no_report(output: str, commands: Sequence[SimpleCommand]) -> bool:
         return False
     if text and (writes_out(commands, text) or is_value(text, commands)):
         return True
-    return bool(commands) and ("\n" in text or text[:1] in ('"', "'") or _REPR.fullmatch(text) is not None)
+    several = "\n" in text and text[:1] != "{"  # an object of JSON is one record, however it is laid out
+    return bool(commands) and (several or text[:1] in ('"', "'") or _REPR.fullmatch(text) is not None)
 
 
 def _hides_exit(run: ProgramRun, *, known: bool) -> bool:
