@@ -267,8 +267,8 @@ def complaint_beside_value(text: str, commands: Sequence[SimpleCommand]) -> str 
     own = next((found for each in asked if (found := _complaints_beside_value(each)) is not None), None)
     if own is None:
         return None
-    if found := own.match(text):
-        end = len(found.group().rstrip())
+    if said := own.match(text):
+        end = len(said.group().rstrip())
         return text[text.rfind("\n", 0, end) + 1 :].partition("\n")[0].strip("\u2502 ")  # Terraform's frame
     first = text.partition("\n")[0]
     of_shell = _SHELL_SAID.match(first)

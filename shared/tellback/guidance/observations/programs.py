@@ -352,12 +352,11 @@ def _is_no_report(output: str, commands: Sequence[SimpleCommand]) -> bool:
     So may what the command itself has written out. The page that a server sent is judged by its own words.
     """
     text = output.strip()
-    if any(each.program in CLIENTS for each in commands):
+    if not commands or any(each.program in CLIENTS for each in commands):
         return False
-    if text and (writes_out(commands, text) or is_value(text, commands)):
-        return True
+    written = text != "" and (writes_out(commands, text) or is_value(text, commands))
     several = "\n" in text and text[:1] != "{"  # an object of JSON is one record, however it is laid out
-    return bool(commands) and (several or text[:1] in ('"', "'") or _REPR.fullmatch(text) is not None)
+    return written or several or text[:1] in ('"', "'") or _REPR.fullmatch(text) is not None
 
 
 def _hides_exit(run: ProgramRun, *, known: bool) -> bool:
