@@ -161,7 +161,7 @@ def test_only_the_built_in_provider_of_findings_that_was_built_waits_for_one() -
     registry.build(spec)
     assert registry.awaits_finding(spec)
     assert not registry.awaits_finding(provider_spec(config(StuckFeedback(("same_call",)))))
-    own = ProviderRegistry([type("StuckFeedback", (Plain,), {})])
+    own = ProviderRegistry([type("StuckFeedback", (StuckFeedback,), {})])
     own.build(spec := ProviderSpec(name="StuckFeedback", trigger=TRIGGER))
     assert not own.awaits_finding(spec)
 

@@ -91,5 +91,9 @@ def test_reads_that_show_nothing_new_are_counted_from_the_first_of_them() -> Non
         claude_code(f"sed -n {n},{n + 9}p plan.txt | head -9", "\n".join(text[n : n + 9])) for n in range(1, 80, 7)
     ]
     runs = [claude_code(f"./count {n}", f"{n}{n} words") for n in range(len(parts))]
-    ((call, nudge), *_) = nudges_in([shown, *[each for pair in zip(parts, runs, strict=True) for each in pair]])
+    calls = [each for pair in zip(parts, runs, strict=True) for each in pair]
+    ((call, nudge), *_) = nudges_in([shown, *calls])
     assert (call, nudge.summary) == (14, "7 calls since call 2 showed nothing that you had not seen.")
+    news = [claude_code(f"cat {n}.txt", f"{n} is said\nof {n} here") for n in range(9)]
+    ((call, nudge), *_) = nudges_in([shown, parts[0], *news, *calls])
+    assert (call, nudge.summary) == (24, "7 calls since call 12 showed nothing that you had not seen.")
