@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tellback.guidance.observations import commands
+from tellback.guidance.observations import stored_values
 from tellback.guidance.observations.classify import classify
 from tellback.guidance.observations.commands import complaint_beside_value
 from tellback.guidance.observations.evidence import Finding, verdict_of
@@ -115,9 +115,9 @@ def test_a_long_command_is_searched_for_its_options_in_linear_time(monkeypatch: 
         def search(self, line: str) -> None:
             lines.append(line)
 
-    monkeypatch.setattr(commands, "_VALUES", ((frozenset({"psql"}), NotingPattern(), None),))
-    assert commands.complaint_beside_value("a", simple_commands("psql " + "a -c " * 3_900)) is None
-    assert commands.complaint_beside_value("a", simple_commands(f"psql -Atc '{'a -c ' * 3_900}'")) is None
+    monkeypatch.setattr(stored_values, "_VALUES", ((frozenset({"psql"}), NotingPattern(), None),))
+    assert complaint_beside_value("a", simple_commands("psql " + "a -c " * 3_900)) is None
+    assert complaint_beside_value("a", simple_commands(f"psql -Atc '{'a -c ' * 3_900}'")) is None
     assert 0 < max(map(len, lines)) < 4_000
 
 
