@@ -202,7 +202,7 @@ def test_a_worker_is_found_within_a_program_that_runs_it(
     command: list[str | Path] = [sys.executable, program, *started_by[1:], "-A", "app", "worker", "-n", "w@test"]
     with _started(command) as worker:
         assert main(KILL) == 1
-        assert worker.wait(30) == -signal.SIGKILL
+        assert worker.wait(60) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("name", [["-n", "w@test"], ["-nw@test"], ["--hostname=w@test"]])

@@ -96,7 +96,7 @@ class Table(LightStruct):
     named: tuple[int, ...]
     pairs: tuple[int, int] | None  # the columns of names and of values
     stored: bool = False  # each value is a secret, whatever its name
-    ruled: bool = False
+    ruled: bool = False  # by a line below the names, as of a table of a database
 
 
 def head_places(folded: str, within: Located, begin: int = 0) -> list[int]:
