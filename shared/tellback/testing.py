@@ -43,6 +43,7 @@ from tellback.guidance.evaluation import (
     restart_taken_slots,
 )
 from tellback.guidance.observations.tools import ToolDeclaration, announced_effects, announced_names, parse_tools
+from tellback.guidance.observations.values import value_text
 from tellback.guidance.provider import (
     FeedbackContext,
     FeedbackProvider,
@@ -68,7 +69,7 @@ class Call:
     tool: str = "tool"
     params: Mapping[str, Any] | None = None
     status: str = "success"
-    result: str | None = None
+    result: object = None
     error: str | None = None
     outcome: Outcome | None = None
     after: float = 1.0
@@ -299,7 +300,7 @@ def _tool_invoked(call: Call) -> ToolInvoked:
         tool=call.tool,
         params=msgspec.to_builtins(dict(call.params or {}), str_keys=True),
         status=call.status,
-        result=call.result,
+        result=None if call.result is None else value_text(call.result),
         error=call.error,
         outcome=call.outcome,
     )

@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from tellback import DeadlineFeedback, Feedback, FeedbackContext, FeedbackProviderConfig, FeedbackTrigger, InvalidInput
+from tellback import (
+    DeadlineFeedback,
+    Feedback,
+    FeedbackContext,
+    FeedbackProviderConfig,
+    FeedbackTrigger,
+    InvalidInput,
+    recommended_providers,
+)
 from tellback.testing import BrokenProvider, Call, Pause, context, run, run_all
 from tests.support.processes import run_program
 
@@ -97,3 +105,11 @@ def test_it_needs_neither_redis_nor_celery() -> None:
     code = "import sys, tellback.testing; print(sorted({'redis', 'celery', 'kombu'} & set(sys.modules)))"
     done = run_program([sys.executable, "-c", code], check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_result_that_is_not_text_is_read_as_a_host_sends_it() -> None:
+    """A mapping raised `TypeError`."""
+    said = {"stdout": "E   AssertionError: 1 != 2\n1 failed in 0.1s"}
+    as_text = '{"stdout":"E   AssertionError: 1 != 2\\n1 failed in 0.1s"}'
+    fires = [run_all(recommended_providers(), [Call("Bash", result=result)] * 9) for result in (said, as_text)]
+    assert fires[0] == fires[1] != []
