@@ -41,6 +41,14 @@ def contents(database: Database, stream: str = STREAM) -> list[bytes]:
     return [fields[1] for _, fields in database.command("XRANGE", stream, "-", "+")]
 
 
+@pytest.mark.parametrize("events", [1, 4_000, 4_001, 9_000])
+def test_one_call_appends_as_many_events_as_a_host_may_send(database: Database, events: int) -> None:
+    """Lua takes at most 8,000 values off a table at once; `TELLBACK_PUBLISH_BATCH` may be 10,000."""
+    sent = [event(number) for number in range(1, events + 1)]
+    append(database, sent)
+    assert contents(database) == [one.raw for one in sent]
+
+
 # One writer's attempts: each sends some events of what is not yet acknowledged, its reply may be lost, and an attempt
 # whose reply was lost may run once more at any later time, as a delayed packet does.
 ATTEMPTS = st.lists(

@@ -63,8 +63,10 @@ TYPES: Final = {
 
 _ENTRY: Final = re.compile(r"([*+/]?)([a-z][a-z0-9_]*)(\??)")
 _CODE: Final = re.compile(r"^(?!--)|^-- @include ", re.MULTILINE)
+# A table that grows one by one took 4 % of the instructions of Redis for a tool event. Lua takes 8,000 values off one.
 _SLICE: Final = """\
 local function slice_of(list, first, last)
+  if last - first < 4000 then return {unpack(list, first, last)} end
   local found = {}
   for i = first, last do found[i - first + 1] = list[i] end
   return found

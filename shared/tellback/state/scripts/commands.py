@@ -11,9 +11,9 @@ _abandon_job = Script("commands/abandon_job", "1a8688b911dc9e633876944ade724de73
 _cancel_job = Script("commands/cancel_job", "99aebf5ffe8832eef372cf13560daec354489778")
 _enqueue_job = Script("commands/enqueue_job", "6f370b60e402eabb052de50d3a6221c853bcf77c")
 _finish_job = Script("commands/finish_job", "af2533a3ea588179235e95ca6feda890c70fe16a")
-_lease_job = Script("commands/lease_job", "d448ebb2ea287b6e43b1246c595b9131690ece8a")
+_lease_job = Script("commands/lease_job", "a0d74806578ea6d1765b15b7d3203ba25c465e92")
 _mark_job_lost = Script("commands/mark_job_lost", "6171ba0d6c649562c5e7802ec66ad77b28afcb29")
-_publish_output = Script("commands/publish_output", "1ee727b1d8858cfbd50738e678a52c44d314b05a")
+_publish_output = Script("commands/publish_output", "5ef7ea3b072dbc2191df0a4bff40e3bedd8d23df")
 _renew_job = Script("commands/renew_job", "12f8898a13a0a664141a7aec7bd29091e75384ab")
 _waive_record = Script("commands/waive_record", "6affc987051e829c2e71c17e1a1fae666512a819")
 

@@ -9,15 +9,15 @@ from tellback.state.keys import Shard
 from tellback.state.script_calls import Arg, DecisionCall, Script, ScriptCall, of_shard
 
 _admit = Script("common/admit", "8f15331cb2925218450c5b081a58e3a8c2e7d6c6")
-_change_limits = Script("common/change_limits", "401ddaaa2e4818a13a83a025f74ab2d0dfa5e540")
-_copy_limits = Script("common/copy_limits", "70c6108243914046d2ca3c8189af05be45bd2158")
+_change_limits = Script("common/change_limits", "cee8c2af7b6f79e8a8047e3b101ed518a160c747")
+_copy_limits = Script("common/copy_limits", "ad78cb8eb17f7dc8f78a0422125a170fda5deb5a")
 _drop_missing = Script("common/drop_missing", "249ceba116f4d85d7876ee9242f14f0e19db511b")
 _drop_not_running = Script("common/drop_not_running", "ce2178da87c32dea76e1d5f81f7c9b9d47f33edc")
 _hold_lease = Script("common/hold_lease", "cc1e63278498d2e7a9ec49bff4c5ee658ede3199")
 _log_act = Script("common/log_act", "4417c17bbcaa54c989114ef7ff64692a88aa24c2")
 _observe_clock = Script("common/observe_clock", "371b5713f51da7d6e693c00b029916668803d945")
 _postpone = Script("common/postpone", "4c527dfedc9b8404a08f4985c212a405714ce50b")
-_small_write = Script("common/small_write", "ada731c490e0c85baafcaa66200d4a7e2f51e970")
+_small_write = Script("common/small_write", "ead6a4429454ec97797a1098525f580bbe40af59")
 
 
 def admit(*, names: str, others: str, field: str, name: str, within_ms: int) -> ScriptCall:

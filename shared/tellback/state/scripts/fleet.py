@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from tellback.state.keys import Shard
 from tellback.state.script_calls import Script, ScriptCall, of_shard
 
-_claim_visits = Script("fleet/claim_visits", "7328ba76c97d4a3abcc0fb24e52ad00f11c1be27")
-_notice_places = Script("fleet/notice_places", "3717f41c0d718a4828fe5e451b85929581f9e5ff")
-_quarantine = Script("fleet/quarantine", "4436b6b794c9ff3c3340764664081b97913cc128")
-_rest_places = Script("fleet/rest_places", "c6ac758bd62848983999044100cb2892d6e88bc7")
-_shard_work = Script("fleet/shard_work", "5e0038e0ffbf83619e42395e2a16165d94feaf43")
+_claim_visits = Script("fleet/claim_visits", "49d43c8775432aa08db8b77627013c5c3c8350cf")
+_notice_places = Script("fleet/notice_places", "b05e2d78a3b5efb025b191ab05d5290bfc03f044")
+_quarantine = Script("fleet/quarantine", "38d3ff9aa0267abf0be2e5da71b5f9768f223d74")
+_rest_places = Script("fleet/rest_places", "eabad4e7b303f7648f5d564b00ba8594a0cbc249")
+_shard_work = Script("fleet/shard_work", "b81af179ec494a3d085bcbe06ea1f201f628444c")
 
 
 def claim_visits(

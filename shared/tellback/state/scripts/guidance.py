@@ -9,10 +9,10 @@ from tellback.state.keys import Shard
 from tellback.state.script_calls import Arg, DecisionCall, Script, ScriptCall, beside, of_shard
 
 _claim_timers = Script("guidance/claim_timers", "26573c73a847bb6fb5ceb0a1dd53afbfb72e46b1")
-_commit_evaluation = Script("guidance/commit_evaluation", "3121b4e1d7226fb4e9887b06a26497b924425540")
-_commit_timer = Script("guidance/commit_timer", "6fcf7163aa45fb5620186187a71d101956cd4b1f")
+_commit_evaluation = Script("guidance/commit_evaluation", "828db478e48d632fedbb32d3743c6abad7c781ba")
+_commit_timer = Script("guidance/commit_timer", "c523294232362dc26c30c50cdf1c7d5c3f1cd319")
 _note_tools = Script("guidance/note_tools", "b29446f4444e1b4b63a5b0b19088705c69585abd")
-_store_shared_changes = Script("guidance/store_shared_changes", "d2d2a82b63380a104cdebc2d6374543ee6924b56")
+_store_shared_changes = Script("guidance/store_shared_changes", "e4b7efc88243a0812c648b7109ecdc5efacbafbd")
 _take_feedback = Script("guidance/take_feedback", "46a1ee1229f6170de1fadb53edd25092ff314e02")
 
 

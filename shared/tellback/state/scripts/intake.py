@@ -9,11 +9,11 @@ from tellback.state.keys import Shard
 from tellback.state.script_calls import DecisionCall, Script, ScriptCall, beside, of_shard
 
 _add_dead_letter = Script("intake/add_dead_letter", "95015a7cf7b0cc6f1ef0be3307d6b8f04ad854c3")
-_append_events = Script("intake/append_events", "5b4d7066236969d3560f0b3ddfe006f3f539ed9c")
-_claim_entries = Script("intake/claim_entries", "057cd567dd4c4adbee82f6c8819d1d268ea5b141")
+_append_events = Script("intake/append_events", "e11ef8784f505bb8bedc917dd1c50f1be00cebc7")
+_claim_entries = Script("intake/claim_entries", "2d6546b3aff3e104c5d3450b4a468a6796fa2772")
 _deliver_entries = Script("intake/deliver_entries", "29ef3592f7ec5b97c6502006f064fc321be14657")
 _drop_dead = Script("intake/drop_dead", "8de411e1e53f4a47270d6b810902beb485ae04a5")
-_ensure_groups = Script("intake/ensure_groups", "47e4de6a9ef05ac10e171db6654c2fce75fca3eb")
+_ensure_groups = Script("intake/ensure_groups", "cb87ce74a43b9f3240dbe890b7c7d64e1cc15b0c")
 _extend_lease = Script("intake/extend_lease", "55c67242896c9aab606c4003a7bbc5633df84f60")
 _peek_entries = Script("intake/peek_entries", "3ea6875518d74259fd9c97bb54c4b8bf534347a4")
 _read_pending = Script("intake/read_pending", "a0f1740e8b2d9658fde2dc5271eac0f241b14b70")
