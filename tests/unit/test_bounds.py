@@ -189,6 +189,7 @@ def test_a_small_call_is_kept_whole_and_a_large_one_is_cut() -> None:
         "tool": "t",
         "call_index": 3,
         "evaluation": "e",
+        "status": "success",
         "params": {"q": "x"},
         "result": "r",
     }

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellback.contracts.codec import MESSAGES, decode, encode, schema_of
-from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
+from tellback.contracts.guidance import EvaluationBegun, ToolCall, ToolInvoked
 from tellback.contracts.limits import MAX_ID_CHARS, MAX_MESSAGE_BYTES, MAX_NAME_CHARS, SCHEMA_VERSION
 from tellback.contracts.message import Message, new_event_id
 from tellback.errors import MalformedMessage, MessageError, MessageTooLarge, UnsupportedVersion
@@ -40,6 +40,21 @@ def changed(**fields: object) -> bytes:
 
 def test_a_message_comes_back_as_it_went() -> None:
     assert decode(encode(CALL), Family.EVENTS) == CALL
+
+
+def test_a_call_is_sent_without_its_defaults_but_with_its_version() -> None:
+    """The defaults were a fifth of a small call's bytes, and a host in another language may still send them."""
+    assert json.loads(encode(msgspec.structs.replace(CALL, params={}, status="success"))) == {
+        "type": "ToolInvoked",
+        "event_id": "e1",
+        "v": SCHEMA_VERSION,
+        "session": "s1",
+        "evaluation": "v1",
+        "tool": "search",
+    }
+    assert decode(changed(prompt="", status="success", result=None, outcome=None), Family.EVENTS) == CALL
+    call = msgspec.json.encode(ToolCall(at=1, tool="search", call_index=1))
+    assert json.loads(call)["status"] == "success", "whoever reads a history finds how each call ended"
 
 
 def test_what_tools_do_is_sent_only_where_it_is_declared() -> None:

@@ -110,7 +110,7 @@ def published_arguments(event: HookEvent) -> tuple[str, dict[str, Any] | None]:
 
 
 def tool_invoked(event: HookEvent, prompt: str, traceparent: str = "") -> bytes:
-    """Return the `ToolInvoked` of the event as JSON, the same bytes that `tellback.contracts.codec.encode` writes."""
+    """Return the `ToolInvoked` of the event as JSON."""
     where = {"session": event.session, "evaluation": event.evaluation, "prompt": prompt}
     if traceparent:
         where["traceparent"] = traceparent
