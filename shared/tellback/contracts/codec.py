@@ -89,7 +89,10 @@ def decode(raw: bytes, family: Family) -> AnyMessage:
     """
     if len(raw) > MAX_MESSAGE_BYTES:
         raise MessageTooLarge(f"{len(raw)} bytes; an entry holds at most {MAX_MESSAGE_BYTES}", raw)
-    message = _decoded(raw)
+    try:
+        message = _decoder.decode(raw)
+    except _REFUSALS as refused:
+        message = _decoded_plainly(raw, refused)
     if message.v != SCHEMA_VERSION:
         raise _version_refusal(raw, message.v)
     if message.family is not family:
@@ -99,11 +102,8 @@ def decode(raw: bytes, family: Family) -> AnyMessage:
     return message
 
 
-def _decoded(raw: bytes) -> AnyMessage:
-    try:
-        return _decoder.decode(raw)
-    except _REFUSALS as refused:
-        error, plain = refused, _plain(raw)
+def _decoded_plainly(raw: bytes, error: Exception) -> AnyMessage:
+    plain = _plain(raw)
     if plain != raw:
         try:
             return _decoder.decode(plain)

@@ -19,7 +19,7 @@ from tellback.hook.event import read_event, tool_invoked
 from tellback.names import Family
 from tellback.replay.accounts import InProcessInvoker
 from tellback.state.intake_lease import IntakeEntry
-from tellback_workers.loops.guidance import classify_outcomes
+from tellback_workers.loops.guidance import classified
 
 Event = dict[str, Any]
 
@@ -74,7 +74,8 @@ def reported(events: list[Event]) -> list[int]:
     for event in events:
         raw = json.dumps({**event, "tool_use_id": f"toolu_{next(ids)}"}).encode()
         message = decode(tool_invoked(read_event(raw, "PostToolUse"), "agent"), Family.EVENTS)
-        [entry] = classify_outcomes([IntakeEntry("1-0", message, 1)])
+        assert isinstance(message, ToolInvoked)
+        entry = classified(IntakeEntry("1-0", message, 1), message)
         assert isinstance(entry.message, ToolInvoked)
         effects = BatchEffects()
         apply_event(state, entry.message, 1_000, invoker, effects)

@@ -119,19 +119,10 @@ def _sightings(change: EvaluationChange) -> Iterator[ToolSighting]:
             yield ToolSighting(event.tool, at, began, refused=False)
 
 
-def classify_outcomes(entries: Iterable[IntakeEntry]) -> list[IntakeEntry]:
-    """Return the entries with the outcome of each hook's call added."""
-    return [_classified(entry) if _is_from_hook(entry) else entry for entry in entries]
-
-
-def _is_from_hook(entry: IntakeEntry) -> bool:
-    message = entry.message
-    return isinstance(message, ToolInvoked) and message.outcome is None and message.event_id.startswith(HOOK_ID)
-
-
-def _classified(entry: IntakeEntry) -> IntakeEntry:
-    event = entry.message
-    assert isinstance(event, ToolInvoked)  # `_is_from_hook` said so
+def classified(entry: IntakeEntry, event: ToolInvoked) -> IntakeEntry:
+    """Return the entry of a call with its outcome added if it comes from a hook."""
+    if event.outcome is not None or not event.event_id.startswith(HOOK_ID):
+        return entry
     outcome = classify_published_call(event, datetime.fromtimestamp(entry.at_ms / 1000, UTC))
     return msgspec.structs.replace(entry, message=msgspec.structs.replace(event, outcome=outcome))
 
@@ -220,7 +211,7 @@ class GuidanceLoop:
             lease,
             Evaluations(database, lease.shard, idle=self._runtime.settings.guidance_idle),
             self._invoker_for(lease, entries),
-            _by_evaluation(_store_shared(database, lease, classify_outcomes(entries))),
+            _by_evaluation(database, lease, entries),
         )
 
     def _evaluate_and_commit(
@@ -321,21 +312,6 @@ def apply_shared_changes(state: EvaluationState, shared: Sequence[SharedChange],
                 )
 
 
-def _store_shared(database: Database, lease: Lease, entries: Sequence[IntakeEntry]) -> list[IntakeEntry]:
-    """Store the changes that concern whole sessions, and return the other entries."""
-    by_session: dict[str, list[IntakeEntry]] = {}
-    rest: list[IntakeEntry] = []
-    for entry in entries:
-        if isinstance(entry.message, ContextChanged) and not entry.message.evaluation:
-            by_session.setdefault(entry.message.session, []).append(entry)
-        else:
-            rest.append(entry)
-    for session, group in by_session.items():
-        changes = [cast("ContextChanged", entry.message) for entry in group]
-        SharedChanges(database, lease.shard).share(lease, session, group, changes)
-    return rest
-
-
 def _specs(state: EvaluationState | None, entries: Sequence[IntakeEntry]) -> list[ProviderSpec]:
     """Return every provider that may be called while these entries are applied."""
     specs = [slot.spec for slot in state.slots] if state else []
@@ -345,15 +321,28 @@ def _specs(state: EvaluationState | None, entries: Sequence[IntakeEntry]) -> lis
     return specs
 
 
-def _by_evaluation(entries: Iterable[IntakeEntry]) -> dict[EvaluationId, list[IntakeEntry]]:
+def _by_evaluation(
+    database: Database, lease: Lease, entries: Iterable[IntakeEntry]
+) -> dict[EvaluationId, list[IntakeEntry]]:
+    """Store the changes that concern whole sessions, and return the other entries, those of hooks with outcomes."""
+    shared: dict[str, list[IntakeEntry]] = {}
     groups: dict[tuple[str, str, str], list[IntakeEntry]] = {}
-    for entry in entries:
-        event: Any = entry.message  # an Event: the decoder lets no other into this family
+    for each in entries:  # in one pass: three took half as long again
+        entry = each
+        event: Any = each.message  # an Event: the decoder lets no other into this family
+        if isinstance(event, ToolInvoked):
+            entry = classified(each, event)
+        elif isinstance(event, ContextChanged) and not event.evaluation:
+            shared.setdefault(event.session, []).append(entry)
+            continue
         names = (event.session, event.prompt, event.evaluation)
         group = groups.get(names)
         if group is None:
             group = groups[names] = []
         group.append(entry)
+    for session, group in shared.items():
+        changes = [cast("ContextChanged", entry.message) for entry in group]
+        SharedChanges(database, lease.shard).share(lease, session, group, changes)
     return {EvaluationId(*names): group for names, group in groups.items()}
 
 

@@ -81,8 +81,8 @@ def read_call(event: ToolInvoked, outcome: Verdict, declared: DeclaredEffect | N
 
 
 def _asked_in(event: ToolInvoked, features: CallFeatures) -> bytes:
-    changes = features.moves or features.alters  # another edit in the same line makes it another run
-    if features.effect == "test" and features.target and not (features.failed or changes):  # whatever its options
+    if features.effect == "test" and features.target and not (features.failed or features.moves or features.alters):
+        # Whatever its options; another edit in the same line makes it another run.
         return f"{event.tool} {features.target}".encode("utf-8", "replace")
     return asked_plainly(event.params) if features.bare else asked_by(event.tool, event.params)
 

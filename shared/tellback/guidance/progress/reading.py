@@ -74,10 +74,11 @@ _TARGETS: Final = {name: rank for rank, name in enumerate((*_QUERIES, *_PATHS))}
 def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect | None = None) -> CallFeatures:
     """Return the features of a call; `verdict` is what observation says it counts as, `declared` what its host says."""
     features = _asked(event.tool, event.params, declared)
-    said = _substance_of(event.error or event.result or "")
+    answer = event.error or event.result or ""
+    said = _substance_of(answer)
     features.news, text = said.news, said.text
-    features.neutral = verdict == "neutral"
-    if features.neutral:
+    if verdict == "neutral":
+        features.neutral = True
         return features
     features.failed = verdict == "failure"
     outcome = event.outcome
@@ -85,15 +86,17 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
         # That a service is down says nothing of the program that asked it.
         features.retry_asked = outcome.retry_after is not None or (outcome.retryable and not features.programs)
         features.empty = outcome.code == "no_results"
-    code = exit_code_of(event.error or event.result or "") if features.failed else None
+    code = exit_code_of(answer) if features.failed else None
     _read_result(features, said, reported=event.error is not None or code not in (None, 0))
-    if features.failed and not features.error and code is not None and code > 1:  # an exit of 1 may be an answer
-        features.error = f"exit code {code}, without output"
     # Two command lines with a secret look alike, whatever they do.
-    features.unseen = features.unseen or (bool(features.programs) and _HIDDEN in features.shown)
-    features.mute = features.failed and not text and says_why(features.programs, event.params)
-    if features.failed and features.error and features.edit is None:
-        read_complaint(features, text, " ".join(map(str, event.params.values())))
+    if features.programs and _HIDDEN in features.shown:
+        features.unseen = True
+    if features.failed:
+        if not features.error and code is not None and code > 1:  # an exit of 1 may be an answer
+            features.error = f"exit code {code}, without output"
+        features.mute = not text and says_why(features.programs, event.params)
+        if features.error and features.edit is None:
+            read_complaint(features, text, " ".join(map(str, event.params.values())))
     if features.faulty or features.effect in ("read", "search", "run", "test", "wait"):
         if len(text) >= LINE_CHARS:
             shown = substance.without_places(text) if features.failed else text  # an edit above a fault moves it
@@ -392,4 +395,4 @@ def _target(shape: _Shape, params: Mapping[str, Any]) -> str:
 
 def _shown(tool: str, target: str, params: Mapping[str, Any]) -> str:
     target = target or _text(params, ("url", "uri", *params)) or ""
-    return f"{tool} {' '.join(target.split())}".strip()[:SHOWN]
+    return f"{tool} {' '.join(target.split(None, SHOWN))}".strip()[:SHOWN]  # of a long text, so many words are enough
