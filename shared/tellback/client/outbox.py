@@ -2,7 +2,7 @@
 
 The order within a conversation and the lease are kept by scripts (requirements T-56 and T-57); this module only polls,
 claims and asks the platform about ambiguous deliveries. It polls because deliveries become due by time, too: after a
-backoff, or when a lease ends.
+backoff, or when a lease ends. Between two polls it waits for the next answer, where the caller lets it block.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.outbox import Delivery, Outbox, OutboxLimits, OutboxQueue
+from tellback.state.posted_answers import PostedAnswers
 from tellback.state.steady import gap_ms
 from tellback.turns.pipeline.checks import error_line
 
@@ -96,13 +97,21 @@ def outbox(
         InvalidInput: an argument is wrong; the message names it.
         Unavailable: Redis does not answer. Start again later; nothing is lost.
     """
-    return sleep_between(poll_outbox(context, channel, wait=wait, reconcile=reconcile))
+    return sleep_between(poll_outbox(context, channel, wait=wait, reconcile=reconcile, may_block=True))
 
 
 def poll_outbox(
-    context: ClientContext, channel: str, *, wait: float = 0.0, reconcile: Reconcile | None = None
+    context: ClientContext,
+    channel: str,
+    *,
+    wait: float = 0.0,
+    reconcile: Reconcile | None = None,
+    may_block: bool = False,
 ) -> Iterator[OutboxDelivery | float]:
-    """Yield deliveries as `outbox` does, and the seconds to wait until the next poll, for a caller that must not block.
+    """Yield deliveries as `outbox` does, and the seconds to sleep until the next poll.
+
+    If it `may_block`, the next answer ends the wait between two polls, and what is left to sleep is usually 0. No wait
+    takes more than a fraction of a second.
 
     Raises:
         InvalidInput: an argument is wrong; the message names it.
@@ -113,7 +122,8 @@ def poll_outbox(
     wait = check_wait(wait)
     if reconcile is not None and not callable(reconcile):
         raise InvalidInput(f"reconcile: a function of a delivery, or None, not {type(reconcile).__name__}")
-    return _deliveries(open_outbox(context), channel, wait, reconcile)
+    posted = PostedAnswers(context.database, context.layout, channel) if may_block else None
+    return _deliveries(open_outbox(context), channel, wait, reconcile, posted)
 
 
 def open_outbox(context: ClientContext) -> Outbox:
@@ -133,7 +143,7 @@ def open_outbox_store(database: Database, layout: Layout, settings: Settings) ->
 
 
 def _deliveries(
-    store: Outbox, channel: str, wait: float, reconcile: Reconcile | None
+    store: Outbox, channel: str, wait: float, reconcile: Reconcile | None, posted: PostedAnswers | None
 ) -> Iterator[OutboxDelivery | float]:
     end, delays, note_at = clock.monotonic() + wait, BACKOFF.delays(), 0.0
     while True:
@@ -158,7 +168,8 @@ def _deliveries(
         left = end - clock.monotonic()
         if left <= 0:
             return
-        yield min(next(delays), left)
+        delay = min(next(delays), left)
+        yield delay if posted is None else posted.wait(delay)
 
 
 def _reconcile(store: Outbox, channel: str, reconcile: Reconcile) -> None:

@@ -113,6 +113,7 @@ FAMILIES: Final = {
         KeyFamily("turns", "turns", "zset", 7 * DAY, 1_000, "the newest turns by time of opening, for listings"),
         KeyFamily("turnstats", "turns", "hash", None, 230, "counters that only grow; surplus channels count as one"),
         KeyFamily("out", "outbox", "zset", 7 * DAY, None, "conversations of a channel that have deliveries"),
+        KeyFamily("posted", "outbox", "list", MINUTE, 1, "there if a channel got an answer and no transport waited"),
         KeyFamily("outq", "outbox", "list", 7 * DAY, 1_000, "deliveries of one conversation, in order"),
         KeyFamily("ambiguous", "outbox", "zset", 7 * DAY, None, "conversations to ask the platform about, by when"),
         KeyFamily("polled", "outbox", "zset", 7 * DAY, 1_000, "channels by the time a transport last polled"),

@@ -30,7 +30,7 @@ from tellback.state.unavailable import as_raised
 QUARANTINE: Final = "quarantine"
 
 _OF_A_STREAM: Final = ("in", "lease", "fence", "wakeup")
-_OF_A_CHANNEL: Final = ("out", "ambiguous")
+_OF_A_CHANNEL: Final = ("out", "ambiguous", "posted")
 _OF_A_POOL: Final = ("jobs", "joborder", "jobwakeup", "jobabsent")
 OF_A_SHARD: Final[Sequence[tuple[str, ...]]] = [
     *((name,) for name in ("limits", "bucket", "clock", "dead", "audit", "sessions", "health", "timers")),

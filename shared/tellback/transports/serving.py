@@ -71,7 +71,7 @@ def serve(
 def _send_due(
     tb: Tellback, channel: str, transport: Transport, stop: threading.Event, reconcile: Reconcile | None
 ) -> None:
-    steps = poll_outbox(tb.context, channel, wait=math.inf, reconcile=reconcile)
+    steps = poll_outbox(tb.context, channel, wait=math.inf, reconcile=reconcile, may_block=True)
     while not stop.is_set():  # checked before taking the next one, which would wait for its lease to expire
         step = next(steps)
         if isinstance(step, OutboxDelivery):

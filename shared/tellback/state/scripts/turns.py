@@ -7,20 +7,20 @@ from collections.abc import Sequence
 
 from tellback.state.script_calls import DecisionCall, Script, ScriptCall, beside, of_shard
 
-_answer_turn = Script("turns/answer_turn", "d49c3e19ad4c21f4469c6d78bd168a1a4eab30e0")
+_answer_turn = Script("turns/answer_turn", "d43677b944c5774d4106e18ca31bdb6b7ae12365")
 _claim_ambiguous = Script("turns/claim_ambiguous", "82013ce68b12e94d7583275e42071b3d0a6066a7")
 _claim_delivery = Script("turns/claim_delivery", "6ed8f61ce11b1ebb6c5bdbaa261e8d2f29c2966f")
-_close_turn = Script("turns/close_turn", "dd484b4807c2f2ef77b8e0391042e4f0e993ce96")
-_defer_turn = Script("turns/defer_turn", "85e9652849b4b3e9647afe57684c9e1b531f732a")
+_close_turn = Script("turns/close_turn", "457629a34751a72fd8ec5cf4d775dda3bca02d2b")
+_defer_turn = Script("turns/defer_turn", "28417587c0af093faea0c100bc1e6bcb6b66ac77")
 _drop_handover = Script("turns/drop_handover", "244780ac8f1943cf468f8bd399714d05bffe7160")
 _evict_delivery = Script("turns/evict_delivery", "1832224513d3d6fe4123bd229e4e1858b2bc9bcd")
-_fallback_turn = Script("turns/fallback_turn", "30a8695754be631ab3ef407bd3476413f3b378df")
-_finish_turn = Script("turns/finish_turn", "ba91fae66090af79c2aefd9e4f23b6e949291b4b")
-_hand_over_turn = Script("turns/hand_over_turn", "91d78328e99b7a6d8925b2607770a982c8be2d31")
-_mark_finishing = Script("turns/mark_finishing", "57015fc7c94f8c249b4910a52febdb95d053efff")
-_merge_turns = Script("turns/merge_turns", "377f84c2d668cd8b123fde2748292a0fd9ecc2e9")
-_open_turn = Script("turns/open_turn", "258f6740f586b352abd28433f4b5d206ebaf4c14")
-_progress_turn = Script("turns/progress_turn", "71b527be78118b44c197b2c2426cb50b6f0324c6")
+_fallback_turn = Script("turns/fallback_turn", "5781be3f1354e274ff992abe08f5d030e57364da")
+_finish_turn = Script("turns/finish_turn", "b8004c4f05741395c8e07587473496fd175737bc")
+_hand_over_turn = Script("turns/hand_over_turn", "d24e53657d480d266c1b3b7695273a9bbaa105bf")
+_mark_finishing = Script("turns/mark_finishing", "627a98b827482f2d37acd7d1bf954ab0c94e6b19")
+_merge_turns = Script("turns/merge_turns", "d656af2516cddb3ffce2020bed0f873c93db88fa")
+_open_turn = Script("turns/open_turn", "fdc84d834e3f61219588f8f13c0bd0efffc09803")
+_progress_turn = Script("turns/progress_turn", "eca84c2728ee8485d80015b1d7ce30b98f959c0a")
 _ready_deliveries = Script("turns/ready_deliveries", "08ca4cf9cea6cc57f46677d3c56aeb4902a76923")
 _reindex_queue = Script("turns/reindex_queue", "4ae48eb8a635d239504d630057dc71dca86a23ab")
 _settle_delivery = Script("turns/settle_delivery", "43a4afeedea4f0366473a272403d8654c58a82f8")
@@ -33,7 +33,10 @@ def answer_turn(
 ) -> DecisionCall:
     """Apply a host's answer to a turn, or its notice that there will be none."""
     return _answer_turn.decision(
-        [turn, out, queue, hist, *of_shard(turn, "due", "channels", "turnstats", "turns", "clock")],
+        [
+            turn, out, *beside(out, "posted"), queue, hist, *of_shard(turn, "due", "channels", "turnstats", "turns",
+            "clock"),
+        ],
         [
             response, code, excerpt, late_ms, lost_id, lost_channel, lost_conversation, lost_session, lost_message_id,
             lost_language, lost_opened_at, lost_state, lost_within_ms,
@@ -65,7 +68,7 @@ def claim_delivery(
 def close_turn(*, turn: str, out: str, queue: str, hist: str, reason: str) -> DecisionCall:
     """Close a turn that needs no reply, and keep the reason."""
     return _close_turn.decision(
-        [turn, out, queue, hist, *of_shard(turn, "due", "channels", "turnstats", "clock")],
+        [turn, out, *beside(out, "posted"), queue, hist, *of_shard(turn, "due", "channels", "turnstats", "clock")],
         [reason],
     )
 
@@ -73,7 +76,7 @@ def close_turn(*, turn: str, out: str, queue: str, hist: str, reason: str) -> De
 def defer_turn(*, turn: str, out: str, queue: str, hist: str, ms: int) -> DecisionCall:
     """Give an open turn a new deadline, earlier or later than before, at most its hard limit."""
     return _defer_turn.decision(
-        [turn, out, queue, hist, *of_shard(turn, "due", "channels", "turnstats", "clock")],
+        [turn, out, *beside(out, "posted"), queue, hist, *of_shard(turn, "due", "channels", "turnstats", "clock")],
         [ms],
     )
 
@@ -91,7 +94,7 @@ def evict_delivery(*, queue: str, turn: str, hist: str, channel: str, conversati
 def fallback_turn(*, turn: str, out: str, queue: str, hist: str, turn_id: str, response: str | bytes) -> ScriptCall:
     """Answer an overdue turn with a fallback, if it is still unanswered."""
     return _fallback_turn.call(
-        [turn, out, queue, hist, *of_shard(turn, "due", "channels", "turnstats", "clock")],
+        [turn, out, *beside(out, "posted"), queue, hist, *of_shard(turn, "due", "channels", "turnstats", "clock")],
         [turn_id, response],
     )
 
@@ -105,8 +108,8 @@ def finish_turn(
     """Apply one TurnFinished."""
     return _finish_turn.call(
         [
-            intake, *beside(intake, "lease"), turn, out, queue, hist, *of_shard(intake, "due", "channels", "turnstats",
-            "turns", "clock"),
+            intake, *beside(intake, "lease"), turn, out, *beside(out, "posted"), queue, hist, *of_shard(intake, "due",
+            "channels", "turnstats", "turns", "clock"),
         ],
         [
             fence, entries, response, code, excerpt, late_ms, routed, lost_id, lost_channel, lost_conversation,
@@ -118,7 +121,10 @@ def finish_turn(
 def hand_over_turn(*, turn: str, out: str, queue: str, hist: str, handover: str, host: str, limit: int) -> DecisionCall:
     """Hand an open turn over to another host."""
     return _hand_over_turn.decision(
-        [turn, out, queue, hist, handover, *of_shard(turn, "due", "channels", "turnstats", "clock")],
+        [
+            turn, out, *beside(out, "posted"), queue, hist, handover, *of_shard(turn, "due", "channels", "turnstats",
+            "clock"),
+        ],
         [host, limit],
     )
 
@@ -130,7 +136,10 @@ def mark_finishing(
 ) -> DecisionCall:
     """Mark that an answer is on its way through the intake."""
     return _mark_finishing.decision(
-        [turn, out, queue, hist, *of_shard(turn, "due", "channels", "turnstats", "turns", "clock")],
+        [
+            turn, out, *beside(out, "posted"), queue, hist, *of_shard(turn, "due", "channels", "turnstats", "turns",
+            "clock"),
+        ],
         [
             grace_ms, lost_id, lost_channel, lost_conversation, lost_session, lost_message_id, lost_language,
             lost_opened_at, lost_state, lost_within_ms,
@@ -145,8 +154,8 @@ def merge_turns(
     """Merge open turns of a conversation into one, which covers them."""
     return _merge_turns.decision(
         [
-            turn, out, queue, hist, *of_shard(turn, "due", "channels", "turnstats", "clock"), *covered_turns,
-            *covered_hists,
+            turn, out, *beside(out, "posted"), queue, hist, *of_shard(turn, "due", "channels", "turnstats", "clock"),
+            *covered_turns, *covered_hists,
         ],
         [len(covered_turns), turn_id, *covered_ids],
     )
@@ -159,7 +168,10 @@ def open_turn(
 ) -> DecisionCall:
     """Open a turn once."""
     return _open_turn.decision(
-        [turn, out, queue, hist, *of_shard(turn, "due", "channels", "turnstats", "turns", "limits", "clock")],
+        [
+            turn, out, *beside(out, "posted"), queue, hist, *of_shard(turn, "due", "channels", "turnstats", "turns",
+            "limits", "clock"),
+        ],
         [
             turn_id, channel, conversation, message_id, session, language, text, excerpt, within_ms, limit_ms,
             int(auto), host, trace,
@@ -170,7 +182,7 @@ def open_turn(
 def progress_turn(*, turn: str, out: str, queue: str, hist: str) -> DecisionCall:
     """Extend the deadline of a turn whose host still works on it: by as long again, at most to the hard limit."""
     return _progress_turn.decision(
-        [turn, out, queue, hist, *of_shard(turn, "due", "channels", "turnstats", "clock")],
+        [turn, out, *beside(out, "posted"), queue, hist, *of_shard(turn, "due", "channels", "turnstats", "clock")],
         [],
     )
 

@@ -1,10 +1,10 @@
--- One turn and its conversation. Scripts declare the keys turn, due, out (the channel's outbox), queue (of the
--- conversation), channels, hist (of the session) and turnstats.
+-- One turn and its conversation. Scripts declare the keys turn, due, out (the channel's outbox), posted (of the
+-- channel), queue (of the conversation), channels, hist (of the session) and turnstats.
 -- @include outbox
 -- @include history
 -- @include turnstats
 -- @include steady
--- constants: TURN_LIFETIME, DUE_LIFETIME, TURNS_LIFETIME
+-- constants: TURN_LIFETIME, DUE_LIFETIME, TURNS_LIFETIME, POSTED_LIFETIME
 
 -- First: if a key that others share has another type, nothing is done.
 redis.call('ZCARD', key_due)
@@ -126,6 +126,12 @@ local function report(keys, turn, event, now, fields)
   count(keys.turnstats, 'turn:' .. event)
 end
 
+-- Ends the wait of one of the channel's transports, now or when the next one begins to wait.
+local function wake_transport()
+  if redis.call('EXISTS', key_posted) == 0 then redis.call('RPUSH', key_posted, 1) end
+  redis.call('PEXPIRE', key_posted, POSTED_LIFETIME)
+end
+
 -- Adds one response to the outbox: a turn's first one (answer, fallback) or a late one, which refers to the user's
 -- message; the caller sets the turn's field `delivery` or `late_delivery` to 'waiting', with what else it sets, and
 -- returns the `surplus` of the queue.
@@ -134,6 +140,7 @@ local function post(keys, turn, kind, response, now)
     key = turn.id .. (kind == 'late' and ':late' or ':first'), turn = turn.id, session = turn.session, kind = kind,
     response = response, at = now, attempt = 0, waits = 0, reply_to = kind == 'late' and turn.message_id or nil,
   }, due_now(now))
+  wake_transport()
   use_channel(keys.channels, turn.channel, now)
   if kind ~= 'late' and turn.state ~= 'auto' and turn.state ~= 'fallback' then
     observe(keys.turnstats, kind, now - tonumber(turn.opened_at))

@@ -2,7 +2,7 @@
 -- Apply a host's answer to a turn, or its notice that there will be none. Atomic: the turn's state and its delivery
 -- change together, and no crash leaves one without the other. If the turn was lost in a failover, the script first
 -- restores it; see lib/restore.
--- keys: operation, turn, out, queue, hist, /due, /channels, /turnstats, /turns, /clock
+-- keys: operation, turn, out, +posted, queue, hist, /due, /channels, /turnstats, /turns, /clock
 -- args:
 --   response text: JSON
 --   code str: of the error, or ''

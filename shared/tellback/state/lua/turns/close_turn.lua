@@ -1,7 +1,7 @@
 -- flags: allow-oom
 -- Close a turn that needs no reply, and keep the reason. Atomic: an answer or a fallback must not come between the
 -- check of the state and its change.
--- keys: operation, turn, out, queue, hist, /due, /channels, /turnstats, /clock
+-- keys: operation, turn, out, +posted, queue, hist, /due, /channels, /turnstats, /clock
 -- args:
 --   reason str: an excerpt, for the history
 -- returns: {"state", "closed"}; `closed` is true if the turn is now closed without a reply.

@@ -1,7 +1,7 @@
 -- flags: allow-oom
 -- Give an open turn a new deadline, earlier or later than before, at most its hard limit. Atomic: an answer or a
 -- fallback must not come between the check of the state and the new deadline.
--- keys: operation, turn, out, queue, hist, /due, /channels, /turnstats, /clock
+-- keys: operation, turn, out, +posted, queue, hist, /due, /channels, /turnstats, /clock
 -- args:
 --   ms int: from now
 -- returns: {"state", "left"}; `left` is the time to the deadline in milliseconds, 0 if the turn is not open.

@@ -1,7 +1,7 @@
 -- flags: allow-oom
 -- Answer an overdue turn with a fallback, if it is still unanswered. Atomic: the turn's state and its delivery change
 -- together, and of many sweeps over the same turn only one writes a fallback.
--- keys: turn, out, queue, hist, /due, /channels, /turnstats, /clock
+-- keys: turn, out, +posted, queue, hist, /due, /channels, /turnstats, /clock
 -- args:
 --   turn_id str
 --   response text: JSON

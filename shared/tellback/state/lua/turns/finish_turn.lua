@@ -1,7 +1,7 @@
 -- flags: allow-oom
 -- Apply one TurnFinished. Atomic: the entry leaves the intake exactly when its effect is stored. If the turn was lost
 -- in a failover, the script first restores it; see lib/restore.
--- keys: intake, +lease, turn, out, queue, hist, /due, /channels, /turnstats, /turns, /clock
+-- keys: intake, +lease, turn, out, +posted, queue, hist, /due, /channels, /turnstats, /turns, /clock
 -- args:
 --   fence int
 --   entries text: JSON array of the ids that leave the stream

@@ -2,7 +2,7 @@
 -- Hand an open turn over to another host. Its deadline stays, and the other host finds it in its list. Atomic: the
 -- turn must not be answered between the check of its state and the change of its host, and it always stands in the
 -- list of the host that owes it.
--- keys: operation, turn, out, queue, hist, handover, /due, /channels, /turnstats, /clock
+-- keys: operation, turn, out, +posted, queue, hist, handover, /due, /channels, /turnstats, /clock
 -- args:
 --   host str: the other one
 --   limit int: how many turns that list keeps

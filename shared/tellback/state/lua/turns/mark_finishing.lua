@@ -2,7 +2,7 @@
 -- Mark that an answer is on its way through the intake: extend the deadline by a grace, so no fallback overtakes
 -- it. Only once: if the event is lost, the sweep still answers. A turn lost in a failover is first restored. Atomic: a
 -- sweep must not send a fallback between the check of the state and the new deadline.
--- keys: operation, turn, out, queue, hist, /due, /channels, /turnstats, /turns, /clock
+-- keys: operation, turn, out, +posted, queue, hist, /due, /channels, /turnstats, /turns, /clock
 -- args:
 --   grace_ms int
 --   lost_id str: of a turn to restore, '' to restore none

@@ -2,7 +2,7 @@
 -- Merge open turns of a conversation into one, which covers them: they close, and its answer, fallback or silence is
 -- theirs too. The covering turn gets the nearest deadline and limit of all, and a merge makes no user wait longer.
 -- Atomic: all merge or none, and no crash leaves a turn that nobody owes an answer.
--- keys: operation, turn, out, queue, hist, /due, /channels, /turnstats, /clock, *covered_turns, *covered_hists
+-- keys: operation, turn, out, +posted, queue, hist, /due, /channels, /turnstats, /clock, *covered_turns, *covered_hists
 -- args:
 --   turn_id str: of the covering turn
 --   *covered_ids str

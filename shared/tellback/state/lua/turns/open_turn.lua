@@ -1,6 +1,6 @@
 -- Open a turn once: the same message of a conversation has the same id, and a second call finds the first one's turn.
 -- Atomic: two calls must not both open the turn, and no turn exists without its deadline.
--- keys: operation, turn, out, queue, hist, /due, /channels, /turnstats, /turns, /limits, /clock
+-- keys: operation, turn, out, +posted, queue, hist, /due, /channels, /turnstats, /turns, /limits, /clock
 -- args:
 --   turn_id str
 --   channel str

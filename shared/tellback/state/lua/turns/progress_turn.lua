@@ -2,7 +2,7 @@
 -- Extend the deadline of a turn whose host still works on it: by as long again, at most to the hard limit. A later
 -- deadline, from a deferral, stands. Atomic: a fallback must not come between the check of the state and the new
 -- deadline.
--- keys: operation, turn, out, queue, hist, /due, /channels, /turnstats, /clock
+-- keys: operation, turn, out, +posted, queue, hist, /due, /channels, /turnstats, /clock
 -- returns: {"state", "left"}; `left` is the time to the deadline in milliseconds, 0 if the turn is no longer open.
 -- @include decision
 -- @include turn
