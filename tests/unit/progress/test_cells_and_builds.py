@@ -254,3 +254,41 @@ def test_a_build_that_leaves_files_here_makes_it_fair_to_read_them_again(options
     read = [claude_code("cat dist/report.txt", "part 1 of 6 ok\npart 2 of 6 ok\npart 4 is missing") for _ in range(5)]
     builds = [claude_code(f"docker build {options} .", f"#9 exporting layers {n}00 of 900\n#9 DONE") for n in range(5)]
     assert bool(spoken(woven(builds, read))) is heard
+
+
+LEFT = "".join(f"section {n}: 40{n} bytes\n" for n in range(9))
+
+
+def builds(command: str) -> list[MadeCall]:
+    return [claude_code(command, f"linked part {n}\nwrote {n}7 units of part {n}\ndone with app{n}") for n in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("make", "build/report.txt"),
+        ("terraform apply -auto-approve", "infra/terraform.tfstate"),
+        ("npm run build", "dist/index.html"),
+        ("mvn -q package", "target/site.txt"),
+        ("pytest -q", "coverage.xml"),
+    ],
+)
+def test_what_a_build_after_an_edit_leaves_may_be_read_again(command: str, path: str) -> None:
+    """G-413: it was told as the same call with nothing changed, though the build wrote the file anew."""
+    edited, built = [claude_edit(n) for n in range(6)], builds(command)
+    reads: list[MadeCall] = [claude_code(f"cat {path}", LEFT), ("Read", {"file_path": f"/r/{path}"}, LEFT)]
+    for read in reads:
+        assert not spoken(woven(edited, built, [read] * 6))
+        assert spoken([built[0], *[read] * 4]), "nothing ran in between"
+
+
+@pytest.mark.parametrize("path", ["src/app.c", "Dockerfile", "reports/models.py"])
+def test_a_source_that_no_build_writes_is_read_again_in_vain(path: str) -> None:
+    """G-413."""
+    edited, read = [claude_edit(n) for n in range(6)], claude_code(f"cat {path}", LEFT)
+    assert spoken(woven(edited, builds("make"), [read] * 6))
+
+
+def test_a_build_of_nothing_new_leaves_what_it_left_before() -> None:
+    """G-413."""
+    assert spoken(woven(builds("make"), [claude_code("cat build/report.txt", LEFT)] * 6))

@@ -235,7 +235,7 @@ def same_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFi
     single, reread = len(features.views) == 1, False
     for view in features.views:
         key = mark("/".join(view.path.removeprefix("./").split("/")[-PATH_PARTS:]))
-        since = max(trail.changed, trail.paths.get(file_mark(view.path), 0), at - VIEWS_FORGOTTEN_AFTER)
+        since = max(trail.changed_file(view.path), at - VIEWS_FORGOTTEN_AFTER)
         known = [each for each in trail.views.get(key, ()) if each[2] > since]
         if any(each[:2] == (view.start, view.end) and each[3] != features.news for each in known if single):
             known = []  # the file was changed by something that did not look like it

@@ -363,7 +363,7 @@ def _changed_at(trail: ProgressTrail, features: CallFeatures, known: Asked | Non
     if features.logs:
         return max(trail.anything, trail.ran)
     if features.views and features.effect == "read":
-        return max(trail.changed, *(trail.paths.get(file_mark(view.path), 0) for view in features.views))
+        return max(trail.changed_file(view.path) for view in features.views)
     if trail.kept > trail.anything and not asks_of_contents(features):
         return trail.kept
     return trail.anything
