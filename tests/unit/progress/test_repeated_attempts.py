@@ -238,3 +238,14 @@ def test_changes_by_a_codemod_that_are_restored_each_time_are_reported(codemod: 
         )
     ]
     assert kinds(planted) == []
+
+
+@pytest.mark.parametrize(("tries", "found"), [(7, ["undone_edit"]), (11, [])])
+def test_two_restores_are_one_attempt_though_each_edit_is_tried_in_several_ways(tries: int, found: list[str]) -> None:
+    """G-414: counted over eight actions, the second restore belonged to another attempt."""
+    calls: list[MadeCall] = []
+    for n in range(2):
+        ways = [mini_swe_agent(f"sed -i 's/at {way}/at {n}{way}/' probe{way}.cfg") for way in range(tries)]
+        calls += [mini_swe_agent(f"python patch{n}.py", "patched"), *ways]
+        calls += [mini_swe_agent("python repro.py", ERRORS[n], 1), mini_swe_agent("git checkout app.py")]
+    assert [kind for _, kind in kinds(calls)] == found
