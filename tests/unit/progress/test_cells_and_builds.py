@@ -274,7 +274,7 @@ def builds(command: str) -> list[MadeCall]:
     ],
 )
 def test_what_a_build_after_an_edit_leaves_may_be_read_again(command: str, path: str) -> None:
-    """G-413: it was told as the same call with nothing changed, though the build wrote the file anew."""
+    """G-413: it was reported as the same call with nothing changed, though each build writes the file."""
     edited, built = [claude_edit(n) for n in range(6)], builds(command)
     reads: list[MadeCall] = [claude_code(f"cat {path}", LEFT), ("Read", {"file_path": f"/r/{path}"}, LEFT)]
     for read in reads:
