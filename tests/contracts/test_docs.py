@@ -152,12 +152,3 @@ def test_the_links_of_the_top_folder_lead_somewhere(name: str) -> None:
 def test_the_changelog_names_every_exported_name() -> None:
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     assert not [name for name in tellback._EXPORTS if f"`tellback.{name}" not in text]
-
-
-@pytest.mark.parametrize("loop", ["commands", "guidance", "signals", "turns"])
-def test_the_keys_on_the_page_of_a_loop_are_declared(loop: str) -> None:
-    text = (ROOT / "docs" / "loops" / f"{loop}.md").read_text("utf-8")
-    rows = re.findall(r"^\| (`[^|]*`) \|", text.partition("\n## Keys\n")[2].partition("\n## ")[0], re.MULTILINE)
-    named = [key for row in rows for key in re.findall(r"`([a-z-]+)", row)]
-    assert len(named) > 5
-    assert [key for key in named if key not in FAMILIES] == []

@@ -103,7 +103,7 @@ FAMILIES: Final = {
             "follow", "commands", "stream", 10 * MINUTE, 2_000, "output to be followed: the newest pieces, 1 MiB"
         ),
         KeyFamily("done", "commands", "list", HOUR, 1, "a command's record, for those who wait"),
-        KeyFamily("records", "commands", "list", 7 * DAY, 200, "the newest records of a session"),
+        KeyFamily("records", "commands", "list", 7 * DAY, 200, "newest records of a session, failures kept longest"),
         KeyFamily("recorded", "commands", "string", 7 * DAY, None, "how many records a session has had"),
         KeyFamily("superseded", "commands", "list", 7 * DAY, 50, "records that came when the command had one"),
         KeyFamily("cmdstats", "commands", "hash", None, 8, "records stored, by outcome; counters that only grow"),
