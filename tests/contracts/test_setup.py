@@ -1,4 +1,6 @@
-"""The set-up continues from wherever the last one was cut off, and does nothing where nothing is to do."""
+"""The set-up continues from wherever it was cut off; `make clean` takes away what was built, and nothing else."""
+
+from __future__ import annotations
 
 import fcntl
 import importlib.util
@@ -164,3 +166,15 @@ def _package(site: Path, name: str, *, recorded: str | None, files: list[str]) -
         (site / file).touch()
     if recorded is not None:
         (info / "RECORD").write_text(f"{recorded}{info.name}/RECORD,,\n")
+
+
+def test_what_was_built_goes_and_the_sources_stay(tmp_path: Path) -> None:
+    folder = tmp_path / "with a space"
+    folder.mkdir()
+    shutil.copy(ROOT / "Makefile", folder)
+    built = [folder / name for name in (".venv", "build", "dist", "site", ".ruff_cache")]
+    for path in (*built, folder / "shared"):
+        path.mkdir()
+    subprocess.run(["make", "clean"], cwd=folder, check=True, capture_output=True, timeout=30)
+    assert [path for path in built if path.exists()] == []
+    assert sorted(path.name for path in folder.iterdir()) == ["Makefile", "shared"]

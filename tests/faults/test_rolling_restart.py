@@ -1,4 +1,4 @@
-"""Every worker is replaced under load: nothing is lost, and nothing happens twice. Requirement A-115."""
+"""Workers are stopped or replaced under load: nothing is lost, and nothing happens twice. Requirement A-115."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import EvaluationCounts, Evaluations
 from tellback.state.intake import Intake
+from tests.support.stopping_worker import APP, BATCH, standing_still, stopping_at
+from tests.support.tool_calls import calls, publish
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
 
@@ -87,3 +89,25 @@ def test_every_worker_is_replaced_under_load(
         assert delivery.settle(RoutingOutcome(attempted=True, sent_text=True)) == "delivered"
     assert answers == expected
     assert tb.dead.count() == 0
+
+
+EVENTS = 20_000
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads", "solo"])
+def test_a_worker_that_is_stopped_in_a_backlog_loses_and_repeats_nothing(
+    tb: Tellback, start_workers: StartWorkers, tmp_path: Path, pool: str
+) -> None:
+    """It ends by itself within a consumer's share of its lease; the next one applies the rest."""
+    env = stopping_at(BATCH, 3, tmp_path / "stopped")
+    first = start_workers(queues="events,sweeps", pool=pool, env=env, app=APP)
+    publish(tb, EVENTS)
+    with standing_still(first):
+        assert 0 < calls(tb) < EVENTS
+        process = first.processes.pop()
+        process.terminate()
+    assert process.wait(timeout=60) == 0
+    assert "consumer.batch_failed" not in first.log()
+    start_workers(queues="events,sweeps", pool=pool)
+    wait_until(lambda: calls(tb) >= EVENTS, "the next worker applies the rest")
+    assert calls(tb) == EVENTS

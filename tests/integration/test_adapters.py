@@ -1,4 +1,7 @@
-"""Adapters of OpenAI, LiteLLM and LangChain against the real packages: they take our answers as they take anybody's."""
+"""Adapters of OpenAI, LiteLLM and LangChain against the real packages: they take our answers as they take anybody's.
+
+Each test imports its library, or every process of tests would load all of them to collect this file.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,11 @@ import tellback
 from tellback import InvalidInput, Prompt, Tellback
 from tellback.adapters import litellm as litellm_adapter
 from tellback.adapters import openai as openai_adapter
+from tellback.adapters.openai import append_feedback, guided
 from tests.support.adapters import FEEDBACK, GOAL, WAIT, Silent, Speaking, reminded_prompt
 from tests.support.processes import run_program
 from tests.support.workers import StartWorkers
+from tests.unit.test_adapter_messages import Guide
 
 if TYPE_CHECKING:  # every process of tests would load the packages to collect this file
     from openai.types.chat import ChatCompletionToolMessageParam
@@ -45,9 +50,19 @@ class Agents(Speaking):
         return super().observe(tool, **fields)
 
 
-def test_openai_and_langchain_agents_are_distinguished_by_their_names() -> None:
+def division() -> Any:
+    """A tool of LangChain."""
     from langchain_core.tools import tool
 
+    @tool
+    def divide(a: int, b: int) -> float:
+        """Divide."""
+        return a / b
+
+    return divide
+
+
+def test_openai_and_langchain_agents_are_distinguished_by_their_names() -> None:
     from tellback.adapters.langchain import guided
     from tellback.adapters.openai_agents import GuidanceHooks
 
@@ -63,11 +78,7 @@ def test_openai_and_langchain_agents_are_distinguished_by_their_names() -> None:
     asyncio.run(handoff())
     assert guide.calls == [("", "search"), ("refunds", "search"), ("", "search")], "the first is the prompt's own"
 
-    @tool
-    def divide(a: int, b: int) -> float:
-        """Divide."""
-        return a / b
-
+    divide = division()
     guide.calls.clear()
     made = guided(divide, guide)
     made.invoke({"a": 6, "b": 3}, {"metadata": {"lc_agent_name": "researcher"}})
@@ -221,15 +232,10 @@ def test_the_openai_agents_sdk_runs_our_hooks_and_its_model_reads_the_feedback()
 
 def test_a_langchain_tool_brings_its_guidance() -> None:
     from langchain_core.messages import ToolMessage
-    from langchain_core.tools import tool
 
     from tellback.adapters.langchain import guided
 
-    @tool
-    def divide(a: int, b: int) -> float:
-        """Divide."""
-        return a / b
-
+    divide = division()
     guide = Speaking()
     made = guided(divide, guide)
     assert (made.name, made.description, made.args) == (divide.name, divide.description, divide.args)
@@ -257,3 +263,57 @@ def test_an_adapter_needs_its_framework_only_when_it_is_used(module: str) -> Non
     )
     done = run_program([sys.executable, "-c", script], check=True)
     assert done.stdout == "[]\n"
+
+
+def test_an_item_of_openai_takes_it_as_a_mapping_does() -> None:
+    from openai.types.responses import ResponseFunctionToolCallOutputItem
+
+    item = ResponseFunctionToolCallOutputItem(
+        id="i", call_id="c1", output="42", type="function_call_output", status="completed"
+    )
+    guide = Guide()
+    assert guided(guide, item, tool="t").output == f"42\n\n{GOAL}"
+    assert item.output == "42"
+    assert (guide.seen[0]["result"], guide.seen[0]["call_id"]) == ("42", "c1")
+    assert append_feedback(item, ["x"], in_place=True) is item
+    assert item.output == "42\n\nx"
+
+
+def test_a_result_that_json_has_no_form_for_carries_guidance_too() -> None:
+    """Requirement A-484. The tool had succeeded, and the agent got an exception of ours in place of its result."""
+    from langchain_core.tools import tool
+
+    from tellback.adapters.langchain import guided as guided_tool
+
+    @tool
+    def pairs(a: int) -> dict[tuple[int, int], int]:
+        """Count pairs."""
+        return {(a, a): 1}
+
+    assert guided_tool(pairs, Guide()).invoke({"a": 1}) == f"{{(1, 1): 1}}\n\n{GOAL}"
+
+
+def test_feedback_that_waits_outlives_a_langchain_tool_that_raises() -> None:
+    from tellback.adapters.langchain import guided as guided_tool
+
+    divide = division()
+    guide = Guide()
+    made = guided_tool(divide, guide)
+    with pytest.raises(ZeroDivisionError):
+        made.invoke({"a": 1, "b": 0})
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(made.ainvoke({"a": 1, "b": 0}))
+    assert [type(call["error"]) for call in guide.seen] == [ZeroDivisionError] * 2
+    assert made.invoke({"a": 6, "b": 3}) == f"2.0\n\n{GOAL}"
+
+
+def test_feedback_that_waits_outlives_a_call_whose_output_cannot_be_found_again() -> None:
+    from tellback.adapters.openai_agents import GuidanceHooks
+
+    class Named:
+        name = "search"
+
+    guide = Guide()
+    hooks = GuidanceHooks(guide)
+    asyncio.run(hooks.on_tool_end(object(), Named(), Named(), "found"))
+    assert (guide.seen[0]["tool"], len(guide.waiting)) == ("search", 1)

@@ -1,6 +1,6 @@
 """A key of one bank, session or conversation cannot be read: others lose nothing, and its own events wait or are kept.
 
-`test_broken_keys.py` has the keys that a whole shard shares, `test_broken_outbox_keys.py` those of the outbox.
+`test_broken_keys.py` has the keys that a whole shard shares, `test_broken_queue_keys.py` those of queues and outbox.
 """
 
 from __future__ import annotations

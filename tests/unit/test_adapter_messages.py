@@ -1,6 +1,6 @@
 """Messages and calls of odd forms: what goes wrong costs neither the tool call nor the feedback.
 
-The forms of the libraries' own are in `tests/integration/test_adapter_forms.py`: importing them takes four seconds.
+The forms of the libraries' own are in `tests/integration/test_adapters.py`: importing them takes four seconds.
 """
 
 from __future__ import annotations

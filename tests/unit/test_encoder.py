@@ -1,4 +1,4 @@
-"""The encoder's promises that need no model: when it loads, what it checks, what it says."""
+"""The encoder's promises that need no model, and the detector's cosines by a host's own model."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import pytest
 
 from tellback import Settings, clock
 from tellback.embedding import encoder
+from tellback.embedding.embedder import ModelSimilarity
 from tellback.embedding.encoder import SentenceEncoder, encoder_for
 from tellback.embedding.weights import ModelSource
 from tellback.errors import Unavailable
 from tellback.signals.models import PACKAGED
 from tests.support.processes import run_program
+from tests.support.signals import Angles
 
 
 @pytest.mark.programs
@@ -61,3 +63,15 @@ def test_a_model_that_does_not_load_is_unavailable_and_tried_again_later(monkeyp
     with pytest.raises(Unavailable):
         failing.encode(["text"])
     assert len(attempts) == 2
+
+
+def test_each_text_has_its_highest_cosine() -> None:
+    encoder = Angles()
+    similarity = ModelSimilarity(encoder=encoder)
+    assert similarity(["x@0", "y@0", "x@0"], ["x@60", "x@90", "y@0"]) == pytest.approx([0.5, 1.0, 0.5], abs=1e-6)
+    assert encoder.calls == [["x@0", "y@0", "x@60", "x@90"]], "each text once, in one call"
+    assert similarity([], ["a"]) == []
+    assert similarity(["a"], []) == [0.0]
+    assert len(encoder.calls) == 1
+    assert similarity([f"x@{i}" for i in range(600)], ["x@0"])[60] == pytest.approx(0.5, abs=1e-6)
+    assert [len(call) for call in encoder.calls[1:]] == [512, 88]

@@ -1,13 +1,18 @@
-"""Supervisors that runners keep, and those that they have closed."""
+"""Supervisors that runners keep or have closed, and the end of what an earlier attempt of a command left alive."""
 
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 
 import psutil
 import pytest
 
 from tellback.commands.supervision import borrow_supervisor, close_idle
+from tellback.commands.survivors import MARK, end_survivors
+from tests.support.commands import alive
 from tests.support.waiting import wait_until
 
 
@@ -25,3 +30,25 @@ def test_a_supervisor_that_exits_late_is_waited_for_when_the_next_command_begins
     with borrow_supervisor():
         pass
     assert not psutil.pid_exists(process.pid)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+@pytest.mark.programs
+def test_only_what_carries_the_mark_is_ended() -> None:
+    """A grandchild that leads a session of its own is ended too; a mark that begins alike is another."""
+    ours, others = f"51.{os.getpid()}", f"52.{os.getpid()}"
+    script = "setsid sleep $0 & sleep $0"
+    left = [
+        subprocess.Popen(["sh", "-c", script, tag], env={**os.environ, MARK: mark})
+        for tag, mark in ((ours, "team/c1"), (others, "team/c12"))
+    ]
+    wait_until(lambda: len(alive(ours)) == len(alive(others)) == 3, "all run")
+    try:
+        assert end_survivors("team/c1") >= 3
+        assert not alive(ours)
+        assert len(alive(others)) == 3
+        assert end_survivors("team/c1") == 0
+    finally:
+        end_survivors("team/c12")
+        for process in left:
+            process.wait()

@@ -1,4 +1,4 @@
-"""The line that a person reads of each entry of a session's history."""
+"""The line that a person reads of each entry of a session's history, and new entries of one that is read again."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tellback.cli.fleet import session_row
-from tellback.cli.history import history_row
-from tellback.cli.timeline import entry_text
+from tellback.cli.history import history_row, new_entries
+from tellback.cli.timeline import HistoryEntry, entry_text
 from tellback.client.fleet import ActiveSession
 from tellback.wording import duration_phrase
 
@@ -124,3 +124,20 @@ def test_a_session_shows_the_beginning_of_what_it_runs() -> None:
     row = session_row(running, 301_000)
     assert row["running_command"].startswith("5 min python -c xxx")
     assert len(row["running_command"]) <= 90
+
+
+def entry(at: int, kind: str = "turn") -> HistoryEntry:
+    return {"at": at, "kind": kind}
+
+
+def test_each_entry_comes_once() -> None:
+    """Known ones do not, two that are alike both do, and one that is cut at the beginning is not missed."""
+    polls = [
+        [entry(1), entry(2)],
+        [entry(1), entry(2), entry(2)],
+        [entry(2), entry(2), entry(3)],
+        [entry(2), entry(2), entry(3)],
+        [entry(2, "command"), entry(3)],
+    ]
+    found = list(new_entries([entry(1)], polls))
+    assert found == [entry(2), entry(2), entry(3), entry(2, "command")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tellback.contracts.guidance import OutcomeCode
@@ -125,23 +127,6 @@ def test_a_good_result_that_only_speaks_of_failures_is_good(text: str) -> None:
     assert code(text, tool="read_page") == "ok"
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
-        [], (), {}, "", "  \n", None, "null", "[]", "{}", {"results": []}, {"results": None}, {"total": 0},
-        {"count": 0, "results": []}, {"hits": {"total": 0, "hits": []}}, {"query": "x", "items": [], "page": 1},
-        '{"results": []}', "No results found", "none", "[[]]", {"RelatedTopics": []}, "{'results': []}",
-    ],
-)  # fmt: skip
-def test_nothing_found(result: object) -> None:
-    assert code(result) == "no_results"
-
-
-@pytest.mark.parametrize("result", [[0], {"results": [1]}, {"total": 3, "results": []}, {"ok": True}, 0, False, "0.0"])
-def test_something_found(result: object) -> None:
-    assert code(result) == "ok"
-
-
 @pytest.mark.parametrize("tool", ["think", "send_email", "write_file", "delete_user", "bash", "cancelOrder"])
 @pytest.mark.parametrize("result", ["", None, {}, "null"])
 def test_a_tool_that_acts_may_say_nothing_when_all_is_well(tool: str, result: object) -> None:
@@ -154,3 +139,56 @@ def test_a_tool_that_works_on_a_text_is_no_search() -> None:
         "translate", params={"text": "hello"}, result="Guten Tag und hallo allerseits"
     )
     assert seen.status_line == "✓ translate succeeded"
+
+
+NOTHING: list[Any] = [
+    *([], (), {}, "", "  \n", None, "null", "[]", "{}", "none", "[[]]", '{"results": []}', "{'results': []}"),
+    *({"results": []}, {"results": None}, {"total": 0}, {"count": 0, "results": []}, {"RelatedTopics": []}),
+    *({"hits": {"total": 0, "hits": []}}, {"query": "x", "items": [], "page": 1}, "No results found"),
+    {"hits": {"total": {"value": 0, "relation": "eq"}, "hits": []}},
+    {"batchcomplete": "", "query": {"search": [], "searchinfo": {"totalhits": 0}}},
+    {"query": {"pages": {"-1": {"title": "Xyz", "missing": ""}}}},
+    {"web": {"results": []}},
+    [{"results": []}],
+    {"documents": [[]], "ids": [[]], "distances": [[]]},
+    {"organic": [], "searchParameters": {"q": "x"}},
+    {"items": [], "total_count": 0, "incomplete_results": False},
+    {"status": "ok", "totalResults": 0, "articles": []},
+    {"object": "list", "data": [], "has_more": False},
+    {"count": 0},
+    "<results></results>",
+    '<?xml version="1.0"?>\n<results/>',
+    "Empty result set",
+    "(0 rows)",
+    "No users found with that name",
+    "No such page exists on Wikipedia.",
+    "Search returned no results",
+    'Page id "x" does not match any pages. Try another id!',
+]
+SOMETHING: list[Any] = [
+    *([0], {"results": [1]}, {"total": 3, "results": []}, {"ok": True}, 0, False, "0.0"),
+    {"order_id": "#W1", "status": "cancelled", "items": [], "address": {"city": "x"}},
+    {"name": {"first_name": "A"}, "email": "a@example.org", "orders": []},
+    {"item": "apple", "count": 0},
+    {"answer": "Paris is the capital.", "results": []},
+    {"AbstractText": "A city.", "RelatedTopics": [], "Results": []},
+    {"web": {"results": [{"title": "a"}]}},
+    {"total": 3, "items": [{"a": 1}]},
+    {"query": {"pages": {"7": {"title": "Xyz", "extract": "A place."}}}},
+    "<b>Paris</b>",
+]
+
+
+@pytest.mark.parametrize("result", NOTHING)
+def test_nothing_was_found(result: object) -> None:
+    assert code(result) == "no_results"
+
+
+@pytest.mark.parametrize("result", SOMETHING)
+def test_something_was_found(result: object) -> None:
+    assert code(result, tool="get_details") == "ok"
+
+
+def test_a_tool_that_acts_answers_with_no_results() -> None:
+    seen = ToolObserver().observe("send_email", params={"to": "a"}, result={"status": "sent", "result": None})
+    assert seen.status == "success"

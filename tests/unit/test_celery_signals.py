@@ -1,7 +1,8 @@
-"""A worker whose pool will hold several copies of the model says so when it is ready."""
+"""The start of a worker: it says that its pool will hold several copies of the model, and freezes objects."""
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ from structlog.testing import capture_logs
 
 from tellback_workers import celery_signals
 from tellback_workers.celery_signals import model_copies
+from tests.support.processes import run_program
 
 
 @pytest.mark.parametrize(
@@ -36,3 +38,20 @@ def test_processes_have_a_copy_each_and_threads_share_one(
     with capture_logs() as logs:
         celery_signals._warn_of_copies(ready)
     assert [entry["copies"] for entry in logs] == ([expected] if expected > 1 else [])
+
+
+# In a process of its own, because handlers of a worker's start stay.
+PROGRAM = """
+import gc
+from celery import signals
+import tellback_workers.celery_signals
+signals.{signal}.send(sender=None)
+print(gc.get_freeze_count())
+"""
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize("signal", ["worker_init", "worker_process_init"])
+def test_no_process_of_a_worker_scans_what_it_was_born_with(signal: str) -> None:
+    program = [sys.executable, "-c", PROGRAM.format(signal=signal)]
+    assert int(run_program(program, check=True).stdout) > 1_000
