@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from tellback.client.client_context import ClientContext
-from tellback.client.recall import RankingOptions, RecallClient, redact_and_truncate
+from tellback.client.recall import RecallClient, redact_and_truncate
 from tellback.client.signal_session import Progress, SignalPublisher, SignalSession
 from tellback.contracts.message import new_event_id
 from tellback.contracts.signals import (
@@ -21,45 +21,23 @@ from tellback.contracts.signals import (
     FactScore,
     FactStats,
     RecallHit,
+    RecallRequested,
     SignalItem,
 )
 from tellback.signals.validation import (
+    check_candidates,
     check_count,
     check_fact_text,
     check_factor,
     check_id,
     check_limit,
+    check_limits,
     check_name,
+    check_query,
     check_share,
 )
 from tellback.state.bank_stats import BankStatistics, PruneRule
 from tellback.state.banks import BankStore
-
-
-class FactPublisher:
-    """Checks, redacts, truncates and publishes the facts of one bank."""
-
-    def __init__(self, context: ClientContext, bank: str) -> None:
-        self._context = context
-        self._bank = bank
-
-    def remember(self, fact_id: str, text: str) -> None:
-        """Publish a fact; see `Bank.remember`."""
-        check_name(fact_id, "fact_id")
-        # Checked a second time, since a truncated text may consist of nothing but its leading blanks.
-        kept = check_fact_text(redact_and_truncate(check_fact_text(text)))
-        self._context.admission.ask("banks", self._bank)
-        self._publish(FactRemembered(event_id=new_event_id(), bank=self._bank, fact_id=fact_id, text=kept))
-
-    def forget(self, fact_id: str) -> None:
-        """Publish that a fact is no longer stored; see `Bank.forget`."""
-        self._publish(FactForgotten(event_id=new_event_id(), bank=self._bank, fact_id=check_id(fact_id, "fact_id")))
-
-    def _publish(self, message: FactRemembered | FactForgotten) -> None:
-        # Noted once it is accepted, since no recall may wait for an event that the publisher refused; and in the order
-        # of the stream: if another thread noted an earlier event last, a recall would not wait for this one.
-        noted = partial(self._context.awaited_events.note, self._bank, message.event_id)
-        self._context.publisher.publish(message, accepted=noted)
 
 
 class Bank:
@@ -82,7 +60,6 @@ class Bank:
         self._store = BankStore(context.database, shard, name)
         self._statistics = BankStatistics(context.database, shard, name)
         self._signalling = SignalPublisher(context.publisher, context.admission, self.name)
-        self._remembering = FactPublisher(context, self.name)
         self._recalling = RecallClient(context, self._store)
 
     def signal(
@@ -135,7 +112,11 @@ class Bank:
             SpoolFull: Redis is unavailable and the spool is full.
             Unavailable: the team has as many banks as an operator allows.
         """
-        self._remembering.remember(fact_id, text)
+        check_name(fact_id, "fact_id")
+        # Checked a second time, since a truncated text may consist of nothing but its leading blanks.
+        kept = check_fact_text(redact_and_truncate(check_fact_text(text)))
+        self._context.admission.ask("banks", self.name)
+        self._publish(FactRemembered(event_id=new_event_id(), bank=self.name, fact_id=fact_id, text=kept))
 
     def forget(self, fact_id: str) -> None:
         """Remove a fact from the bank. Requirement S-45.
@@ -147,7 +128,13 @@ class Bank:
             InvalidInput: the id is not text of 1 to 512 characters.
             SpoolFull: Redis is unavailable and the spool is full.
         """
-        self._remembering.forget(fact_id)
+        self._publish(FactForgotten(event_id=new_event_id(), bank=self.name, fact_id=check_id(fact_id, "fact_id")))
+
+    def _publish(self, message: FactRemembered | FactForgotten) -> None:
+        # Noted once it is accepted, since no recall may wait for an event that the publisher refused; and in the order
+        # of the stream: if another thread noted an earlier event last, a recall would not wait for this one.
+        noted = partial(self._context.awaited_events.note, self.name, message.event_id)
+        self._context.publisher.publish(message, accepted=noted)
 
     def recall(
         self,
@@ -188,17 +175,23 @@ class Bank:
             Timeout: without candidates, no worker replied in time.
             Unavailable: Redis does not answer; or, without candidates, too many wait or the local model does not load.
         """
-        ranking = RankingOptions(
+        check_limits(limit, wait)
+        check_count(penalty_after, "penalty_after")
+        request = RecallRequested(
+            event_id=new_event_id(),
+            bank=self.name,
+            query=redact_and_truncate(check_query(query, "query")),
+            candidates=None if candidates is None else check_candidates(candidates),
             limit=limit,
-            boost_by_usefulness=boost_by_usefulness,
-            usefulness_weight=usefulness_weight,
-            min_usefulness=min_usefulness,
-            exploration=exploration,
-            penalty_floor=penalty_floor,
+            boost_by_usefulness=bool(boost_by_usefulness),
+            usefulness_weight=check_share(usefulness_weight, "usefulness_weight"),
+            min_usefulness=check_share(min_usefulness, "min_usefulness"),
+            exploration=check_share(exploration, "exploration"),
+            penalty_floor=check_share(penalty_floor, "penalty_floor"),
             penalty_after=penalty_after,
-            wait=wait,
+            deadline_in=float(wait),
         )
-        return self._recalling.recall(query, candidates, ranking)
+        return self._recalling.recall(request)
 
     def fact_stats(self, fact_id: str) -> FactStats:
         """Return a fact's current global score and its counts of signals. Requirement S-59.

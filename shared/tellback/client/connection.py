@@ -13,12 +13,13 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from tellback.backoff import sleep_between
 from tellback.client.banks import Bank
 from tellback.client.client_context import ClientContext, check_settings, check_url, find_team, locate_team
 from tellback.client.commands import Job, gate, records, submit, waive
 from tellback.client.guidance import Prompt, begin_prompt, check_session
 from tellback.client.guidance_events import Observations, build_context_changed
-from tellback.client.outbox import OutboxDelivery, Reconcile, outbox
+from tellback.client.outbox import OutboxDelivery, Reconcile, poll_outbox
 from tellback.client.turns import Turn, join_turn, list_handed_over, merge_turns, open_turn
 from tellback.contracts.commands import DEFAULT_TIMEOUT, CommandRecord, OnLost, Priority, Verdict
 from tellback.contracts.guidance import DeliveryMode, ProviderSpec
@@ -257,7 +258,7 @@ class Tellback:
             InvalidInput: an argument is wrong; the message names it.
             Unavailable: Redis does not answer. Start again later; nothing is lost.
         """
-        return outbox(self.context, channel, wait=wait, reconcile=reconcile)
+        return sleep_between(poll_outbox(self.context, channel, wait=wait, reconcile=reconcile, may_block=True))
 
     @property
     def spooled(self) -> bool:
@@ -322,8 +323,7 @@ class Tellback:
             SpoolFull: Redis is unavailable and the spool is full.
         """
         maker = by.evaluation if isinstance(by, Prompt) else by or ""
-        change = build_context_changed(check_session(session), kind, name, detail, by=maker)
-        self.context.publisher.publish(change)
+        self.context.publisher.publish(build_context_changed(check_session(session), kind, name, detail, by=maker))
 
     def bank(self, name: str) -> Bank:
         """Return the bank with this name. The first signal or fact creates it; this call sends nothing.

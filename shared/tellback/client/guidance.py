@@ -333,14 +333,7 @@ def begin_prompt(
     delivery: DeliveryMode,
     observations: Observations | None,
 ) -> Prompt:
-    """Begin an evaluation, or join the one named `evaluation`. See `tellback.Tellback.prompt`.
-
-    Raises:
-        InvalidInput: an argument is wrong; the message names it.
-        ConfigurationError: the observation templates are wrong, or the language does not exist.
-        SpoolFull: Redis is unavailable and the spool is full.
-        Unavailable: the team has as many sessions as an operator allows.
-    """
+    """Begin an evaluation, or join the one named `evaluation`. See `tellback.Tellback.prompt`."""
     if delivery not in ("first", "all"):
         raise InvalidInput(f"delivery is {delivery!r}; use 'first' or 'all'")
     id_ = EvaluationId(

@@ -14,7 +14,7 @@ from typing import Final, Literal
 import msgspec
 
 from tellback import clock
-from tellback.backoff import Backoff, sleep_between
+from tellback.backoff import Backoff
 from tellback.client.client_context import ClientContext
 from tellback.client.turn_checks import check_name, check_struct, check_wait, to_milliseconds
 from tellback.contracts.limits import MAX_ERROR_CHARS
@@ -83,23 +83,6 @@ Reconcile = Callable[[OutboxDelivery], RoutingOutcome | None]
 """A function that asks the platform whether a delivery was sent, and returns None if it does not know (yet)."""
 
 
-def outbox(
-    context: ClientContext, channel: str, *, wait: float = 0.0, reconcile: Reconcile | None = None
-) -> Iterator[OutboxDelivery]:
-    """Yield the deliveries of a channel for a transport to send and settle. See `tellback.Tellback.outbox`.
-
-    `reconcile` is called for an ambiguous delivery after 1, 2, 4 … seconds while it holds up its conversation, and for
-    one that an earlier transport never settled, before it is yielded again. It returns the outcome (sent, permanent, or
-    not sent, which has it sent again), or None if the platform does not know (yet). An exception is logged and counts
-    as None. Requirement T-59.
-
-    Raises:
-        InvalidInput: an argument is wrong; the message names it.
-        Unavailable: Redis does not answer. Start again later; nothing is lost.
-    """
-    return sleep_between(poll_outbox(context, channel, wait=wait, reconcile=reconcile, may_block=True))
-
-
 def poll_outbox(
     context: ClientContext,
     channel: str,
@@ -108,14 +91,15 @@ def poll_outbox(
     reconcile: Reconcile | None = None,
     may_block: bool = False,
 ) -> Iterator[OutboxDelivery | float]:
-    """Yield deliveries as `outbox` does, and the seconds to sleep until the next poll.
+    """Yield deliveries as `tellback.Tellback.outbox` does, and the seconds to sleep until the next poll.
 
     If it `may_block`, the next answer ends the wait between two polls, and what is left to sleep is usually 0. No wait
     takes more than a fraction of a second.
 
-    Raises:
-        InvalidInput: an argument is wrong; the message names it.
-        Unavailable: Redis does not answer.
+    `reconcile` is called for an ambiguous delivery after 1, 2, 4 … seconds while it holds up its conversation, and for
+    one that an earlier transport never settled, before it is yielded again. It returns the outcome (sent, permanent, or
+    not sent, which has it sent again), or None if the platform does not know (yet). An exception is logged and counts
+    as None. Requirement T-59.
     """
     # Checked here and not in the generator, where a mistake would raise only at the first delivery.
     check_name("channel", channel)

@@ -7,8 +7,6 @@ model can search them; it raises instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -19,7 +17,7 @@ from tellback.client.client_context import ClientContext
 from tellback.contracts.codec import encode
 from tellback.contracts.limits import MAX_CANDIDATES, MAX_FIELD_BYTES
 from tellback.contracts.message import new_event_id
-from tellback.contracts.signals import Candidate, RecallHit, RecallReply, RecallRequested
+from tellback.contracts.signals import RecallHit, RecallReply, RecallRequested
 from tellback.errors import ConfigurationError, InvalidInput, Timeout, Unavailable
 from tellback.messaging.append_call import Bounds, StreamFull, append_call, must_notify
 from tellback.messaging.lane import notify
@@ -27,7 +25,6 @@ from tellback.messaging.spool import SpooledEvent
 from tellback.names import Family
 from tellback.redaction import redact_text
 from tellback.signals.ranking import rank_candidates
-from tellback.signals.validation import check_candidates, check_count, check_limits, check_query, check_share
 from tellback.state.banks import BankStore
 from tellback.state.keys import stream_of
 from tellback.state.recalls import Recalls
@@ -47,48 +44,6 @@ MAX_WAITING: Final = 1_000
 """Requests in one stream above which a host adds none: no worker would answer it in time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankingOptions:
-    """The checked options of a recall; `Bank.recall` explains each."""
-
-    limit: int = 10
-    boost_by_usefulness: bool = False
-    usefulness_weight: float = 0.3
-    min_usefulness: float = 0.0
-    exploration: float = 0.0
-    penalty_floor: float = 0.0
-    penalty_after: int = 0
-    wait: float = 2.0
-
-    def __post_init__(self) -> None:
-        """Check all options.
-
-        Raises:
-            InvalidInput: an option is wrong; the message names it.
-        """
-        check_limits(self.limit, self.wait)
-        for name in ("usefulness_weight", "min_usefulness", "exploration", "penalty_floor"):
-            check_share(getattr(self, name), name)
-        check_count(self.penalty_after, "penalty_after")
-
-    def build_request(self, bank: str, query: str, candidates: list[Candidate] | None) -> RecallRequested:
-        """Build the request that a worker answers."""
-        return RecallRequested(
-            event_id=new_event_id(),
-            bank=bank,
-            query=query,
-            candidates=candidates,
-            limit=self.limit,
-            boost_by_usefulness=bool(self.boost_by_usefulness),
-            usefulness_weight=float(self.usefulness_weight),
-            min_usefulness=float(self.min_usefulness),
-            exploration=float(self.exploration),
-            penalty_floor=float(self.penalty_floor),
-            penalty_after=self.penalty_after,
-            deadline_in=float(self.wait),
-        )
-
-
 class RecallClient:
     """Makes the recalls of one bank."""
 
@@ -101,14 +56,10 @@ class RecallClient:
         self._bounds = most.replace(setting="")
         self._stored_facts = FactStore(context.database, self._shard, store.bank)
 
-    def recall(
-        self, query: str, candidates: Iterable[Candidate | tuple[str, float]] | None, ranking: RankingOptions
-    ) -> list[RecallHit]:
+    def recall(self, request: RecallRequested) -> list[RecallHit]:
         """Rank candidates, or the facts that the bank stores; see `Bank.recall`."""
-        text = redact_and_truncate(check_query(query, "query"))
-        if candidates is None:
-            return self._recall_stored_facts(text, ranking)
-        request = ranking.build_request(self._store.bank, text, check_candidates(candidates))
+        if request.candidates is None:
+            return self._recall_stored_facts(request)
         if not request.candidates:
             return []
         reply = self._answer_locally_or_ask(request)
@@ -117,26 +68,26 @@ class RecallClient:
             return rank_candidates(request, usefulness, degraded=True)
         return _hits_of(reply)
 
-    def _recall_stored_facts(self, text: str, ranking: RankingOptions) -> list[RecallHit]:
-        if ranking.limit > MAX_CANDIDATES:
-            raise InvalidInput(f"limit is {ranking.limit}: a recall of stored facts gives at most {MAX_CANDIDATES}")
-        end = clock.monotonic() + ranking.wait
+    def _recall_stored_facts(self, request: RecallRequested) -> list[RecallHit]:
+        wait = request.deadline_in
+        if request.limit > MAX_CANDIDATES:
+            raise InvalidInput(f"limit is {request.limit}: a recall of stored facts gives at most {MAX_CANDIDATES}")
+        end = clock.monotonic() + wait
         caught_up = self._wait_until_applied(end)
         # Before the Timeout below: while Redis is away, Unavailable is the true reason.
         info = self._stored_facts.info()
         if not caught_up:
             raise Timeout(
                 f"what this client published for bank {self._store.bank!r} was not applied within "
-                f"{ranking.wait:g} s: start a worker for the queue signals, or wait longer"
+                f"{wait:g} s: start a worker for the queue signals, or wait longer"
             )
         if info is None:
             return []
         left = max(0.0, end - clock.monotonic())
-        request = msgspec.structs.replace(ranking.build_request(self._store.bank, text, None), deadline_in=left)
-        reply = self._answer_locally_or_ask(request)
+        reply = self._answer_locally_or_ask(msgspec.structs.replace(request, deadline_in=left))
         if reply is None:
             raise Timeout(
-                f"no worker has answered within {ranking.wait:g} s: start one for the queue recalls, or give candidates"
+                f"no worker has answered within {wait:g} s: start one for the queue recalls, or give candidates"
             )
         hits = _hits_of(reply)
         texts = self._stored_facts.texts([hit.fact_id for hit in hits])

@@ -284,12 +284,7 @@ def open_turn(
     answer_within: float = 30.0,
     session: str | None = None,
 ) -> Turn:
-    """Open a turn for a user's message, or return the one that it has. See `tellback.Tellback.open_turn`.
-
-    Raises:
-        InvalidInput: an argument is wrong; the message names it.
-        Unavailable: Redis does not answer.
-    """
+    """Open a turn for a user's message, or return the one that it has. See `tellback.Tellback.open_turn`."""
     metadata = check_metadata(metadata)
     for name, value in (("channel", channel), ("conversation", conversation), ("message_id", message_id)):
         check_name(name, value)
@@ -328,23 +323,12 @@ MAX_LISTED: Final = 100  # turns that were handed over to one host
 
 
 def join_turn(context: ClientContext, turn_id: str) -> Turn:
-    """Return the turn with this id. See `tellback.Tellback.turn`.
-
-    Raises:
-        InvalidInput: `turn_id` is not the id of a turn.
-        NotFound: there is no such turn. Turns are kept for seven days.
-        Unavailable: Redis does not answer.
-    """
+    """Return the turn with this id. See `tellback.Tellback.turn`."""
     return _join_view(context, _turn_store(context).load_one(check_text("turn_id", turn_id, None)))
 
 
 def list_handed_over(context: ClientContext, to: str | None) -> list[Turn]:
-    """Return the open turns that are handed over to a host. See `tellback.Tellback.handed_over`.
-
-    Raises:
-        InvalidInput: `to` is not text of 1 to 512 bytes.
-        Unavailable: Redis does not answer.
-    """
+    """Return the open turns that are handed over to a host. See `tellback.Tellback.handed_over`."""
     host = check_name("to", context.settings.host_name if to is None else to)
     return [_join_view(context, turn) for turn in _turn_store(context).handed_over_to(host, MAX_LISTED)]
 
