@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tellback import LlmResponse, RoutingOutcome, Tellback
+from tellback import LlmResponse, Tellback
 from tellback.names import Family
 from tellback.state.turn_view import TurnView
 from tellback.state.turns import Turns
@@ -209,25 +209,18 @@ def test_time_in_which_nobody_observes_passes_as_the_clock_says(tb: Tellback, cl
     assert swept(tb) == 1
 
 
+@pytest.mark.parametrize("seen", [True, False], ids=["observed", "not yet observed"])
 @steps
-def test_an_answer_after_the_fallback_is_late_and_not_stale(tb: Tellback, clock: ServerClock, hours: int) -> None:
-    turn = overdue(tb)
-    swept(tb)
-    first(tb).settle(RoutingOutcome(attempted=True, sent_text=True))
-    step(clock, hours)
-    swept(tb)
-    assert turn.respond(HELLO) == "late"
-
-
-@steps
-def test_an_answer_before_the_step_is_observed_is_late_and_not_stale(
-    tb: Tellback, clock: ServerClock, hours: int
+def test_an_answer_after_the_fallback_is_late_and_not_stale(
+    tb: Tellback, clock: ServerClock, hours: int, *, seen: bool
 ) -> None:
     """Stale answers are sent to nobody, and the answer cannot wait for a sweep."""
     turn = overdue(tb)
     swept(tb)
     first(tb).settle(SENT)
     step(clock, hours)
+    if seen:
+        swept(tb)
     assert turn.respond(HELLO) == "late"
 
 

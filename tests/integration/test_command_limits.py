@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tellback import Settings, Tellback
+from tellback import Tellback
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.presence import Presence
-from tests.support.processes import run_program
 from tests.support.waiting import wait_until
-from tests.support.workers import StartWorkers, environment
+from tests.support.workers import StartWorkers
 from tests.unit.test_limits import FORK_BOMB
 
 GIVEN = os.environ.get("TELLBACK_TEST_CGROUP", "")
@@ -74,14 +73,3 @@ def test_a_worker_with_a_control_group_runs_commands_in_groups_below_it(
     assert presence.workers()[0].policy.endswith(f"held by control groups below {parent}")
     assert [path.name for path in parent.iterdir() if path.is_dir()] == []
     parent.rmdir()
-
-
-def test_a_worker_whose_policy_is_wrong_does_not_start(settings: Settings, tmp_path: Path) -> None:
-    """The one line names file, table and field."""
-    file = tmp_path / "policy.toml"
-    file.write_text("[teams.acme]\nlimits.memory = 5\n")
-    command = [sys.executable, "-m", "celery", "-A", "tellback_workers.app", "worker", "-Q", "commands"]
-    env = environment(settings, {"TELLBACK_COMMAND_POLICY": str(file)})
-    ran = run_program(command, env=env)
-    assert ran.returncode == 1
-    assert f"tellback: TELLBACK_COMMAND_POLICY: {file}: [teams.acme]: limits.memory: " in ran.stderr

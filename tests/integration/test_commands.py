@@ -154,17 +154,6 @@ def test_output_is_redacted_and_truncated(run: Callable[..., CommandRecord], tmp
     assert (record.redacted.stdout, record.redacted.stderr) == (True, True)
 
 
-def test_nothing_of_a_timed_out_command_is_alive(run: Callable[..., CommandRecord]) -> None:
-    """Children that ignore TERM, that called setsid, or that were forked twice are dead when the record is there."""
-    tag = f"31.{os.getpid()}"
-    script = (
-        f"trap '' TERM; sleep {tag} & setsid sleep {tag} & (setsid sh -c 'sleep {tag} & sleep {tag}' &) ; sleep {tag}"
-    )
-    record = run("sh", "-c", script, timeout=0.5)
-    assert (record.exit_code, record.error) == (None, "timed out after 0.5 s")
-    assert not alive(tag)
-
-
 @pytest.mark.usefixtures("workers")
 def test_a_cancelled_command_is_recorded(tb: Tellback) -> None:
     """Cancelling a running command ends it at once, with a record that says so."""

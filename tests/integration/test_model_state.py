@@ -112,15 +112,6 @@ def test_models_of_one_host_are_shown_beside_each_other(
     assert found == ["wrong", "ok"]
 
 
-def test_what_was_said_a_day_ago_is_forgotten(tb: Tellback, layout: Layout) -> None:
-    encoders = Encoders(tb.context.database, layout)
-    key, day_ago = layout.shard(0).key("encoder"), tb.context.database.now_ms() - lifetime_ms("encoder") - 1
-    gone = EncoderState(host="gone", model="m", state="failed", at=day_ago)
-    tb.context.database.command("HSET", key, "gone\0m", msgspec.json.encode(gone))
-    encoders.report(EncoderState(host="here", model="m", state="loaded"))
-    assert [each.host for each in encoders.all()] == ["here"]
-
-
 def test_a_failure_of_the_past_is_no_trouble_now(tb: Tellback, layout: Layout, settings: Settings) -> None:
     """Another model may have been set since: then nobody says that the former one is right again."""
     key, before = layout.shard(0).key("encoder"), tb.context.database.now_ms() - RECENT_REPORT_MS

@@ -56,13 +56,6 @@ def test_a_connection_that_was_interrupted_answers_nothing_of_before(
     assert database.pipeline([("ECHO", "d")]) == [b"d"]
 
 
-def test_a_connection_that_the_server_closed_is_made_again(database: Database) -> None:
-    database.pipeline([("PING",)])
-    with closing(Database(database.url)) as other:
-        assert other.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") >= 1
-    assert database.pipeline([("ECHO", "a"), ("ECHO", "b")]) == [b"a", b"b"]
-
-
 def test_a_server_that_is_away_says_so(tmp_path: Path) -> None:
     with RedisServer.start(tmp_path) as server, closing(Database(server.url)) as database:
         database.pipeline([("PING",)])

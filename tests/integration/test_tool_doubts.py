@@ -6,15 +6,10 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
 
 from tellback import Tellback
 from tellback.state.tool_health import ToolHealth, ToolSighting
-from tests.support.examples import examples
 
 DEFAULT = 30.0
 MINUTE = 60_000
@@ -55,35 +50,6 @@ def test_an_answer_in_between_takes_the_doubt_away(health: ToolHealth, now: int)
     health.note(seen, DEFAULT)
     health.note(seen, DEFAULT)
     assert not cools(health), "also when it is reported again"
-
-
-SEEN = st.lists(
-    st.one_of(
-        st.builds(doubt, st.integers(0, 200_000), st.sampled_from("abc")), st.builds(answer, st.integers(0, 200_000))
-    ),
-    max_size=12,
-)
-
-
-@hypothesis_settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(SEEN)
-def test_noting_the_same_again_cools_nothing_longer(health: ToolHealth, seen: list[ToolSighting]) -> None:
-    start = health._db.now_ms() - 100_000
-    batch = [s._replace(at=s.at + start, began=s.began + start) for s in sorted(seen, key=lambda s: s.at)]
-    key = health._layout.of("t").key("health")
-    health._db.command("DEL", key)
-
-    def kept() -> Any:
-        raw = health._db.command("HGET", key, "t")
-        return None if raw is None else msgspec.json.decode(raw)
-
-    health.note(batch, DEFAULT)
-    once = kept()
-    health.note(batch, DEFAULT)
-    assert kept() == once
-
-
-# --- from a call to the fleet ------------------------------------------------------------------------------------
 
 
 def call(tb: Tellback, session: str, **given: Any) -> None:

@@ -83,10 +83,10 @@ def test_repeated_refusals_without_a_time_wait_longer_up_to_ten_minutes(health: 
     assert waits == [30, 60, 120, 240, 480, 600, 600, 600, 600, 600]
 
 
-def kept(health: ToolHealth, tool: str = "t") -> dict[str, float]:
+def kept(health: ToolHealth, tool: str = "t") -> dict[str, Any]:
     """Return the stored health of a tool; empty if the tool is not known."""
     raw = health._db.command("HGET", health._layout.of(tool).key("health"), tool)
-    return {} if raw is None else msgspec.json.decode(raw, type=dict[str, float])
+    return {} if raw is None else msgspec.json.decode(raw, type=dict[str, Any])
 
 
 def test_a_tool_that_was_long_in_peace_starts_over(health: ToolHealth, now: int) -> None:
@@ -112,12 +112,18 @@ def test_an_answer_to_a_call_that_began_after_the_refusal_ends_it(health: ToolHe
     assert [each.refusals for each in health.in_force()] == [1], "an answer forgets the refusals before it"
 
 
-def seen_at(at: int, *, refused: bool, wait: int | None) -> ToolSighting:
-    return ToolSighting("t", at, at, refused, wait if refused else None)
+def seen_at(at: int, *, refused: bool, wait: int | None, by: str) -> ToolSighting:
+    return ToolSighting("t", at, at, refused, wait if refused else None, doubted_by=by if refused else "")
 
 
 SIGHTINGS = st.lists(
-    st.builds(seen_at, st.integers(0, 200_000), refused=st.booleans(), wait=st.none() | st.integers(0, 100_000)),
+    st.builds(
+        seen_at,
+        st.integers(0, 200_000),
+        refused=st.booleans(),
+        wait=st.none() | st.integers(0, 100_000),
+        by=st.sampled_from(["", "a", "b"]),
+    ),
     max_size=12,
 )
 
