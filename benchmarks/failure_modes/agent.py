@@ -42,14 +42,6 @@ class Move:
     wait: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """A line that the agent could read in an observation: a call, or what to change."""
-
-    move: Move | None
-    change: bool = False
-
-
 class Agent:
     """One agent at one task."""
 

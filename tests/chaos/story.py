@@ -11,7 +11,6 @@ from tests.chaos.history import ENDED, HistoryLine
 
 COUNTED: Final = frozenset({"publish", "append", "hook"})
 """Operations whose effects are counted by life."""
-ENDINGS: Final = frozenset({"respond", "finish", "fail", "no_reply"})
 
 
 @dataclass

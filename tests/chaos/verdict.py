@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-
-from tests.chaos.end_state import EndState
-from tests.chaos.story import Story
 
 
 @dataclass
@@ -35,6 +31,3 @@ class ChaosVerdict:
     def fail(self, violation: str) -> None:
         """Note what is a violation by itself."""
         self.expect(condition=False, violation=violation)
-
-
-Check = Callable[[Story, EndState], ChaosVerdict]

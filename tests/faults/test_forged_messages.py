@@ -58,11 +58,6 @@ def for_task(task: str, *arguments: Any) -> Callable[[Message], Any]:
     return lambda message: with_header("task", task)(with_arguments(*arguments)(message))
 
 
-PICKLE: Final = {
-    "content-type": "application/x-python-serialize",
-    "content-encoding": "binary",
-    "body": base64.b64encode(pickle.dumps("x")).decode(),
-}
 FORGED: Final[dict[str, Callable[[Message], Any]]] = {
     "no base64": with_body("!!!not base64"),
     "base64 cut short": with_body("W1tdLCB7fSwge31"),

@@ -21,7 +21,9 @@ from redis import exceptions
 from tellback.broker import broker_config
 from tellback.connection_file import find_running
 from tellback.settings import Settings
+from tellback.state.database import Database
 from tellback.state.keys import FLEET
+from tellback.state.presence import Presence
 from tests.support.processes import run_program
 from tests.support.up import RunningUp, command, gone, running
 from tests.support.waiting import wait_until
@@ -262,3 +264,18 @@ def test_data_and_password_survive_a_restart_and_the_tree_is_gone_between(tmp_pa
         assert second.process.wait(timeout=60) == 0
         gone(tree)
         assert not list(tmp_path.rglob("up.json"))
+
+
+@pytest.mark.slow  # torch is loaded
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(("model", "state"), [("", "loaded"), ("/nowhere", "failed")])
+def test_up_is_ready_when_the_model_is_or_says_that_it_does_not_load(tmp_path: Path, model: str, state: str) -> None:
+    with RunningUp.start(tmp_path, env={"TELLBACK_MODEL_PRELOAD": "true", "TELLBACK_MODEL": model}) as up:
+        with closing(Database(up.redis_url)) as database:
+            found = {worker.pid: worker.preload for worker in Presence(database, "default").all_workers()}
+        assert found.pop(up.pids["model"]) == state
+        assert set(found.values()) == {""}, "no other kind of worker loads it"
+        if state == "failed":
+            wait_until(lambda: "the embedding model does not load" in up.errors, "the line about it")
+        else:
+            assert up.errors == ""

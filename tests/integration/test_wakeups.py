@@ -36,8 +36,6 @@ from tests.support.turns import HELLO, opened, store
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers
 
-FAST = {"TELLBACK_BEAT_PERIOD": "0.1"}
-
 
 @pytest.fixture
 def beat(settings: Settings, _emptied: None, tmp_path: Path) -> Iterator[None]:

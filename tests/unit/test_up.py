@@ -301,3 +301,15 @@ class TestGuard:
         assert done.returncode == 1
         assert f"the supervisor was killed ({name})" in done.stderr
         assert not Path(f"/proc/{int(done.stdout)}").exists()
+
+
+ASK = "import sys; from tellback.up.launch import die_with_parent; die_with_parent(int(sys.argv[1])); print('lives')"
+
+
+@pytest.mark.programs
+def test_a_child_whose_parent_is_gone_ends_itself() -> None:
+    """The kernel signals only deaths that come after the request."""
+    for parent, said in ((os.getpid(), "lives\n"), (1 << 22, "")):
+        argv = [sys.executable, "-c", ASK, str(parent)]
+        child = run_program(argv)
+        assert (child.stdout, child.returncode) == (said, int(not said)), child.stderr

@@ -1,22 +1,36 @@
-"""The lines of a worker's log: whole where they name a turn and its channel, redacted where they hold a secret."""
+"""Lines of logs: the library uses logging, those of a worker are whole and redacted, and repeated ones rare (A-646)."""
 
 from __future__ import annotations
 
 import io
 import json
 import logging
-from collections.abc import Iterator
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
+from tellback import Settings, clock
 from tellback.broker_transport import rejected
+from tellback.errors import Unavailable
 from tellback.guidance.provider import ProviderFailure
+from tellback.log import get_logger
+from tellback.state.intake import StreamRef
+from tellback_workers import scheduler
+from tellback_workers.app import app
+from tellback_workers.dispatcher import Dispatcher
 from tellback_workers.isolation import call_within
 from tellback_workers.log import configure
+from tellback_workers.repeated_lines import RepeatedLines
+from tellback_workers.runtime import Runtime
+from tellback_workers.scheduler import StandIn, visit_teams
 from tests.support.clocks import later
 from tests.support.hostile import HOSTILE, hidden, marks_in_a_row
+from tests.support.processes import run_program
 
 TURN = "t2-9b732e27fbcbe5e16d20321b"
 LINE = "[FeedbackGuarantee] Producing fallback OutgoingResponse ..."
@@ -161,3 +175,88 @@ def test_an_error_of_custom_code_is_redacted_before_it_is_cut() -> None:
         call_within(5, fail)
     assert "ValueError" in str(failed.value)
     assert TOKEN[:10] not in str(failed.value)
+
+
+TRIES = 3
+
+
+def failing(reason: str) -> tuple[Callable[..., Any], threading.Event]:
+    """A call that Redis refuses, and the event that it has been tried often enough."""
+    enough, tries = threading.Event(), list[None]()
+
+    def fail(*_: object) -> None:
+        tries.append(None)
+        if len(tries) == TRIES:
+            enough.set()
+        raise Unavailable(reason)
+
+    return fail, enough
+
+
+def nobody_woken(_: Sequence[StreamRef]) -> None:
+    """No wake-up is due."""
+
+
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Runtime:
+    runtime = Runtime(Settings())
+    monkeypatch.setattr(scheduler, "current_runtime", lambda: runtime)
+    monkeypatch.setattr("tellback_workers.repeating_thread.BACKOFF", 0.0)
+    return runtime
+
+
+def test_the_threads_of_a_worker_say_once_why_they_wait(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the two said it twice a second, and 57 and 67 times in 35 s in which Redis had no disk."""
+    for thread, event in (
+        (Dispatcher(app, runtime, ()), "dispatcher.retry"),
+        (StandIn(app, runtime, nobody_woken), "scheduler.postponed"),
+    ):
+        call, enough = failing("away")
+        monkeypatch.setattr(thread, "repeat", call)
+        with capture_logs() as logs:
+            thread.start()
+            assert enough.wait(10)
+            thread.stop()
+        assert [(line["event"], line["reason"]) for line in logs] == [(event, "away")]
+
+
+def test_a_tick_says_once_why_it_visits_nobody(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler.TeamScheduler, "run", failing("away")[0])
+    monkeypatch.setattr(scheduler.TeamScheduler, "visit_listed", failing("away")[0])
+    with capture_logs() as logs:
+        for _ in range(TRIES):
+            visit_teams()
+    assert [line["event"] for line in logs] == ["scheduler.postponed"]
+
+
+def test_another_reason_and_a_minute_later_the_same_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(clock, "monotonic", lambda: now)
+    lines = RepeatedLines()
+    assert [lines.is_due("retry", about) for about in ("away", "away", "full", "away")] == [True, False, True, False]
+    now = 60.0
+    assert lines.is_due("retry", "away")
+
+
+def test_a_line_is_the_event_and_its_fields(caplog: pytest.LogCaptureFixture) -> None:
+    get_logger("tellback.test").warning("thing.happened", count=3, reason="100% odd")
+    (record,) = caplog.records
+    assert (record.name, record.levelno) == ("tellback.test", logging.WARNING)
+    assert record.getMessage() == "thing.happened count=3 reason='100% odd'"
+
+
+def test_an_exception_brings_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    try:
+        int("broken")
+    except ValueError:
+        get_logger("tellback.test").exception("thing.failed")
+    assert "ValueError: invalid literal" in caplog.text
+
+
+@pytest.mark.programs
+def test_a_host_that_configures_nothing_keeps_its_standard_output() -> None:
+    script = (
+        "from tellback.log import get_logger; get_logger('x').warning('thing.happened'); get_logger('x').info('no')"
+    )
+    done = run_program([sys.executable, "-c", script], check=True)
+    assert (done.stdout, done.stderr) == ("", "thing.happened\n")
