@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -19,8 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.contracts.test_compose import compose
 from tests.support.pages import ROOT
-from tests.support.processes import run_program
 
 OURS = "tellback"
 LOCK = re.compile(r"^docker compose (?P<arguments>.* --lock-image-digests .*) > (?P<file>\S+)$", re.MULTILINE)
@@ -73,26 +70,17 @@ def engine() -> Iterator[str]:
         thread.join()
 
 
-def compose(arguments: list[str], **environ: str) -> subprocess.CompletedProcess[str]:
-    program = str(Path(sys.executable).with_name("docker-compose"))
-    return run_program(
-        [program, "--env-file", os.devnull, *arguments],
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"], "HOME": "/", **environ},
-    )
-
-
 def test_the_command_of_the_page_locks_every_image_of_others(engine: str, tmp_path: Path) -> None:
     found = LOCK.search((ROOT / "docs/operations/up.md").read_text("utf-8"))
     assert found
-    locked = compose(found["arguments"].split(), DOCKER_HOST=engine)
+    locked = compose(*found["arguments"].split(), DOCKER_HOST=engine)
     assert locked.returncode == 0, locked.stderr
     assert set(yaml.safe_load(locked.stdout)["services"]) == {"redis", "broker", "prometheus", "grafana"}
     file = tmp_path / found["file"]
     file.write_text(locked.stdout)
 
     merged = compose(
-        ["-f", "docker-compose.yml", "-f", str(file), "--profile", "*", "config", "--format", "json"],
+        *("-f", "docker-compose.yml", "-f", str(file), "--profile", "*", "config", "--format", "json"),
         PYTHON_IMAGE="python:3.13-slim@sha256:abc",
     )
     assert merged.returncode == 0, merged.stderr

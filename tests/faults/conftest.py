@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import CI
 from tests.support.redis_cluster import RedisCluster
+from tests.support.sentinels import Sentinels
 
 
 @pytest.fixture
@@ -36,3 +37,9 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
 def cluster(three: RedisCluster) -> RedisCluster:
     three.flush()
     return three
+
+
+@pytest.fixture
+def sentinels(tmp_path: Path) -> Iterator[Sentinels]:
+    with Sentinels(tmp_path) as started:
+        yield started

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -30,12 +29,6 @@ from tests.support.workers import Workers
 pytestmark = pytest.mark.faults
 
 KEY = "tb:{default.0}:team"
-
-
-@pytest.fixture
-def sentinels(tmp_path: Path) -> Iterator[Sentinels]:
-    with Sentinels(tmp_path) as started:
-        yield started
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -31,12 +30,6 @@ from tests.support.sentinels import NAME, Sentinels
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.faults
-
-
-@pytest.fixture
-def sentinels(tmp_path: Path) -> Iterator[Sentinels]:
-    with Sentinels(tmp_path) as started:
-        yield started
 
 
 def listeners(watcher: RedisServer) -> int:

@@ -34,13 +34,13 @@ from tellback.state.keys import Layout
 from tellback_workers import due_timers
 from tellback_workers.app import config
 from tellback_workers.due_timers import DueTimers
-from tellback_workers.loops import consumer_of
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
 from tellback_workers.wakeups import wake_timers
 from tests.support import providers
 from tests.support.clocks import ServerClock
 from tests.support.measures import counted
+from tests.support.tool_calls import counts
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
 
@@ -51,16 +51,6 @@ def timed(seconds: float = SOON, text: str = "Mind the time.") -> FeedbackProvid
     return FeedbackProviderConfig(StaticFeedback(text), FeedbackTrigger(every_n_seconds=seconds))
 
 
-@pytest.fixture
-def consume(runtime: Runtime, layout: Layout, tb: Tellback) -> Callable[[], None]:
-    def run() -> None:
-        tb.flush()
-        for shard in layout.all:
-            consumer_of(runtime, "default", Family.EVENTS).consume(shard, Family.EVENTS)
-
-    return run
-
-
 def timers(runtime: Runtime, session: str) -> DueTimers:
     return DueTimers(runtime, runtime.layout("default").of(session), GuidanceLoop(runtime))
 
@@ -69,13 +59,8 @@ def fire(runtime: Runtime, session: str = "s") -> int:
     return timers(runtime, session).fire(time.monotonic() + 5)
 
 
-def counts(tb: Tellback, prompt: Prompt) -> int:
-    store = Evaluations(tb.context.database, tb.context.layout.of(prompt.session))
-    return store.counts(EvaluationId(prompt.session, prompt.name, prompt.evaluation)).fires
-
-
 def _fired(tb: Tellback, prompt: Prompt, times: int) -> bool:
-    return counts(tb, prompt) >= times
+    return counts(tb, prompt).fires >= times
 
 
 def wait_due(database: Database, layout: Layout) -> None:
@@ -90,11 +75,11 @@ def test_an_agent_in_one_long_call_has_guidance_waiting_when_it_returns(
     trigger = FeedbackTrigger(every_n_seconds=1)
     deadline = FeedbackProviderConfig(DeadlineFeedback(), trigger)
     prompt = tb.prompt("s", "p", feedback_providers=[deadline], deadline=600)
-    wait_until(lambda: counts(tb, prompt) == 1, "it fired without a call")
+    wait_until(lambda: counts(tb, prompt).fires == 1, "it fired without a call")
     (feedback,) = prompt.feedback()
     assert feedback.provider_name == "DeadlineFeedback"
     assert feedback.call_index == 0
-    wait_until(lambda: counts(tb, prompt) == 2, "taking has made it due again")
+    wait_until(lambda: counts(tb, prompt).fires == 2, "taking has made it due again")
     entries = [entry for entry in tb.history("s") if entry["kind"] == "feedback"]
     assert len(entries) >= 2, "renewals are there too"
     assert all(entry["timed"] is True for entry in entries)
@@ -112,7 +97,7 @@ def test_at_most_one_of_a_slot_waits_and_taking_makes_it_due_again(
         clock.passes(0.1)
         fire(runtime)
         assert database.command("LLEN", mailbox) <= 2
-    assert counts(tb, prompt) == 2
+    assert counts(tb, prompt).fires == 2
     assert [feedback.summary for feedback in prompt.feedback()] in (["a", "b"], ["b", "a"])
     assert prompt.feedback() == []
     wait_until(lambda: fire(runtime) and database.command("LLEN", mailbox), "taking has made it due again")
@@ -143,7 +128,7 @@ def test_forty_sweepers_fire_each_evaluation_once(
         sweeper.start()
     for sweeper in sweepers:
         sweeper.join()
-    assert [counts(tb, prompt) for prompt in prompts] == [1] * 60
+    assert [counts(tb, prompt).fires for prompt in prompts] == [1] * 60
     assert [len(prompt.feedback()) for prompt in prompts] == [1] * 60
 
 
@@ -170,7 +155,7 @@ def test_sweepers_that_loaded_the_same_state_commit_once(
 
     monkeypatch.setattr(Evaluations, "load_claimed", load_late)
     fire(runtime)
-    assert counts(tb, prompt) == 1
+    assert counts(tb, prompt).fires == 1
     assert [entry["kind"] for entry in tb.history("s")] == ["feedback"], "what the slower one said is nowhere"
     assert len(prompt.feedback()) == 1
 
@@ -227,12 +212,12 @@ def test_a_timer_whose_feedback_cannot_be_stored_has_not_fired(
     database.command("SET", mailbox, "by hand", "PX", 60_000)
     wait_due(database, layout)
     fire(runtime)
-    assert counts(tb, prompt) == 0
+    assert counts(tb, prompt).fires == 0
     database.command("DEL", mailbox)
     database.command("ZADD", layout.of("s").key("timers"), "XX", 0, f"s:p:{prompt.evaluation}")  # its claim has ended
     fire(runtime)
     assert [feedback.summary for feedback in prompt.feedback()] == ["Mind the time."]
-    assert counts(tb, prompt) == 1
+    assert counts(tb, prompt).fires == 1
 
 
 def test_a_call_replaces_what_waits_from_before_it(
@@ -294,7 +279,7 @@ def test_a_timer_that_fails_costs_the_others_nothing(
 
     monkeypatch.setattr(due_timers, "fire_timers", fire_or_fail)
     assert fire(runtime) == 3
-    assert [counts(tb, prompt) for prompt in prompts] == [1, 0, 1]
+    assert [counts(tb, prompt).fires for prompt in prompts] == [1, 0, 1]
     assert database.command("ZCARD", due) == 3, "it is tried again"
 
 
@@ -380,7 +365,7 @@ def test_a_provider_that_kills_its_worker_at_a_timer_is_counted(
     marker = tmp_path / "killed"
     once = FeedbackProviderConfig(providers.KillsOnce(str(marker)), FeedbackTrigger(every_n_seconds=1))
     prompt = tb.prompt("s", "p", feedback_providers=[once])
-    wait_until(lambda: counts(tb, prompt) == 1, "it speaks after its failure")
+    wait_until(lambda: counts(tb, prompt).fires == 1, "it speaks after its failure")
     assert marker.exists()
     reasons = [entry["reason"] for entry in tb.history("s") if entry["kind"] == "provider_failure"]
     assert reasons == ["its worker died, or was stopped, while it was asked"]

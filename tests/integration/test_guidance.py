@@ -28,10 +28,11 @@ from tellback import (
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
-from tellback.state.evaluations import EvaluationCounts, Evaluations
+from tellback.state.evaluations import EvaluationCounts
 from tests.support import providers
 from tests.support.processes import run_program
 from tests.support.redis_server import RedisServer
+from tests.support.tool_calls import counts
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, environment
 
@@ -52,11 +53,6 @@ def every(n: int, provider: FeedbackProvider) -> FeedbackProviderConfig:
 
 def reminder(n: int) -> FeedbackProviderConfig:
     return every(n, StaticFeedback("Mind the goal."))
-
-
-def counts(tb: Tellback, prompt: Prompt) -> EvaluationCounts:
-    store = Evaluations(tb.context.database, tb.context.layout.of(prompt.session))
-    return store.counts(EvaluationId(prompt.session, prompt.name, prompt.evaluation))
 
 
 def test_a_wait_for_feedback_logs_once_why_none_comes(

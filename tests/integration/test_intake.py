@@ -20,7 +20,7 @@ from tellback.state.intake_lease import Fenced, Lease, Read
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import intake as scripts
-from tests.support.intake_entries import idle_streams, read_new
+from tests.support.intake_entries import idle_streams, lease_of, read_new
 from tests.support.link import Link
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import blocked, wait_until
@@ -38,12 +38,6 @@ def number_of_streams(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
 def append(database: Database, shard: Shard, *raws: bytes, family: Family = FAMILY) -> None:
     for raw in raws:
         database.command("XADD", stream_of(shard, family), "*", "m", raw)
-
-
-def lease_of(intake: Intake, shard: Shard, family: Family = FAMILY) -> Lease:
-    lease = intake.take_lease(shard, family, 60)
-    assert lease is not None
-    return lease
 
 
 def three_of(intake: Intake, shard: Shard) -> list[Lease]:

@@ -10,9 +10,9 @@ from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.intake import Intake
-from tellback.state.intake_lease import Fenced, Lease, Read
+from tellback.state.intake_lease import Fenced, Read
 from tellback.state.keys import Layout, Shard, stream_of
-from tests.support.intake_entries import read_new
+from tests.support.intake_entries import lease_of, read_new
 from tests.support.interleaving import Interrupted
 from tests.support.link import Link
 from tests.support.redis_server import RedisServer
@@ -28,12 +28,6 @@ def shard(database: Database, layout: Layout) -> Shard:
     shard = layout.shard(0)
     database.pipeline([("XADD", stream_of(shard, FAMILY), "*", "m", number) for number in range(MANY)])
     return shard
-
-
-def lease_of(intake: Intake, shard: Shard) -> Lease:
-    lease = intake.take_lease(shard, FAMILY, 60)
-    assert lease is not None
-    return lease
 
 
 def numbers(*expected: int) -> list[bytes | None]:

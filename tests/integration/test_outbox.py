@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from tellback import InvalidInput, OutgoingResponse, RoutingOutcome, Tellback, connect
+from tellback import InvalidInput, RoutingOutcome, Tellback, connect
 from tellback.client import outbox
 from tellback.client.outbox import OutboxDelivery, open_outbox
 from tellback.contracts.limits import MAX_ERROR_CHARS
@@ -20,8 +20,8 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.outbox import Outbox
 from tests.support.clocks import HOUR, ServerClock
-from tests.support.deliveries import first
-from tests.support.turns import HELLO, SENT, delivered_now, opened, overdue, sent, state, store, swept, view
+from tests.support.deliveries import answered, first
+from tests.support.turns import HELLO, SENT, delivered_now, overdue, sent, state, store, swept, view
 
 DOWN = RoutingOutcome(attempted=False, error="not connected")
 REFUSED = RoutingOutcome(attempted=True, error="500")
@@ -35,12 +35,6 @@ def settings(settings: Settings) -> Settings:
     return msgspec.structs.replace(
         settings, outbox_lease=60.0, outbox_retry=60.0, outbox_hold=60.0, outbox_attempts=3, turn_limit=60.0
     )
-
-
-def answered(tb: Tellback, text: str, **changes: Any) -> str:
-    turn = opened(tb, **changes)
-    turn.respond(OutgoingResponse.text_only(text))
-    return turn.id
 
 
 def test_an_empty_outbox_ends_at_once(tb: Tellback) -> None:
@@ -255,7 +249,7 @@ def test_waiting_ends_after_the_time_given(tb: Tellback) -> None:
 
 
 def test_transports_share_a_channel_and_each_delivery_is_taken_once(tb: Tellback, settings: Settings) -> None:
-    wanted = {answered(tb, str(number), conversation=f"c{number % 7}", session="s") for number in range(140)}
+    wanted = {answered(tb, str(number), conversation=f"c{number % 7}") for number in range(140)}
     taken: list[OutboxDelivery] = []
 
     def transport() -> None:

@@ -9,11 +9,12 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from tellback import InvalidInput, OutboxDelivery, OutgoingResponse, RoutingOutcome, Tellback
+from tellback import InvalidInput, OutboxDelivery, RoutingOutcome, Tellback
 from tellback.client.client_context import ClientContext
 from tellback.client.outbox import open_outbox
 from tellback.settings import Settings
-from tests.support.turns import SENT, events, opened, sent, view
+from tests.support.deliveries import answered
+from tests.support.turns import SENT, events, sent, view
 from tests.support.waiting import wait_until
 
 UNKNOWN = RoutingOutcome(attempted=True, error="no reply in 10 s", ambiguous=True)
@@ -26,12 +27,6 @@ BLOCKED = RoutingOutcome(attempted=True, error="blocked", permanent=True)
 def settings(settings: Settings) -> Settings:
     """An ambiguous delivery holds its conversation for as long as a test may take; few attempts."""
     return msgspec.structs.replace(settings, outbox_retry=0.05, outbox_hold=60.0, outbox_attempts=3)
-
-
-def answered(tb: Tellback, text: str) -> str:
-    turn = opened(tb)
-    turn.respond(OutgoingResponse.text_only(text))
-    return turn.id
 
 
 def ambiguous(tb: Tellback, text: str = "1") -> str:

@@ -6,33 +6,26 @@ import json
 from typing import Any
 
 from celery import Celery
-from typer.testing import CliRunner
 
 from tellback import Settings, Tellback
-from tellback.cli.app import app
 from tellback.names import Family, Task
 from tellback.state.database import Database
 from tellback.state.keys import FLEET, Layout
 from tellback.state.presence import Presence
 from tellback_workers.app import config
+from tests.support.cli import teams
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
 
 
-def _run(settings: Settings, *arguments: str) -> tuple[int, str]:
-    environment = {"TELLBACK_REDIS_URL": settings.redis_url, "TELLBACK_DATA_DIR": settings.data_dir}
-    result = CliRunner().invoke(app, ["teams", *arguments], env=environment)
-    return result.exit_code, result.output
-
-
 def test_who_removed_a_team_is_known_after_its_own_log_is_gone(settings: Settings, database: Database) -> None:
     """Requirement C-169."""
-    _run(settings, "create", "acme", "--shards", "1")
-    assert _run(settings, "remove", "acme", "--yes", "--by", "b" * 10_000)[0] != 0, "its author can't be logged"
+    teams(settings, "create", "acme", "--shards", "1")
+    assert teams(settings, "remove", "acme", "--yes", "--by", "b" * 10_000)[0] != 0, "its author can't be logged"
     assert database.command("EXISTS", Layout("acme", 1).shard(0).key("team"))
-    assert _run(settings, "remove", "acme", "--yes", "--by", "ann", "--why", "customer left")[0] == 0
-    assert _run(settings, "remove", "acme", "--yes", "--by", "bob")[0] != 0, "there is none any more"
-    [entry] = [json.loads(line) for line in _run(settings, "removed", "--json")[1].splitlines()]
+    assert teams(settings, "remove", "acme", "--yes", "--by", "ann", "--why", "customer left")[0] == 0
+    assert teams(settings, "remove", "acme", "--yes", "--by", "bob")[0] != 0, "there is none any more"
+    [entry] = [json.loads(line) for line in teams(settings, "removed", "--json")[1].splitlines()]
     assert [entry[name] for name in ("act", "target", "by", "reason")] == ["remove", "acme", "ann", "customer left"]
     assert database.command("TTL", FLEET.key("audit")) > 0
 
@@ -41,12 +34,12 @@ def test_a_log_of_removals_that_somebody_changed_by_hand_ends_no_removal(
     settings: Settings, database: Database
 ) -> None:
     """Requirement A-663. What it held is kept for a person to look at."""
-    _run(settings, "create", "acme", "--shards", "1")
+    teams(settings, "create", "acme", "--shards", "1")
     database.command("SET", FLEET.key("audit"), "by hand")
-    assert "another type" in _run(settings, "removed")[1]
-    code, output = _run(settings, "remove", "acme", "--yes", "--by", "ann")
+    assert "another type" in teams(settings, "removed")[1]
+    code, output = teams(settings, "remove", "acme", "--yes", "--by", "ann")
     assert code == 0, output
-    assert [json.loads(line)["by"] for line in _run(settings, "removed", "--json")[1].splitlines()] == ["ann"]
+    assert [json.loads(line)["by"] for line in teams(settings, "removed", "--json")[1].splitlines()] == ["ann"]
     assert database.command("GET", FLEET.key("quarantine", "audit")) == b"by hand"
 
 
@@ -54,7 +47,7 @@ def test_each_act_prints_the_teams_row_as_the_list_has_it(settings: Settings) ->
     """Requirement C-170. A removal prints the row of before it, and asks nothing in the midst of JSON."""
 
     def row(*arguments: str) -> Any:
-        code, output = _run(settings, *arguments, "--json")
+        code, output = teams(settings, *arguments, "--json")
         assert code == 0, output
         [line] = output.splitlines()
         return json.loads(line)
@@ -64,7 +57,7 @@ def test_each_act_prints_the_teams_row_as_the_list_has_it(settings: Settings) ->
         assert row(act, "beta", *options) == row("list", "beta")
     assert row("suspend", "beta")["state"] == "suspended"
     before = row("list", "beta")
-    code, output = _run(settings, "remove", "beta", "--json")
+    code, output = teams(settings, "remove", "beta", "--json")
     assert code != 0
     assert "--yes" in output
     assert row("remove", "beta", "--yes") == before

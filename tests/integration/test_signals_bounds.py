@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -26,7 +25,7 @@ from tellback.state.embeddings import EmbeddingCache
 from tellback.state.intake_lease import Fenced, IntakeEntry
 from tellback.state.keys import Layout, stream_of
 from tests.support.intake_entries import read_new
-from tests.support.signals import Angles, Bench, item, recall, serving, signal
+from tests.support.signals import Angles, Bench, apply_at_once, item, recall, serving, signal
 from tests.support.waiting import wait_until
 
 
@@ -136,25 +135,7 @@ def test_the_same_signal_in_two_hands_counts_once(
         tb.bank("b").signal([item("f", "a", signal_id="same")])
         tb.flush()
     first, second = bench.read(lease)
-    barrier = threading.Barrier(2, timeout=60)
-    for process in (bench, other):
-        store = process.clusters.bank_clusters(lease.shard, "b").store
-        turns = iter([True])
-
-        def held(*args: Any, original: Any = store.apply, turns: Iterator[bool] = turns) -> bool:
-            if next(turns, False):
-                barrier.wait()  # both have planned before either applies
-            return bool(original(*args))
-
-        monkeypatch.setattr(store, "apply", held)
-    threads = [
-        threading.Thread(target=process.loops[Family.SIGNALS].apply, args=(lease, [entry]))
-        for process, entry in ((bench, first), (other, second))
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    apply_at_once(monkeypatch, lease, {bench: first, other: second})
     assert tb.bank("b").fact_stats("f").signal_count == 2
     assert sum(bench.intake.lengths().values()) == 0
 

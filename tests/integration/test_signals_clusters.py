@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -11,12 +9,11 @@ import pytest
 
 from tellback import Tellback
 from tellback.embedding.clusters import BankClusters
-from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.banks import BankUpdates
 from tellback.state.database import Database
 from tests.support.lost_tail import restore, snapshot
-from tests.support.signals import Angles, Bench, item, recall, signal
+from tests.support.signals import Angles, Bench, apply_at_once, item, recall, signal
 
 
 def test_concurrent_appliers_make_one_cluster_where_one_would_match(
@@ -29,27 +26,7 @@ def test_concurrent_appliers_make_one_cluster_where_one_would_match(
         tb.flush()
     first, second = bench.read(lease)
     other = Bench(settings, bench.layout, encoder)
-    barrier = threading.Barrier(2, timeout=60)
-    for process in (bench, other):
-        shared = process.clusters.bank_clusters(lease.shard, "b")
-        shared.sync()
-        original = shared.store.apply
-        waited = iter([True])
-
-        def apply(*args: Any, original: Any = original, waited: Iterator[bool] = waited) -> bool:
-            if next(waited, False):
-                barrier.wait()  # both have planned before either applies
-            return bool(original(*args))
-
-        monkeypatch.setattr(shared.store, "apply", apply)  # the test holds it back
-    threads = [
-        threading.Thread(target=process.loops[Family.SIGNALS].apply, args=(lease, [entry]))
-        for process, entry in ((bench, first), (other, second))
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    apply_at_once(monkeypatch, lease, {bench: first, other: second})
     assert tb.bank("b").stats().clusters == 1
     assert tb.bank("b").fact_stats("f").signal_count == 2
     assert sum(bench.intake.lengths().values()) == 0

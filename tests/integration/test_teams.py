@@ -26,6 +26,7 @@ from tellback.state.database import Database
 from tellback.state.keys import FLEET, Layout, stream_of
 from tellback.state.limits import LimitStore, TeamLimits
 from tellback.state.teams import Teams
+from tests.support.cli import teams
 from tests.support.hooks import run_hook, tool_event
 from tests.support.link import Link
 from tests.support.redis_server import RedisServer
@@ -33,12 +34,6 @@ from tests.support.redis_server import RedisServer
 
 def open_one(tb: Tellback, number: int) -> None:
     tb.open_turn(channel="chat", conversation=f"c{number}", message_id="m", text="hi")
-
-
-def run(settings: Settings, *arguments: str) -> tuple[int, str]:
-    environment = {"TELLBACK_REDIS_URL": settings.redis_url, "TELLBACK_DATA_DIR": settings.data_dir}
-    result = CliRunner().invoke(app, ["teams", *arguments], env=environment)
-    return result.exit_code, result.output
 
 
 def waiting(database: Database, layout: Layout) -> int:
@@ -52,23 +47,23 @@ def one_shard(_emptied: None, settings: Settings, tmp_path: Path) -> Settings:
 
 
 def test_a_team_is_created_listed_and_removed_with_all_its_keys(settings: Settings, database: Database) -> None:
-    assert run(settings, "create", "acme", "--shards", "2") == (0, "acme: 2 shards\n")
-    assert run(settings, "create", "acme-2", "--shards", "1")[0] == 0
-    assert "team acme exists and has 2 shards" in run(settings, "create", "acme", "--shards", "3")[1]
-    assert run(settings, "create", "acme") == (0, "acme: 2 shards\n")
-    assert run(settings, "create", "acme-3", "--shards", "1025")[0] == 2
+    assert teams(settings, "create", "acme", "--shards", "2") == (0, "acme: 2 shards\n")
+    assert teams(settings, "create", "acme-2", "--shards", "1")[0] == 0
+    assert "team acme exists and has 2 shards" in teams(settings, "create", "acme", "--shards", "3")[1]
+    assert teams(settings, "create", "acme") == (0, "acme: 2 shards\n")
+    assert teams(settings, "create", "acme-3", "--shards", "1025")[0] == 2
     assert not list(database.scan_step("tb:{acme-3.*", 1000)), "no command could use or remove it"
     for team in ("acme", "acme-2"):
         with connect(settings=msgspec.structs.replace(settings, team=team)) as tb:
             tb.prompt("s", "p").tool_invoked("search")
             open_one(tb, 1)
-    listed = [json.loads(line) for line in run(settings, "list", "--json")[1].splitlines()]
+    listed = [json.loads(line) for line in teams(settings, "list", "--json")[1].splitlines()]
     assert [(row["team"], row["shards"], row["state"], row["open_turns"]) for row in listed] == [
         ("acme", 2, "active", 1),
         ("acme-2", 1, "active", 1),
     ]
     assert all(row["waiting"] for row in listed)
-    code, output = run(settings, "remove", "acme", "--yes")
+    code, output = teams(settings, "remove", "acme", "--yes")
     assert (code, "removed" in output) == (0, True)
     left = {key for keys in database.scan("tb:*", 1000) for key in keys}
     assert not {key for key in left if key.startswith(b"tb:{acme.")}
@@ -79,7 +74,7 @@ def test_a_team_is_created_listed_and_removed_with_all_its_keys(settings: Settin
 def test_a_team_that_has_just_come_into_being_is_listed(settings: Settings, tb: Tellback) -> None:
     """It is listed before any worker has visited it."""
     open_one(tb, 1)
-    [row] = [json.loads(line) for line in run(settings, "list", "--json")[1].splitlines()]
+    [row] = [json.loads(line) for line in teams(settings, "list", "--json")[1].splitlines()]
     assert (row["team"], row["state"]) == ("default", "active")
 
 
@@ -91,7 +86,7 @@ def test_a_removal_asks_first_and_a_team_that_does_not_exist_is_an_error(setting
     assert (result.exit_code, "1 open turn?" in result.output) == (1, True)
     assert Teams(tb.context.database).layout("default").team == "default"
     for act in ("suspend", "list"):
-        code, output = run(settings, act, "nobody")
+        code, output = teams(settings, act, "nobody")
         assert (code, "there is no team nobody" in output) == (1, True)
     with pytest.raises(NotFound):
         Teams(tb.context.database).limits("nobody")
@@ -102,14 +97,14 @@ def test_a_suspended_team_accepts_nothing_new_and_sends_what_waited_when_it_is_r
 ) -> None:
     with connect(settings=settings) as tb:
         before = tb.open_turn(channel="chat", conversation="c0", message_id="m", text="hi")
-        assert run(settings, "suspend", "default")[0] == 0
+        assert teams(settings, "suspend", "default")[0] == 0
         with pytest.raises(Unavailable, match="suspended"):
             open_one(tb, 1)
         tb.prompt("s", "p").tool_invoked("search")
         tb.flush()
         assert waiting(database, tb.context.layout) == 0
         before.no_reply(reason="what is in gets its end")
-        assert run(settings, "resume", "default")[0] == 0
+        assert teams(settings, "resume", "default")[0] == 0
         open_one(tb, 1)
         tb.flush()
         assert waiting(database, tb.context.layout) > 0
@@ -118,7 +113,7 @@ def test_a_suspended_team_accepts_nothing_new_and_sends_what_waited_when_it_is_r
 def test_submit_to_a_suspended_team_says_that_it_is_suspended(settings: Settings, tb: Tellback) -> None:
     """It does not say that Redis is away: the caller can ask an operator, and the command is kept."""
     open_one(tb, 1)
-    assert run(settings, "suspend", "default")[0] == 0
+    assert teams(settings, "suspend", "default")[0] == 0
     environment = {"TELLBACK_REDIS_URL": settings.redis_url, "TELLBACK_DATA_DIR": settings.data_dir}
     said = CliRunner().invoke(app, ["submit", "--session", "s", "true"], env=environment)
     assert said.exit_code == 1
@@ -297,14 +292,14 @@ def test_a_team_has_its_share_of_bytes(one_shard: Settings) -> None:
 
 
 def test_limits_are_changed_one_by_one_and_shown(settings: Settings, tb: Tellback) -> None:
-    assert run(settings, "limit", "default", "--events-per-second", "1") == (0, "default: 1 event/s\n")
-    assert run(settings, "limit", "default", "--open-turns", "7") == (0, "default: 1 event/s, 7 open turns\n")
-    assert "1,234,567 events/s" in run(settings, "limit", "default", "--events-per-second", "1234567")[1]
-    assert run(settings, "limit", "default")[0] == 2
-    assert run(settings, "limit", "default", "--events-per-second", "0")[1] == "default: 7 open turns\n"
+    assert teams(settings, "limit", "default", "--events-per-second", "1") == (0, "default: 1 event/s\n")
+    assert teams(settings, "limit", "default", "--open-turns", "7") == (0, "default: 1 event/s, 7 open turns\n")
+    assert "1,234,567 events/s" in teams(settings, "limit", "default", "--events-per-second", "1234567")[1]
+    assert teams(settings, "limit", "default")[0] == 2
+    assert teams(settings, "limit", "default", "--events-per-second", "0")[1] == "default: 7 open turns\n"
     both = ("--sessions", "3", "--banks", "1")
-    assert run(settings, "limit", "default", *both)[1] == "default: 7 open turns, 3 sessions, 1 bank\n"
-    assert run(settings, "limit", "default", "--sessions", "0", "--banks", "0")[1] == "default: 7 open turns\n"
+    assert teams(settings, "limit", "default", *both)[1] == "default: 7 open turns, 3 sessions, 1 bank\n"
+    assert teams(settings, "limit", "default", "--sessions", "0", "--banks", "0")[1] == "default: 7 open turns\n"
     store = LimitStore(tb.context.database, tb.context.layout)
     assert store.read() == TeamLimits(open_turns=7)
     for value in (-1, math.nan, math.inf):
@@ -317,15 +312,15 @@ def test_limits_are_changed_one_by_one_and_shown(settings: Settings, tb: Tellbac
 def test_limits_that_cannot_be_read_hide_no_other_team(settings: Settings, database: Database, stored: bytes) -> None:
     """The team counts as one without limits, and can be limited, suspended and removed."""
     for team in ("acme", "other"):
-        assert run(settings, "create", team, "--shards", "1")[0] == 0
+        assert teams(settings, "create", team, "--shards", "1")[0] == 0
     database.command("HSET", Layout("acme", 1).shard(0).key("limits"), "team", stored)
-    code, output = run(settings, "list", "--json")
+    code, output = teams(settings, "list", "--json")
     rows = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     assert (code, [row["team"] for row in rows]) == (0, ["acme", "other"])
-    assert run(settings, "limit", "acme", "--open-turns", "7")[1].endswith("acme: 7 open turns\n")
+    assert teams(settings, "limit", "acme", "--open-turns", "7")[1].endswith("acme: 7 open turns\n")
     assert LimitStore(database, Layout("acme", 1)).read() == TeamLimits(open_turns=7)
     database.command("HSET", Layout("acme", 1).shard(0).key("limits"), "team", stored)
-    assert run(settings, "remove", "acme", "--yes")[0] == 0
+    assert teams(settings, "remove", "acme", "--yes")[0] == 0
 
 
 @pytest.mark.parametrize("value", [3, 2], ids=["another value", "the same value"])
@@ -351,11 +346,11 @@ def test_a_limit_whose_reply_was_lost_is_set_and_audited_once(
 
 def test_the_audit_log_says_who_limited_suspended_and_resumed_a_team(settings: Settings, tb: Tellback) -> None:
     """Only where there was something to resume: a repeated call is no act, and says so."""
-    assert run(settings, "resume", "default", "--why", "it was not suspended") == (0, "default: was not suspended\n")
-    assert run(settings, "limit", "default", "--open-turns", "7", "--by", "ann", "--why", "too many")[0] == 0
-    assert run(settings, "suspend", "default", "--by", "ben") == (0, "default: suspended\n")
-    assert run(settings, "suspend", "default") == (0, "default: is suspended already\n")
-    assert run(settings, "resume", "default") == (0, "default: resumed\n")
+    assert teams(settings, "resume", "default", "--why", "it was not suspended") == (0, "default: was not suspended\n")
+    assert teams(settings, "limit", "default", "--open-turns", "7", "--by", "ann", "--why", "too many")[0] == 0
+    assert teams(settings, "suspend", "default", "--by", "ben") == (0, "default: suspended\n")
+    assert teams(settings, "suspend", "default") == (0, "default: is suspended already\n")
+    assert teams(settings, "resume", "default") == (0, "default: resumed\n")
     entries = newest_actions(tb.context.database, tb.context.layout, 10)
     assert [(entry.act, entry.target, entry.reason) for entry in entries] == [
         ("limit", "open_turns=7", "too many"),

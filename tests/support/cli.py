@@ -24,6 +24,13 @@ def printed(settings: Settings, *arguments: str, code: int = 0) -> str:
     return done.output
 
 
+def teams(settings: Settings, *arguments: str) -> tuple[int, str]:
+    """Return the exit code and the output of a command of `tellback teams`."""
+    environment = {"TELLBACK_REDIS_URL": settings.redis_url, "TELLBACK_DATA_DIR": settings.data_dir}
+    result = CliRunner().invoke(app, ["teams", *arguments], env=environment)
+    return result.exit_code, result.output
+
+
 def rows(settings: Settings, *arguments: str) -> list[dict[str, Any]]:
     """Return what a listing prints as JSON."""
     return rows_of(run(settings, *arguments, "--json"))

@@ -10,9 +10,11 @@ from tellback.transports import Transport
 from tests.support.turns import opened
 
 
-def answered(tb: Tellback, text: str | None, *, conversation: str = "c1", **response: Any) -> str:
+def answered(
+    tb: Tellback, text: str | None, *, channel: str = "chat", conversation: str = "c1", **response: Any
+) -> str:
     """A turn that is answered with this, and waits in the outbox."""
-    turn = opened(tb, conversation=conversation)
+    turn = opened(tb, channel=channel, conversation=conversation)
     turn.respond(OutgoingResponse(text=text, **response))
     return turn.id
 

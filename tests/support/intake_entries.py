@@ -11,13 +11,20 @@ from tellback.state.database import Database
 from tellback.state.fleet import TeamVisits
 from tellback.state.intake import Intake, StreamRef
 from tellback.state.intake_lease import IntakeEntry, Lease, RawEntry
-from tellback.state.keys import Layout
+from tellback.state.keys import Layout, Shard
 from tellback_workers.runtime import Runtime
 
 
 def read_new(intake: Intake, lease: Lease, count: int) -> list[RawEntry]:
     """New entries of a stream; if there are none, it is released."""
     return intake.read_or_release([lease], count).entries.get(lease, [])
+
+
+def lease_of(intake: Intake, shard: Shard, family: Family = Family.EVENTS) -> Lease:
+    """The lease of a stream that nobody has."""
+    lease = intake.take_lease(shard, family, 60)
+    assert lease is not None
+    return lease
 
 
 def idle_streams(database: Database, layout: Layout, longest_lease: float = 300.0) -> list[StreamRef]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tellback import Tellback
 from tellback.client.banks import Bank
@@ -112,6 +114,26 @@ class Bench:
 
     def close(self) -> None:
         self.runtime.database.close()
+
+
+def apply_at_once(monkeypatch: pytest.MonkeyPatch, lease: Lease, given: Mapping[Bench, IntakeEntry]) -> None:
+    """Have each process apply its entry of bank `b`, once all of them have planned."""
+    barrier = threading.Barrier(len(given), timeout=60)
+    for process in given:
+        shared = process.clusters.bank_clusters(lease.shard, "b")
+        shared.sync()
+        waits = iter([True])
+
+        def apply(*args: Any, original: Any = shared.store.apply, waits: Iterator[bool] = waits) -> bool:
+            if next(waits, False):
+                barrier.wait()
+            return bool(original(*args))
+
+        monkeypatch.setattr(shared.store, "apply", apply)
+    with ThreadPoolExecutor() as threads:
+        done = [threads.submit(process.loops[Family.SIGNALS].apply, lease, [entry]) for process, entry in given.items()]
+        for each in done:
+            each.result(60)
 
 
 def item(fact_id: str, query: str, signal_type: SignalType = "used", **more: Any) -> SignalItem:

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from tellback import Tellback
+from tellback import Prompt, Tellback
 from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
-from tellback.state.evaluations import Evaluations
+from tellback.state.evaluations import EvaluationCounts, Evaluations
 from tellback.state.keys import Layout, stream_of
 
 
@@ -28,6 +28,12 @@ def publish(tb: Tellback, count: int) -> None:
 def calls(tb: Tellback) -> int:
     """Return the number of calls that are counted."""
     return Evaluations(tb.context.database, tb.context.layout.of("s")).counts(EvaluationId("s", "p", "e")).calls
+
+
+def counts(tb: Tellback, prompt: Prompt) -> EvaluationCounts:
+    """Return the counts of a prompt's evaluation."""
+    store = Evaluations(tb.context.database, tb.context.layout.of(prompt.session))
+    return store.counts(EvaluationId(prompt.session, prompt.name, prompt.evaluation))
 
 
 def call(tool: str = "search", session: str = "s1", **fields: Any) -> ToolInvoked:

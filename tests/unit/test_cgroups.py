@@ -17,10 +17,9 @@ from pathlib import Path
 import pytest
 
 from tellback.commands.resource_limits import CommandLimits, command_cgroup, sweep_orphaned_cgroups
-from tellback.commands.runner import CommandResult, ExecutionSpec, run
 from tests.support.processes import run_program
 from tests.support.waiting import wait_until
-from tests.unit.test_limits import DISK_FILLER, FORK_BOMB, MEMORY_HOG, alive
+from tests.unit.test_limits import DISK_FILLER, FORK_BOMB, MEMORY_HOG, alive, limited
 
 GIVEN = os.environ.get("TELLBACK_TEST_CGROUP", "")
 pytestmark = [
@@ -45,24 +44,6 @@ def groups(parent: Path) -> list[str]:
     return sorted(path.name for path in parent.iterdir() if path.is_dir())
 
 
-def limited(
-    parent: Path, script: str, *argv: str, cwd: Path = Path("/"), timeout: float = 30.0, **limits: int
-) -> CommandResult:
-    """Run a Python script under these limits, in a group below `parent`."""
-    command = [sys.executable, "-S", "-c", textwrap.dedent(script), *argv]
-    return run(
-        ExecutionSpec(
-            argv=command,
-            cwd=str(cwd),
-            env={"PATH": os.environ["PATH"]},
-            timeout=timeout,
-            grace=0.5,
-            limits=CommandLimits(**limits),
-            groups=parent,
-        )
-    )
-
-
 def test_the_command_is_in_its_group_before_it_runs(parent: Path) -> None:
     """All that it starts is in it too; the group has the limits, and is gone afterwards."""
     script = """
@@ -72,14 +53,14 @@ def test_the_command_is_in_its_group_before_it_runs(parent: Path) -> None:
             print(open(f"{group}/{name}").read().strip(), flush=True)
         os.fork() or print(open("/proc/self/cgroup").read().strip().rpartition("::")[2] in group)
     """
-    outcome = limited(parent, script, memory=64 * MIB, processes=8)
+    outcome = limited(script, groups=parent, memory=64 * MIB, processes=8)
     assert (outcome.exit_code, outcome.error) == (0, None)
     assert outcome.stdout.text.split() == [str(64 * MIB), "1", "8", "True"]
 
 
 def test_a_memory_hog_of_many_processes_is_killed_as_a_whole(parent: Path) -> None:
     tag = uuid.uuid4().hex
-    outcome = limited(parent, MEMORY_HOG, tag, memory=100 * MIB)
+    outcome = limited(MEMORY_HOG, tag, groups=parent, memory=100 * MIB)
     assert outcome.exit_code is None
     assert outcome.error == f"killed by this host's policy, rule memory: over {100 * MIB}"
     assert alive(tag) == 0
@@ -87,36 +68,36 @@ def test_a_memory_hog_of_many_processes_is_killed_as_a_whole(parent: Path) -> No
 
 def test_one_process_that_uses_too_much_is_killed_and_its_record_says_so(parent: Path) -> None:
     """Memory that is reserved and not used does not count."""
-    outcome = limited(parent, "bytearray(b'x') * (256 << 20)", memory=64 * MIB)
+    outcome = limited("bytearray(b'x') * (256 << 20)", groups=parent, memory=64 * MIB)
     assert outcome.error == f"killed by this host's policy, rule memory: over {64 * MIB}"
     assert outcome.signal == "SIGKILL"
     reserved = "import mmap; kept = mmap.mmap(-1, 1 << 29); print(len(kept))"
-    assert limited(parent, reserved, memory=64 * MIB).exit_code == 0
+    assert limited(reserved, groups=parent, memory=64 * MIB).exit_code == 0
 
 
 def test_files_that_are_written_are_no_memory_hog(parent: Path, tmp_path: Path) -> None:
     """The system gives their pages back first."""
     script = "import sys\nfor _ in range(8): open('f', 'wb').write(bytes(32 << 20))"
-    assert limited(parent, script, cwd=tmp_path, memory=96 * MIB).error is None
+    assert limited(script, groups=parent, cwd=tmp_path, memory=96 * MIB).error is None
 
 
 def test_a_fork_bomb_stays_inside(parent: Path) -> None:
     """The system starts no process more; the command is ended, and its record names the rule."""
     tag = uuid.uuid4().hex
-    outcome = limited(parent, FORK_BOMB, tag, processes=16)
+    outcome = limited(FORK_BOMB, tag, groups=parent, processes=16)
     assert outcome.exit_code is None
     assert outcome.error == "killed by this host's policy, rule processes: over 16"
     assert alive(tag) == 0
 
 
 def test_as_many_processes_as_allowed_may_live(parent: Path) -> None:
-    outcome = limited(parent, "import os, time; [os.fork() for _ in range(2)]; time.sleep(0.3)", processes=4)
+    outcome = limited("import os, time; [os.fork() for _ in range(2)]; time.sleep(0.3)", groups=parent, processes=4)
     assert (outcome.exit_code, outcome.error) == (0, None)
 
 
 def test_a_limit_without_a_group_of_its_own_holds_beside_it(parent: Path, tmp_path: Path) -> None:
     """The total written is still checked, which no control group limits."""
-    outcome = limited(parent, DISK_FILLER, "f", cwd=tmp_path, written=4 * MIB, processes=64)
+    outcome = limited(DISK_FILLER, "f", groups=parent, cwd=tmp_path, written=4 * MIB, processes=64)
     assert outcome.error == f"killed by this host's policy, rule written: over {4 * MIB}"
 
 
@@ -134,7 +115,7 @@ def test_nothing_outlives_a_timeout(parent: Path) -> None:
                 open(group + "/own/cgroup.procs", "w").write("0")
         time.sleep(30)
     """
-    outcome = limited(parent, script, tag, timeout=1.0, processes=8)
+    outcome = limited(script, tag, groups=parent, timeout=1.0, processes=8)
     assert outcome.error == "timed out after 1 s"
     assert alive(tag) == 0
 

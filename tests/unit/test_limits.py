@@ -21,13 +21,26 @@ pytestmark = [
 MIB = 1 << 20
 
 
-def limited(script: str, *argv: str, cwd: Path = Path("/"), timeout: float = 20.0, **limits: int) -> CommandResult:
-    """Run a Python script under these limits."""
+def limited(
+    script: str,
+    *argv: str,
+    cwd: Path = Path("/"),
+    timeout: float = 30.0,
+    groups: Path | None = None,
+    **limits: int,
+) -> CommandResult:
+    """Run a Python script under these limits, in a group below `groups`."""
     command = [sys.executable, "-S", "-c", textwrap.dedent(script), *argv]
     environment = {"PATH": os.environ["PATH"]}
     return run(
         ExecutionSpec(
-            argv=command, cwd=str(cwd), env=environment, timeout=timeout, grace=0.5, limits=CommandLimits(**limits)
+            argv=command,
+            cwd=str(cwd),
+            env=environment,
+            timeout=timeout,
+            grace=0.5,
+            limits=CommandLimits(**limits),
+            groups=groups,
         )
     )
 

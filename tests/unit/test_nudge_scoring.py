@@ -26,6 +26,7 @@ from benchmarks.scoring import LabelScore, Share
 from benchmarks.transcripts import HALVES, Half, half_of, read_coding, task_of
 from tellback.replay.transcript import ToolResult
 from tests.support.outside_data import recorded
+from tests.unit.test_labels import transcript
 
 DONE = "msa-x-django__django-1"
 STRETCHES = [
@@ -185,7 +186,7 @@ def test_the_table_counts_nudges_by_outcome(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "coding.jsonl"
-    file.write_text(json.dumps(a_transcript()))
+    file.write_text(json.dumps({**transcript("django-1"), "id": DONE, "reward": 0.0}))
     half = half_of("django-1")
     monkeypatch.setattr(nudges, "read_labels", one_stuck)
     nudges.main([str(file), "--half", half])
@@ -204,7 +205,7 @@ def test_the_same_nudges_are_judged_by_the_adjudicated_labels_beside(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "coding.jsonl"
-    file.write_text(json.dumps(a_transcript()))
+    file.write_text(json.dumps({**transcript("django-1"), "id": DONE, "reward": 0.0}))
     half = half_of("django-1")
     monkeypatch.setattr(nudges, "read_labels", one_stuck)
     monkeypatch.setattr(nudges, "adjudicated_labels", all_getting_on)
@@ -229,17 +230,6 @@ def all_getting_on(_: Half) -> dict[str, list[Stretch]]:
 
 def one_stuck(_: Half) -> dict[str, list[Stretch]]:
     return {DONE: [Stretch(DONE, "django-1", 1, 3, "stuck", "", 3)]}
-
-
-def a_transcript() -> dict[str, object]:
-    messages: list[dict[str, object]] = [{"role": "user", "content": "Fix it."}]
-    for n in range(3):
-        function = {"name": "bash", "arguments": '{"command": "ls"}'}
-        messages.append(
-            {"role": "assistant", "tool_calls": [{"id": f"c{n}", "type": "function", "function": function}]}
-        )
-        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": "a.py"})
-    return {"id": DONE, "agent": "mini/m", "reward": 0.0, "messages": messages}
 
 
 def test_kappa_is_the_agreement_beyond_chance() -> None:
