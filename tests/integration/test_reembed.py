@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +15,15 @@ from tellback.embedding import encoder
 from tellback.embedding.reembedding import Reembedding
 from tellback.errors import ConfigurationError, NotFound
 from tellback.settings import Settings
-from tellback.signals.matching import Vectors
 from tellback.state import bank_models
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tests.support.lost_tail import restore, snapshot
-from tests.support.signals import Angles, Bench, Wider, item, recall, signal
+from tests.support.signals import Angles, Bench, Raced, Wider, interrupt, item, recall, signal
 
 
 def job(tb: Tellback, layout: Layout, model: Angles | None = None, bank: str = "b") -> Reembedding:
     return Reembedding(tb.context.database, layout.of(bank), bank, model or Wider())
-
-
-def interrupt(job: Reembedding) -> None:
-    """Stop it after its first part."""
-
-    def stop(_at: int, _of: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        job.run(progress=stop)
 
 
 def test_clusters_scores_and_counts_stay(tb: Tellback, bench: Bench, new: Bench, layout: Layout) -> None:
@@ -123,14 +111,11 @@ def test_clusters_of_a_lost_tail_are_not_embedded(
     kept = snapshot(database)
     signal(tb, bench, [item("lost", "y@0")])
 
-    class ClusterLostMeanwhile(Wider):
-        def encode(self, texts: Sequence[str]) -> Vectors:
-            if not self.calls:
-                restore(database, kept)
-                signal(tb, bench, [item("g", "z@0")])
-            return super().encode(texts)
+    def lose() -> None:
+        restore(database, kept)
+        signal(tb, bench, [item("g", "z@0")])
 
-    assert job(tb, layout, ClusterLostMeanwhile()).run().clusters == 2
+    assert job(tb, layout, Raced(lose)).run().clusters == 2
     assert recall(new, tb.bank("b"), "z@0", [("g", 0.5)])[0].scope == "cluster"
     assert recall(new, tb.bank("b"), "y@0", [("g", 0.5)])[0].scope == "global"
 
@@ -143,20 +128,14 @@ def test_killed_it_goes_on_where_it_was(
     signal(tb, bench, [item("f", letter) for letter in "abcdefghij"])
     wider = Wider()
 
-    def killed(at: int, _of: int) -> None:
-        if at >= 8:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        job(tb, layout, wider).run(progress=killed)
+    interrupt(job(tb, layout, wider), 8)
     assert tb.bank("b").stats().model == "angles"
     assert recall(bench, tb.bank("b"), "a", [("f", 0.5)])[0].scope == "cluster"
     assert job(tb, layout, wider).run().clusters == 10
     assert [len(call) for call in wider.calls] == [4, 4, 2]
     third = Wider()
     third.model, third.weights = "third", "0000000000000000"
-    with pytest.raises(KeyboardInterrupt):
-        job(tb, layout, Angles()).run(progress=killed)
+    interrupt(job(tb, layout, Angles()), 8)
     assert job(tb, layout, third).run().former_model == "wider"
     assert [len(call) for call in third.calls] == [4, 4, 2]
     database = tb.context.database

@@ -20,7 +20,7 @@ from tellback.state.stored_facts import FactStore
 from tests.support.clocks import later
 from tests.support.lost_tail import restore, snapshot
 from tests.support.redis_server import RedisServer
-from tests.support.signals import Angles, Bench, Wider, item, recall, serving, signal
+from tests.support.signals import Angles, Bench, Raced, Wider, interrupt, item, recall, serving, signal
 from tests.support.vector_sets import KINDS, settings_with
 
 
@@ -149,18 +149,7 @@ def test_two_at_once_do_it_once(
     monkeypatch.setattr(bank_models, "TEXT_BATCH", 2)
     store_texts(tb, bench, {f"f{i}": f"x@{i}" for i in range(6)})
 
-    def killed(at: int, _of: int) -> None:
-        if at == 4:
-            raise KeyboardInterrupt
-
-    class Overtaken(Wider):
-        def encode(self, texts: Sequence[str]) -> Vectors:
-            if not self.calls:
-                with pytest.raises(KeyboardInterrupt):
-                    job(tb, layout).run(progress=killed)
-            return super().encode(texts)
-
-    first = Overtaken()
+    first = Raced(lambda: interrupt(job(tb, layout), 4))
     assert job(tb, layout, first).run().changed
     assert first.calls == [["x@0", "x@1"], ["x@4", "x@5"]]
     assert [fact for fact, _ in found(tb, new, "x")] == [f"f{i}" for i in range(6)]
@@ -172,13 +161,7 @@ def test_what_changes_while_it_is_embedded_is_not_kept_as_it_was(
     """A fact that is forgotten between its reading and its new vector does not come back."""
     store_texts(tb, bench, {"stays": "x@1", "goes": "x@3", "moves": "x@2"})
 
-    class Raced(Wider):
-        def encode(self, texts: Sequence[str]) -> Vectors:
-            if not self.calls:
-                store_texts(tb, bench, {"goes": None, "moves": "y"})
-            return super().encode(texts)
-
-    raced = Raced()
+    raced = Raced(lambda: store_texts(tb, bench, {"goes": None, "moves": "y"}))
     assert job(tb, layout, raced).run().facts == 2
     assert [sorted(call) for call in raced.calls] == [["x@1", "x@2", "x@3"], ["y"]]
     assert found(tb, new, "x") == [("stays", "x@1"), ("moves", "y")]
@@ -190,22 +173,15 @@ def test_a_text_of_a_lost_tail_is_not_embedded(
     """Redis comes back without its last second while that is embedded, and its version is another text's now."""
     store_texts(tb, bench, {"stays": "x@1"})
 
-    def stop(_at: int, _of: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        job(tb, layout).run(progress=stop)
+    interrupt(job(tb, layout))
     kept = snapshot(database)
     store_texts(tb, bench, {"moves": "x@2"})
 
-    class TextLostMeanwhile(Wider):
-        def encode(self, texts: Sequence[str]) -> Vectors:
-            if not self.calls:
-                restore(database, kept)
-                store_texts(tb, bench, {"moves": "y"})
-            return super().encode(texts)
+    def lose() -> None:
+        restore(database, kept)
+        store_texts(tb, bench, {"moves": "y"})
 
-    assert job(tb, layout, TextLostMeanwhile()).run().facts == 2
+    assert job(tb, layout, Raced(lose)).run().facts == 2
     with serving(new):
         assert [hit.semantic for hit in tb.bank("b").recall("y", wait=20)] == pytest.approx([1.0, 0.0], abs=1e-6)
 
@@ -219,19 +195,13 @@ def test_killed_it_goes_on_where_it_was(
     signal(tb, bench, [item("f1", "x")])
     wider = Wider()
 
-    def killed(at: int, _of: int) -> None:
-        if at >= 9:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        job(tb, layout, wider).run(progress=killed)
+    interrupt(job(tb, layout, wider), 9)
     assert [fact for fact, _ in found(tb, bench, "x@0")][:2] == ["f0", "f1"], "the old model's recalls continue"
     store_texts(tb, bench, {"f0": None})
     assert job(tb, layout, wider).run().facts == 9
     assert [len(call) for call in wider.calls] == [1, 4, 4, 2]
     assert [fact for fact, _ in found(tb, new, "x")] == [f"f{i}" for i in range(1, 10)]
-    with pytest.raises(KeyboardInterrupt):
-        job(tb, layout, Angles()).run(progress=killed)
+    interrupt(job(tb, layout, Angles()), 9)
     third = Wider()
     third.model, third.weights, third.dimension = "third", "0000000000000000", 70
     assert job(tb, layout, third).run().former_model == "wider"

@@ -15,9 +15,9 @@ import pytest
 
 from tellback import Settings, Tellback, connect
 from tellback.cli import signal_publishing
-from tellback.cli.signal_file import FileCursor, FilePosition, SignalLine
+from tellback.cli.signal_file import SignalLine
 from tests.support.redis_server import RedisServer
-from tests.support.signal_files import counted, line, run, summary
+from tests.support.signal_files import counted, die_at, line, run, summary
 from tests.support.signals import Angles, Bench, item
 from tests.support.workers import environment
 
@@ -69,20 +69,11 @@ def test_a_run_that_died_after_publishing_goes_on_and_counts_each_line_once(
 ) -> None:
     """It dies between publishing a part and writing that down: the part goes out again, under the same ids."""
     file.write_text("".join(line(fact_id=f"f{i}") for i in range(1_700)))
-    save, saves = FileCursor.save, list[int]()
-
-    def dying(cursor: FileCursor, place: FilePosition) -> None:
-        saves.append(place.lines)
-        if len(saves) == 4:
-            raise KeyboardInterrupt
-        save(cursor, place)
-
-    monkeypatch.setattr(FileCursor, "save", dying)
+    saves = die_at(monkeypatch, 4)
     stopped = run(settings, file)
     assert stopped.exit_code == 130
     assert "run the same command again" in stopped.stderr
     assert saves == [0, 500, 1_000, 1_500]
-    monkeypatch.setattr(FileCursor, "save", save)
     found = summary(run(settings, file, "--json"))
     assert (found["published"], found["skipped"]) == (700, 1_000)
     assert counted(tb, bench) == 1_700

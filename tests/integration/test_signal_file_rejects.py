@@ -10,8 +10,7 @@ import pytest
 
 from tellback import Settings, Tellback
 from tellback.cli import signal_file, signal_publishing
-from tellback.cli.signal_file import FileCursor, FilePosition
-from tests.support.signal_files import counted, line, run, summary
+from tests.support.signal_files import counted, die_at, line, run, summary
 from tests.support.signals import Bench
 
 
@@ -125,15 +124,7 @@ def test_rejects_of_a_run_that_goes_on(
     monkeypatch.setattr(signal_publishing, "CHUNK", 10)
     file.write_text("".join(line() if i % 2 else "{\n" for i in range(60)))
     rejects = tmp_path / "rejects"
-    save, saves = FileCursor.save, list[int]()
-
-    def dying(cursor: FileCursor, place: FilePosition) -> None:
-        saves.append(1)
-        if len(saves) in {3, 6}:
-            raise KeyboardInterrupt
-        save(cursor, place)
-
-    monkeypatch.setattr(FileCursor, "save", dying)
+    die_at(monkeypatch, 3, 6)
     for _ in range(3):
         run(settings, file, "--rejects", str(rejects))
     assert [json.loads(raw)["line"] for raw in rejects.read_text().splitlines()] == list(range(1, 61, 2))
@@ -161,15 +152,7 @@ def test_fixed_lines_are_published_and_nothing_counts_twice(
     assert summary(run(settings, file, "--json", "--rejects", str(rejects)))["rejected"] == 3
     lines[1], lines[3] = line(fact_id="fixed one, longer than it was"), line(fact_id="m2")
     file.write_text("".join(lines))
-    save, saves = FileCursor.save, list[int]()
-
-    def dying(cursor: FileCursor, place: FilePosition) -> None:
-        saves.append(1)
-        if len(saves) == 1:
-            raise KeyboardInterrupt
-        save(cursor, place)
-
-    monkeypatch.setattr(FileCursor, "save", dying)
+    die_at(monkeypatch, 1)
     assert run(settings, file, "--rejects", str(rejects)).exit_code == 130
     again = run(settings, file, "--json", "--rejects", str(rejects))
     assert (again.exit_code, summary(again)["published"], summary(again)["rejected"]) == (1, 2, 1)

@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from tellback import Settings, Tellback
 from tellback.cli.app import app
+from tellback.cli.signal_file import FileCursor, FilePosition
 from tests.support.signals import Bench
 
 
@@ -35,3 +37,17 @@ def counted(tb: Tellback, bench: Bench, bank: str = "b") -> int:
     """Return how many signals a bank counts once all are applied."""
     bench.consume()
     return tb.bank(bank).stats().signal_count
+
+
+def die_at(monkeypatch: pytest.MonkeyPatch, *times: int) -> list[int]:
+    """Have runs end as they note their place for these times, from 1; return the lines that each noted."""
+    save, noted = FileCursor.save, list[int]()
+
+    def dying(cursor: FileCursor, place: FilePosition) -> None:
+        noted.append(place.lines)
+        if len(noted) in times:
+            raise KeyboardInterrupt
+        save(cursor, place)
+
+    monkeypatch.setattr(FileCursor, "save", dying)
+    return noted

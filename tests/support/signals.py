@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +17,7 @@ from tellback.contracts.codec import decode
 from tellback.contracts.signal_types import KINDS, SignalType
 from tellback.contracts.signals import RecallHit, SignalItem
 from tellback.embedding.clusters import ClusterCache
+from tellback.embedding.reembedding import Reembedding
 from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
@@ -67,6 +68,30 @@ class Wider(Angles):
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         return np.ascontiguousarray(super().encode(texts)[:, ::-1])
+
+
+class Raced(Wider):
+    """The other model; `meanwhile` happens while it embeds the first texts."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        super().__init__()
+        self._meanwhile = meanwhile
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        if not self.calls:
+            self._meanwhile()
+        return super().encode(texts)
+
+
+def interrupt(job: Reembedding, at: int = 0) -> None:
+    """Stop it as soon as it has come so far, at the earliest after its first part."""
+
+    def stop(done: int, _of: int) -> None:
+        if done >= at:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        job.run(progress=stop)
 
 
 class Bench:
