@@ -176,22 +176,16 @@ class Bank:
             Unavailable: Redis does not answer; or, without candidates, too many wait or the local model does not load.
         """
         check_limits(limit, wait)
-        check_count(penalty_after, "penalty_after")
-        request = RecallRequested(
-            event_id=new_event_id(),
-            bank=self.name,
-            query=redact_and_truncate(check_query(query, "query")),
+        return self._recalling.recall(RecallRequested(
+            event_id=new_event_id(), bank=self.name, query=redact_and_truncate(check_query(query, "query")),
             candidates=None if candidates is None else check_candidates(candidates),
-            limit=limit,
-            boost_by_usefulness=bool(boost_by_usefulness),
+            limit=limit, boost_by_usefulness=bool(boost_by_usefulness), deadline_in=float(wait),
             usefulness_weight=check_share(usefulness_weight, "usefulness_weight"),
             min_usefulness=check_share(min_usefulness, "min_usefulness"),
             exploration=check_share(exploration, "exploration"),
             penalty_floor=check_share(penalty_floor, "penalty_floor"),
-            penalty_after=penalty_after,
-            deadline_in=float(wait),
-        )
-        return self._recalling.recall(request)
+            penalty_after=check_count(penalty_after, "penalty_after"),
+        ))  # fmt: skip
 
     def fact_stats(self, fact_id: str) -> FactStats:
         """Return a fact's current global score and its counts of signals. Requirement S-59.
