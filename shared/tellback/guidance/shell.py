@@ -1,8 +1,8 @@
 """Split a shell's command line into its simple commands, as far as that is possible without running it.
 
-It knows lists, pipelines, quotes, here-documents, redirections, substitutions of processes, and the usual wrappers
-(`cd x &&`, `timeout 60`, `A=b`, `bash -c`). Other substitutions are left inside their words. It never raises, and
-takes linear time.
+It knows lists, pipelines, quotes, here-documents, redirections, substitutions of processes, what a variable is set to
+(`A=$(cat b)`), and the usual wrappers (`cd x &&`, `timeout 60`, `A=b`, `bash -c`). Other substitutions are left inside
+their words. It never raises, and takes linear time.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
+_CAPTURED: Final = re.compile(r"[A-Za-z_]\w*\+?=\"?\$\((?!\()(.*)\)\"?$", re.DOTALL)
 _QUOTES: Final = re.compile(r"'([^']*+)'|\"((?:\\.|[^\"\\])*+)\"|\\(.)", re.DOTALL)
 _OPENING: Final = frozenset({"do", "then", "else", "elif", "if", "while", "until", "!", "{"})
 _CLOSING: Final = frozenset({"done", "fi", "}", "esac"})
@@ -186,6 +187,9 @@ def unquoted(word: str) -> str:
 def _unwrapped(raw: SimpleCommand, depth: int) -> list[SimpleCommand]:
     rest = _without_wrappers(list(raw.words))
     if not rest:
+        captured = [match[1] for word in raw.words if (match := _CAPTURED.match(word))] if depth < _NESTED else ()
+        if captured:  # `X=$(kubectl get pods)`
+            return [each for line in captured for each in _split(line, depth + 1)]
         return [SimpleCommand("", (), raw.before, raw.writes_to, raw.stdin, raw.silent)] if raw.writes_to else []
     folder, _, name = unquoted(rest[0]).rpartition("/")
     if name == "eval" and depth < _NESTED:

@@ -36,6 +36,7 @@ from tellback.guidance.shell import simple_commands
         ("gh run watch 17", "wait"),
         ("diff <(git show HEAD:a.py) a.py", "read"),
         ("cat <(pip install -q pytz)", "install"),
+        ("OUT=$(pip install -q pytz); echo $OUT", "install"),
         ("", "wait"),
     ],
 )
