@@ -332,3 +332,59 @@ def test_only_some_of_a_long_command_is_sought_in_an_output() -> None:
 def test_a_commit_of_nothing_differs_from_the_answer_of_git_status(command: str, expected: str) -> None:
     """Requirement G-407."""
     assert verdict(command, "On branch main\nnothing to commit, working tree clean") == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "expected"),
+    [
+        ('python -c "import shop; print(shop.check())"', "Error: the cart is empty", "success"),
+        ("python3 -u - <<'E'\nprint(x)\nE", "error: the cart is empty", "success"),
+        ("node -e 'console.log(check())'", "Connection refused", "success"),
+        # Behind a pipe the line may be what is left of a trace.
+        ('python -c "import shop; shop.check()" 2>&1 | tail -1', "Error: the cart is empty", "failure"),
+        ("python check.py", "Error: the cart is empty", "failure"),
+        ("python check.py -c", "Error: the cart is empty", "failure"),
+        ('python -c "import shopp"', "python: command not found", "failure"),
+    ],
+)
+def test_what_code_of_the_command_prints_may_be_any_words(command: str, text: str, expected: str) -> None:
+    """Requirement G-370."""
+    assert verdict(command, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "expected"),
+    [
+        ("X=$(terraform plan 2>&1); echo $X", "Error: Unclosed configuration block", "failure"),
+        ('OUT="$(npm test -- --ci 2>&1)"; echo "$OUT"', "Tests: 1 failed, 2 passed, 3 total", "failure"),
+        ('LAST=$(tail -1 app.log); echo "$LAST"', "Error: the cart is empty", "success"),
+        ("N=$((1 + 2)); echo $N", "error: 3", "success"),
+    ],
+)
+def test_a_command_whose_output_a_variable_takes_is_one_of_the_commands(command: str, text: str, expected: str) -> None:
+    """Requirement G-408."""
+    assert verdict(command, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "expected"),
+    [
+        ("helm template shop", "kind: ConfigMap\ndata:\n  error: none\n  state: failed", "success"),
+        ("helm template shop", "Error: chart not found\nname: shop\nstate: failed", "failure"),
+        (
+            "ssh web1 rm a b c",
+            "rm: a: Permission denied\nrm: b: Permission denied\nrm: c: Permission denied",
+            "failure",
+        ),
+        ("jq -r .message last.json | head -1", "unable to pay: no such card", "success"),
+        ("jq .a gone.json | head -1", "jq: error: Could not open file gone.json: No such file or directory", "failure"),
+        ("gh pr view 9 | head -1", "no pull requests found for branch 'x'", "failure"),
+        ("gh api repos/a/b/actions/jobs/1/logs", "1 failed, 2 passed in 0.1s", "success"),
+        ("gh api repos/a/b/issues/1", '{"number": 1, "title": "Error: not found"}', "success"),
+        ("docker exec web tail -2 app.log", "Started\nOCI runtime exec failed: of a log", "success"),
+        ("git commit -qm x; git log --oneline -2", "66c9dd2 Fix error: it fails\na240bff fatal: no", "success"),
+    ],
+)
+def test_a_document_a_value_and_a_history_are_content(command: str, text: str, expected: str) -> None:
+    """Requirement G-409."""
+    assert verdict(command, text) == expected

@@ -36,6 +36,9 @@ def judged(command: str, text: str) -> Finding:
         ("tmux capture-pane -pt build", "$ ./deploy\nbash: ./deploy: Permission denied"),
         ("psql shop -Atc 'drop table if exists a; select 1'", 'NOTICE:  table "a" does not exist, skipping\n1'),
         ("psql shop -Atc 'select note from job'", "Note:  see the log"),
+        ("redis-cli -h cache -p 6380 lrange jobs:failed 0 -1", "Error: cart not found"),
+        ("sqlite3 ci.db 'select message from builds'", 'Error: near "form": syntax error\nfatal: no such cart'),
+        ("mysql shop -Ne 'select note from jobs'", "Error: cart not found"),
         ("kubectl get po b -o jsonpath='{.x.message}'", "/bin/sh: can't open '/app/run.sh': Permission denied"),
     ],
 )
@@ -88,6 +91,13 @@ def test_a_stored_value_may_be_the_text_of_an_error(command: str, value: str) ->
         ("consul kv get a > /root/a", "bash: line 1: /root/a: Permission denied", "/root/a"),
         ("ssh web1 consul kv get a", "Permission denied (publickey).", "publickey"),
         ("docker exec c consul kv get a", "Error response from daemon: No such container: c", "No such container"),
+        (
+            "redis-cli get cart",
+            "Could not connect to Redis at 127.0.0.1:6379: Connection refused",
+            "Connection refused",
+        ),
+        ("sqlite3 ci.db 'select x from b'", "Error: in prepare, no such column: x\n  select x\n  ^--- error here", "x"),
+        ("mysql shop -Ne 'select 1; selec 2'", "1\nERROR 1064 (42000) at line 1: You have an error", "ERROR 1064"),
         ("kubectl exec a -- ls", "error: unable to upgrade connection: pod does not exist", "unable to upgrade"),
     ],
 )

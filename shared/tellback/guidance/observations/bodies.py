@@ -114,6 +114,7 @@ def _finding_from_fields(fields: Mapping[str, Any]) -> Finding | None:
 
 _ERROR_FIELDS: Final = (
     "error", "errors", "error_message", "errormessage", "error_description", "error_code", "error_type", "fault",
+    "errormessages",
 )  # fmt: skip
 
 
@@ -195,7 +196,7 @@ def error_message(fields: Mapping[str, Any]) -> str:
     """Return what the body of an error says went wrong, "" without such a field."""
     for name in (
         "message", "faultstring", "error", "detail", "msg", "error_description", "error_message", "errors", "title",
-        "reason", "errorMessage",
+        "reason", "errorMessage", "errorMessages",
     ):  # fmt: skip
         value = fields.get(name)
         if isinstance(value, str) and value.strip():

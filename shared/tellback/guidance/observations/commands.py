@@ -35,7 +35,7 @@ _READING: Final = words_in(
     "du df ls ll tree column paste comm join fold fmt base64 md5sum sha256sum echo printf pwd cd env date whoami id",
     "hostname uname ps top free true false : export source . set unset sleep tee basename dirname realpath readlink",
     "seq history man journalctl pushd popd open view decompile disassemble read return exit dmesg mkdir touch shopt",
-    "alias wait umask clear apropos zcat gh vim for case trap glow mdcat fzf tldr errno",
+    "alias wait umask clear apropos zcat gh vim for case trap glow mdcat fzf tldr errno printenv",
 ).union(_ANSWERING, SEARCHING, FILTERS)
 # `bisect` runs what fails on purpose.
 _GIT_READING: Final = words_in(
@@ -134,6 +134,7 @@ def is_reading(command: SimpleCommand) -> bool:
 _SHELL_SAID: Final = re.compile(r"\S{0,40}sh: (?:(?:line )?\d{1,6}: )?(?:cd: )?(?P<name>[^\n:]{1,300}): [^\n]{1,100}$")
 _CARRIER_SAID: Final = re.compile(
     r"ssh: |[^\n]{0,100}Permission denied \(|Host key verification |kex_|Connection (?:closed|reset|timed) "
+    r"|OCI runtime exec failed: "
     r"|Error response from daemon|Error from server|error: (?:Internal error occurred|unable to upgrade|error exec)"
 )
 
@@ -150,8 +151,12 @@ def complaint_beside_value(text: str, commands: Sequence[SimpleCommand]) -> str 
     first = text.partition("\n")[0]
     of_shell = _SHELL_SAID.match(first)
     named = of_shell and any(of_shell["name"] in (*each.words, *each.writes_to) for each in commands)
-    carried = any(map(run_elsewhere, commands)) and _CARRIER_SAID.match(first)
-    return first if named or carried else ""
+    return first if named or is_not_carried(first, commands) else ""
+
+
+def is_not_carried(line: str, commands: Sequence[SimpleCommand]) -> bool:
+    """Check for a line in which `ssh`, `docker exec` and their kin say that they could not run a command elsewhere."""
+    return any(map(run_elsewhere, commands)) and _CARRIER_SAID.match(line) is not None
 
 
 # `perl -ne 'print if /ERROR/' app.log`; with `-i` it writes the file.
@@ -189,6 +194,23 @@ def uncommitted_line(output: str, commands: Sequence[SimpleCommand]) -> str | No
     asked = "status" in verbs or any("--dry-run" in each for each in words)
     found = _NOT_COMMITTED.search(output) if "commit" in verbs and not asked else None
     return None if found is None else found.group()
+
+
+_INTERPRETER: Final = re.compile(r"(?:python|pypy)[\d.]*$|node$|bun$|ruby$")
+_IS_OPTION: Final = re.compile("-").match
+_INLINE: Final = words_in("- -c -e -p -pe --eval --print")
+
+
+def runs_inline(commands: Sequence[SimpleCommand]) -> bool:
+    """Check for code in the command itself, whose own failure shows a trace; what it prints may be any words.
+
+    Behind a pipe one line of the trace may be left.
+    """
+    return any(
+        _INTERPRETER.match(each.program)
+        and (_INLINE & set(takewhile(_IS_OPTION, each.words)) or (each.stdin and not each.words))
+        for each in commands
+    ) and not any(each.before == "|" for each in commands)
 
 
 _ECHOED_WORDS: Final = 3
@@ -275,3 +297,41 @@ def run_elsewhere(command: SimpleCommand) -> tuple[SimpleCommand, ...]:
 def _is_of_system(command: SimpleCommand) -> bool:
     """Check for a program of the system; `bin/test` and `./date` are a project's own."""
     return not command.folder or command.folder.startswith(_SYSTEM)
+
+
+# What a shell says of its own start in a container or on another host, above or below each output.
+_STARTUP: Final = re.compile(
+    r"^(?:-?\w{0,8}sh: )?(?:/etc/profile[\w./-]{0,80}"
+    r"|[\w./~-]{0,80}/\.(?:bashrc|bash_profile|profile|zshrc|zshenv)): .*\n?",
+    re.MULTILINE,
+)
+ABSENT_FOLDER: Final = re.compile(r"^\w{0,8}sh: (?:line \d+: )?cd: .*\n?", re.MULTILINE)
+
+
+def without_startup(output: str, commands: Sequence[SimpleCommand]) -> str:
+    """Return an output without the complaints of a shell about its start: who goes to no folder misses none."""
+    if "sh: " in output or "profile" in output:
+        output = _STARTUP.sub("", output)
+        if not any("cd" in (each.program, *" ".join(each.words).split()) for each in commands):
+            output = ABSENT_FOLDER.sub("", output)
+    return output
+
+
+# What a program says to whose output nobody listens any more: Python, pip, and the tools of GNU.
+_CLOSED_PIPE: Final = re.compile(
+    r"^(?:Exception ignored .*\n)?(?:Traceback \(most recent call last\):\n(?:[ \t].*\n)*+)?BrokenPipeError: .*\n?"
+    r"|^ERROR: Pipe to stdout was broken$|^[\w.-]{1,40}: (?:.{0,80}\bbroken pipe|write error)$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_FIRST_ONLY: Final = re.compile(r"-[a-zA-Z]*[qm]|--(?:quiet|max-count)")
+
+
+def without_closed_pipe(output: str, commands: Sequence[SimpleCommand]) -> str:
+    """Return an output without the complaints about a reader, such as `head`, that read no further than it needed."""
+    return _CLOSED_PIPE.sub("", output) if any(map(_stops_reading, commands)) else output
+
+
+def _stops_reading(command: SimpleCommand) -> bool:
+    if command.before != "|":
+        return False
+    return command.program == "head" or (command.program in GREPS and any(map(_FIRST_ONLY.match, command.words)))

@@ -14,17 +14,17 @@ from typing import Final
 
 from tellback.guidance.observations.commands import answers_by_exit, is_reading, run_elsewhere, uncommitted_line
 from tellback.guidance.observations.diagnostics import ERROR_WORDS, finding_line, is_labelled
-from tellback.guidance.observations.shapes import counts_none, shape_line
+from tellback.guidance.observations.shapes import counts_none, is_document, shape_line
+from tellback.guidance.observations.stored_values import REDIS_REFUSED, own_complaints
 from tellback.guidance.progress.effects import words_in
 from tellback.guidance.shell import SimpleCommand
 
-# They print their own name only to complain. Not `make`, `go`, `tar`, `gpg` and `rsync`, which report progress so.
+# They print their own name only to complain, as all do that only show what is there. Not `make`, `go`, `tar`, `gpg` and
+# `rsync`, which report progress so.
 _UTILITIES: Final = words_in(
-    "awk cat chgrp chmod chown cp curl cut date dd df diff dirname du env expr file find gawk getent grep egrep"
-    " fgrep git groupadd gunzip gzip head hostname id install ip jq kill ln ls lsof mawk mkdir mktemp mount mv nc"
-    " nohup od openssl paste patch pgrep pkill pip3 ps psql python python3 readlink realpath rg rm rmdir scp sed"
-    " sort split ssh stat su sudo systemctl tail tee timeout touch tr truncate umount uniq unshare unzip useradd"
-    " wc wget which whoami xargs xxd yq zip"
+    "chgrp chmod chown cp curl egrep fgrep getent git grep groupadd gunzip gzip install ip kill ln mawk mkdir mktemp"
+    " mount mv nohup openssl patch paste pip3 psql python python3 rm rmdir scp sed ssh su sudo systemctl timeout touch"
+    " truncate umount unshare unzip useradd wget xargs zip"
 )
 
 _CMDLET: Final = re.compile(r"[A-Z]\w{1,20}-[A-Z]\w{1,40}$")  # PowerShell's
@@ -64,9 +64,10 @@ _LINTERS: Final = words_in(
     "ansible-lint bandit codespell cpplint flake8 golangci-lint hadolint htmlhint luacheck markdownlint mdl pycodestyle"
     " pydocstyle pyflakes pylint revive ruff shellcheck standard staticcheck stylelint tflint vulture xo yamllint"
 )
-# A word for an error, at the beginning of a line or in a frame; after it a place or a code, then the colon.
+# A word for an error, at the beginning of a line or in a frame; after it a place or a code, then the colon. A title in
+# a history of git stands behind its hash.
 _LABELLED: Final = re.compile(
-    rf"^(?:[^\w\s]{{1,3}} ?)?(?:[\w.-]{{1,20}}:? ){{0,2}}"
+    rf"^(?![0-9a-f]{{7,40}} )(?:[^\w\s\"']{{1,3}} ?)?(?:[\w.-]{{1,20}}:? ){{0,2}}"
     rf"(?:failed|failure|(?-i:[A-Z]\w{{1,60}})(?:error|exception)|{ERROR_WORDS})\b\]?"
     r"(?:\[[^\]\n]{1,30}\]|\([^)\n]{1,40}\)| [^:\n]{1,120})?\s?[:\uff1a] {0,4}\S[^\n]{0,300}$"
     r"|^\[(?:error|fatal)\] \w[^\n]{1,300}"
@@ -85,7 +86,9 @@ _SAID: Final = re.compile(
     r"|(?:[\w.-]{1,40}: )?(?:unknown|invalid|unrecognized|missing) [^\n]{1,200}(?=\n{1,2}[Uu]sage: )"
     r"|The connection to the server [^\n]{1,200} was refused"
     r"|Could not find (?:gem|a matching version|a version|command|proper version)[^\n]{0,200}"
-    r"|[ \u00d7x]{1,4}No solution found[^\n]{0,200}|go: (?!downloading|finding|extracting|added|upgraded|downgraded"
+    r"| {1,4}[\u00d7x] \w[^\n]{1,300}(?=\n {1,4}(?:help: |[\u2502\u251c\u2570|`]))"  # of Rust: uv, pnpm
+    r"|error: [^\n]{1,300}(?=\n{1,2} {0,4}(?:help|tip|note|hint|[Uu]sage): )"
+    r"|go: (?!downloading|finding|extracting|added|upgraded|downgraded"
     r"|removed|creating|to add|found|warning)[^\n]{1,300}"
     r"|[^\n]{1,80} : (?:The term|Le terme|Die Benennung|El t\u00e9rmino|O termo|Il termine)\b[^\n]{1,300}"
     r"|[^\n]{1,300}$(?=\nAt [^\n]{1,300}:\d+ char:\d+$)|\s{0,8}\+ CategoryInfo {1,20}: [^\n]{1,200}"  # PowerShell
@@ -167,7 +170,7 @@ def complaint_line(output: str, commands: Sequence[SimpleCommand]) -> str | None
     )
     working = [each for each in commands if not is_reading(each)]
     said = said or _names_argument(output, working)
-    if said is not None or not working or any(map(answers_by_exit, commands)):
+    if said is not None or not working or any(map(answers_by_exit, commands)) or is_document(output):
         return said
     if any(_shows_other(each, commands) for each in commands):
         return None
@@ -175,7 +178,8 @@ def complaint_line(output: str, commands: Sequence[SimpleCommand]) -> str | None
 
 
 _ABSENT: Final = re.compile(
-    r"\b(?:no such|not found|(?:does not|doesn't) exist|no [^\n\"]{1,60}\"[^\n\"]{1,80}\" found)\b", re.IGNORECASE
+    r"\b(?:no such|not (?:be )?found|(?:does not|doesn't) exist|no [^\n\"]{1,60}\"[^\n\"]{1,80}\" found)\b",
+    re.IGNORECASE,
 )
 
 
@@ -197,6 +201,7 @@ def _names_argument(output: str, working: Sequence[SimpleCommand]) -> str | None
     if _SEARCHES & set(only.words[:3]) or (_is_own(only) and not line.startswith(f"{only.program}: ")):
         return None
     named = set(re.split(r"[^\w./@:-]+", line.rstrip(".")))
+    named |= {word.rpartition(".")[0] for word in named}  # `nginx.service`
     given = any(word in named for word in only.words if len(word) > 2 and not word.startswith("-"))
     return line if given and not (_NOTED.match(line) or _GOES_ON.match(line)) else None
 
@@ -242,8 +247,9 @@ def _named_itself(output: str, working: Sequence[SimpleCommand]) -> str | None:
     for line in (last, first) if _UNABLE.match(first[:_NAMED_CHARS]) else (last,):  # it may tell what begins
         name, colon, said = line.partition(": ")
         named = colon and said and " " not in name and any(name.startswith(each) for each in programs)
-        if named and len(output) <= _END and len(line) <= _NAMED_CHARS and not _WENT_WELL.search(line):
-            return line if text.count(f"{name}:") == 1 else None
+        speaks = any(line.casefold().startswith(f"{each} could not ") for each in programs)  # Poetry
+        if (named or speaks) and len(output) <= _END and len(line) <= _NAMED_CHARS and not _WENT_WELL.search(line):
+            return line if speaks or text.count(f"{name}:") == 1 else None
     return None
 
 
@@ -266,7 +272,8 @@ def complains_only(output: str, commands: Sequence[SimpleCommand]) -> bool:
 
 
 def _names(commands: Iterable[SimpleCommand]) -> frozenset[str]:
-    return frozenset(name for each in commands if (name := each.program) in _UTILITIES or _CMDLET.match(name)) | _AROUND
+    own = (each for each in commands if each.program in _UTILITIES or _CMDLET.match(each.program) or is_reading(each))
+    return _AROUND.union(each.program for each in own)
 
 
 _PROGRESS: Final = re.compile(r" (?:created|creating|removing) directory,? ['\u2018]")
@@ -350,21 +357,10 @@ def _finding_of_linter(output: str, commands: Sequence[SimpleCommand]) -> str | 
 
 
 _REDIS_CLIENTS: Final = words_in("redis-cli valkey-cli keydb-cli")
-# What they ask is the first word that is no option, nor behind one of these.
-_REDIS_OPTIONS: Final = words_in("-a -d -D -h -i -n -p -r -s -t -u -X --pass --user")
-_READS_VALUES: Final = words_in(
-    "echo get getdel getex getrange getset hget hgetall hmget hrandfield hvals lindex lpop lrange mget rpop smembers"
-    " spop srandmember sscan xrange xread xrevrange zrange zrangebyscore zrevrange"
-)
 # They exit with 0 after an error, which they print without "(error)" into a pipe. The server begins each with a word
-# in capitals. A value may begin so too: to a command that reads one the server says no more than the first of these.
-_REFUSED: Final = (
-    r"(?:ERR wrong number|WRONGTYPE Operation|NOAUTH Auth|NOPERM |LOADING Redis|BUSY Redis|CLUSTERDOWN |MASTERDOWN "
-    r"|MOVED \d|TRYAGAIN |CROSSSLOT Keys|(?:AUTH failed: )?WRONGPASS |DENIED Redis)[^\n]{0,300}"
-)
-_NOT_READ: Final = re.compile(rf"({_REFUSED})\s*$|\(error\) ([^\n]{{1,300}})")
+# in capitals.
 _NOT_DONE: Final = re.compile(
-    rf"(?:\(error\) )?({_REFUSED}|(?:ERR [^\n]|NO(?:SCRIPT No|GROUP No|REPLICAS )|READONLY You|OOM command"
+    rf"(?:\(error\) )?({REDIS_REFUSED}|(?:ERR [^\n]|NO(?:SCRIPT No|GROUP No|REPLICAS )|READONLY You|OOM command"
     r"|MISCONF Redis|BUSYGROUP |BUSYKEY |EXECABORT Trans)[^\n]{0,300})"
 )
 _OF_PASSWORD: Final = re.compile(r"Warning: Using a password with [^\n]{1,120}\n")
@@ -378,21 +374,6 @@ def redis_error(output: str, commands: Sequence[SimpleCommand]) -> str | None:
     if not clients or any("|" not in {each.before for each in asked[n : n + 2]} for n in others):
         return None
     text = _OF_PASSWORD.sub("", output, count=1).lstrip()
-    found = (_NOT_READ if any(map(_reads_value, clients)) else _NOT_DONE).match(text)
-    return None if found is None else (found[1] or found[2]).rstrip()
-
-
-def _reads_value(client: SimpleCommand) -> bool:
-    pairs = zip(("", *client.words), client.words, strict=False)  # each word behind the one before it
-    asked = (word for before, word in pairs if not word.startswith("-") and before not in _REDIS_OPTIONS)
-    return next(asked, "").lower() in _READS_VALUES
-
-
-# awk repeats its place before the source, and before the mark and what is wrong there.
-_POINTED: Final = re.compile(r"(?P<place>[^\n]{1,80}: )[^\n]{0,300}\n(?P=place)[ \t]{0,300}\^ (?P<said>\w[^\n]{1,200})")
-
-
-def pointed_line(text: str) -> str | None:
-    """Return what a program says of the place in the source that it quotes in its first line."""
-    match = _POINTED.match(text)
-    return match and match["place"] + match["said"]
+    reads = next((own for each in clients if (own := own_complaints(each)) is not None), _NOT_DONE)
+    found = reads.match(text)
+    return None if found is None else found.group().removeprefix("(error) ").strip()

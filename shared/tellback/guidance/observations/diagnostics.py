@@ -39,7 +39,7 @@ _CRASHES: Final = re.compile(
     r"|(?:\S{1,200}\.rb|-e|<internal:\S{1,200}>):\d+:in [^\n]{1,200}: [^\n]{1,300} \([A-Z][\w:]{0,100}\)$"
     r"|(?:PHP )?(?:Fatal|Parse) error: {1,4}[^\n]{1,300} on line \d+$|PHP Fatal error: [^\n]{1,300}"
     r"|BEGIN failed--compilation aborted[^\n]{0,200}|syntax error at \S{1,200} line \d+, near [^\n]{1,200}"  # Perl
-    r"|error: Uncaught [^\n]{1,300}"
+    r"|error: (?:Uncaught [^\n]{1,300}|[^\n]{1,300}$(?=\n {4}at \S))"
     # R names the call first, and adds that it halted.
     r"|Error(?: in [^\n]{1,200} "
     r"|): ?[^\n]{0,300}(?:\n {2}[^\n]{1,300})?$(?=\n(?:[^\n]{0,200}\n){0,12}?Execution halted$)|Execution halted$"
@@ -118,7 +118,7 @@ _TOTALS: Final = re.compile(
     r"|(?:(?:g?make|ninja)(?:\[\d+\])?|[\w./-]{1,80}:\d+): \*\*\* [^\n]{1,200}$(?<! \(ignored\))"
     r"|ninja: build stopped[^\n]{0,100}|(?:\*\* )?(?:TEST|BUILD|Build) (?:FAILURE|FAILED)\b[^\n]{0,80}|Result: FAIL$"
     r"|\d{1,9} files? inspected, [1-9]\d{0,8} offenses?[^\n]{0,100}"
-    r"|No test(?:s| files) found, exiting with code [^\n]{1,20}|no tests ran in [^\n]{1,40}$(?!\nERROR: )"
+    r"|No test(?:s| files) found, exiting with code \d+|(?:no tests ran|\d+ deselected) in [^\n]{1,40}$(?!\nERROR: )"
     r"|={2}\d{1,9}={2} ERROR SUMMARY: [1-9]\d{0,8} errors[^\n]{0,80}|Diff in /[^\n]{1,300}:$"  # Valgrind; rustfmt
     r"|-- Configuring incomplete, errors occurred!?|[^\n]{3,80}\.{3}Failed$(?=\n- hook id)"
     r"|\S{1,100} {1,60}: ok=\d[^\n]{0,80}(?:unreachable|failed)=[1-9][^\n]{0,80}"
@@ -151,7 +151,7 @@ _COVERAGE: Final = re.compile(
 _TOTAL_WORDS: Final = (
     *("Found ", " error", "rror:", "error ", "ERR", " problem", " issue", "fail", "Fail", "FAIL", " offense"),
     *("reformat", "Code style", "ELIFECYCLE", "*** ", "ninja: ", "ok=", "No test", "no tests ran", "Diff in ", "Oops!"),
-    *("nox > ", "exit status", "aborted!"),
+    *("nox > ", "exit status", "aborted!", "deselected"),
 )
 
 _COMMANDS: Final = re.compile(
@@ -173,7 +173,7 @@ _COMMANDS: Final = re.compile(
     r"|ssh: [^\n]{1,200}|[^\n]{0,100}Permission denied \((?:publickey|password|keyboard|gssapi)[^\n]{0,80}"
     r"|[^\n]{0,80}: The term '[^'\n]{1,80}' is not recognized[^\n]{0,200}"  # PowerShell and cmd.exe
     r"|'[^'\n]{1,80}' is not recognized as an internal or external command[^\n]{0,100}"
-    r"|E: (?:Unable|Could not|Package|Sub-process|Invalid|Command|The|Failed)\b[^\n]{1,200}"
+    r"|E: [A-Z][^\n]{1,200}"
     r"|Could not open input file: [^\n]{1,200}|git: '[^'\n]{1,80}' is not a git command[^\n]{0,60}"  # PHP; git
     r"|(?:collecting \.\.\. )?ERROR: (?:Could not|No matching|Failed|Cannot|Command errored|Invalid requirement"
     r"|Exception|Directory|file or directory|not found:)[^\n]{1,300}"
@@ -309,7 +309,7 @@ def unreadable_line(text: str) -> str | None:
 # The verdict of a script of one's own. Single lines such as "Error: ..." or a cross may be what an experiment was to
 # show: of 70 such results that were read, most did.
 _VERDICTS: Final = re.compile(
-    r"^\W{0,6}(?:some|\d{1,6}(?: (?:of|out of|/) \d{1,6})?|not all) (?:tests?|checks?) (?:have |has )?"
+    r"^\W{0,6}(?:some|[1-9]\d{0,5}(?: (?:of|out of|/) \d{1,6})?|not all) (?:tests?|checks?) (?:have |has )?"
     r"(?:failed|did not pass)\b[^\n]{0,80}",
     _LINES | re.IGNORECASE,
 )

@@ -47,6 +47,8 @@ _ABOUT_A_FILE: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
+_NUMBERED: Final = re.compile(r"^ {0,8}\d{1,7}(?:\t|\u2192|[:|] )", re.MULTILINE)  # lines of the file itself
+
 _NO_FILE: Final = re.compile(
     r"\W*(?:the )?(?:file|path|directory)(?: (?:content|size))?(?: \([^)\n]{1,40}\))?"
     r" (?:does not exist|not found|exceeds (?:the )?max\w*)\b[^\n]{0,200}$",
@@ -111,7 +113,8 @@ def _classify_read(evidence: Evidence, *, finds: bool) -> Finding | None:
         speaks = _ABOUT_A_FILE.search(text) is not None
         if _MARKED.match(text) and (speaks or text.lstrip().startswith(("<", "ERROR:\n"))):
             return Finding("error", text)
-        if _NO_FILE.match(text) or (speaks and text.count("\n") < 3 and _names_path(text, evidence.params)):
+        about = speaks and text.count("\n") < 3 and _NUMBERED.search(text) is None
+        if _NO_FILE.match(text) or (about and _names_path(text, evidence.params)):
             return Finding("error", text)
     return Finding("ok") if text.strip() else None
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from tellback.guidance.footers import without_footer
 from tellback.guidance.observations import diagnostics
 from tellback.guidance.observations.commands import (
+    ABSENT_FOLDER,
     DATABASES,
     FILTERS,
     QUIET,
@@ -22,21 +23,26 @@ from tellback.guidance.observations.commands import (
     answers_by_exit,
     complaint_beside_value,
     is_documented_answer,
+    is_not_carried,
     is_reading,
     is_value,
     labels_its_own,
+    runs_inline,
     shows_traceback,
+    without_closed_pipe,
     without_echoes,
     without_given_lines,
+    without_startup,
     writes_out,
 )
-from tellback.guidance.observations.complaints import complains_only, complaint_line, pointed_line, redis_error
+from tellback.guidance.observations.complaints import complains_only, complaint_line, redis_error
 from tellback.guidance.observations.emptiness import name_words
 from tellback.guidance.observations.evidence import Evidence, Finding
+from tellback.guidance.observations.shapes import pointed_line
 from tellback.guidance.observations.testruns import count_tests
 from tellback.guidance.observations.texts import code_for_report, timeout_in
 from tellback.guidance.observations.values import as_list, as_mapping, safe_attribute, value_text
-from tellback.guidance.progress.programs import CLIENTS, GREPS
+from tellback.guidance.progress.programs import CLIENTS
 from tellback.guidance.shell import COMMAND_CHARS, SimpleCommand, joined_command, simple_commands
 from tellback.sanitize import without_sequences
 
@@ -201,6 +207,9 @@ def _run_in_record(evidence: Evidence, commands: tuple[SimpleCommand, ...]) -> P
     return ProgramRun(commands, output, found[0])
 
 
+# `docker inspect` prints an empty list above the reason.
+_NOTHING_FIRST: Final = re.compile(r"\A\s*(?:\[\]|\{\}|null)\s*\n(?=\S[^\n]*\s*\Z)")
+
 # What tools put around an output, or in the place of none.
 _OUTPUT_MARKS: Final = re.compile(r"</?output>|^\(no output\)$", re.MULTILINE)
 
@@ -262,9 +271,8 @@ def _last_chain(commands: Sequence[SimpleCommand]) -> list[SimpleCommand]:
 
 def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Finding | None:
     """Classify a run whose exit is 0 or unknown: the code may be that of `| head`, `|| true` or `; echo done`."""
-    output = _without_startup(_OUTPUT_MARKS.sub("", run.output), run.commands)
-    if any(map(_stops_reading, run.commands)):
-        output = _CLOSED_PIPE.sub("", output)
+    output = without_closed_pipe(_OUTPUT_MARKS.sub("", run.output), run.commands)
+    output = _NOTHING_FIRST.sub("", without_startup(output, run.commands))
     if any(map(is_reading, run.commands)) and all(is_reading(each) or each.program in QUIET for each in run.commands):
         return _classify_reading(run, output, evidence, known=known)
     if not evidence.failed and shows_traceback(run.commands, output):
@@ -309,42 +317,6 @@ def _said_failure(run: ProgramRun, output: str, *, known: bool) -> str | None:
     return said
 
 
-# What a shell says of its own start in a container or on another host, above or below each output.
-_STARTUP: Final = re.compile(
-    r"^(?:-?\w{0,8}sh: )?(?:/etc/profile[\w./-]{0,80}"
-    r"|[\w./~-]{0,80}/\.(?:bashrc|bash_profile|profile|zshrc|zshenv)): .*\n?",
-    re.MULTILINE,
-)
-_ABSENT_FOLDER: Final = re.compile(r"^\w{0,8}sh: (?:line \d+: )?cd: .*\n?", re.MULTILINE)
-
-
-def _without_startup(output: str, commands: Sequence[SimpleCommand]) -> str:
-    """Return an output without the complaints of a shell about its start: who goes to no folder misses none."""
-    if "sh: " in output or "profile" in output:
-        output = _STARTUP.sub("", output)
-        if not any("cd" in (each.program, *" ".join(each.words).split()) for each in commands):
-            output = _ABSENT_FOLDER.sub("", output)
-    return output
-
-
-# What a program says to whose output nobody listens any more: Python, pip, and the tools of GNU.
-_CLOSED_PIPE: Final = re.compile(
-    r"^(?:Exception ignored .*\n)?(?:Traceback \(most recent call last\):\n(?:[ \t].*\n)*+)?BrokenPipeError: .*\n?"
-    r"|^ERROR: Pipe to stdout was broken$|^[\w.-]{1,40}: (?:.{0,80}\bbroken pipe|write error)$",
-    re.MULTILINE | re.IGNORECASE,
-)
-
-
-def _stops_reading(command: SimpleCommand) -> bool:
-    """Check whether a command reads from a pipe no further than it needs, such as `head`."""
-    if command.before != "|":
-        return False
-    return command.program == "head" or (command.program in GREPS and any(map(_FIRST_ONLY.match, command.words)))
-
-
-_FIRST_ONLY: Final = re.compile(r"-[a-zA-Z]*[qm]|--(?:quiet|max-count)")
-
-
 def _is_no_report(output: str, commands: Sequence[SimpleCommand]) -> bool:
     """Check for an output that is no report of a failure, however it begins.
 
@@ -354,7 +326,7 @@ def _is_no_report(output: str, commands: Sequence[SimpleCommand]) -> bool:
     text = output.strip()
     if not commands or any(each.program in CLIENTS for each in commands):
         return False
-    written = text != "" and (writes_out(commands, text) or is_value(text, commands))
+    written = text != "" and (writes_out(commands, text) or is_value(text, commands) or runs_inline(commands))
     several = "\n" in text and text[:1] != "{"  # an object of JSON is one record, however it is laid out
     return written or several or text[:1] in ('"', "'") or _REPR.fullmatch(text) is not None
 
@@ -380,7 +352,21 @@ def _classify_reading(run: ProgramRun, output: str, evidence: Evidence, *, known
         line = None
     if line is not None or evidence.failed:
         return Finding("error", pointed_line(text) or line or evidence.message)
-    return Finding("ok")
+    # As of `curl`, the body that is all of an answer may be a refusal.
+    return (
+        None if evidence.data is not None and len(run.commands) == 1 and _asks_github(run.commands) else Finding("ok")
+    )
+
+
+_OF_GH: Final = re.compile(r"gh: [^\n]{1,300} \(HTTP \d{3}\)$")  # below the body
+
+
+def _asks_github(commands: Sequence[SimpleCommand]) -> bool:
+    return any(each.program == "gh" and each.words[:1] == ("api",) for each in commands)
+
+
+# What programs without a name in front say of themselves, such as `gh`, and a value of `jq -r` too.
+_UNABLE: Final = re.compile(r"(?:no|failed to|could not|unable to) ")
 
 
 def _unreadable_line(text: str, commands: Sequence[SimpleCommand]) -> str | None:
@@ -388,13 +374,21 @@ def _unreadable_line(text: str, commands: Sequence[SimpleCommand]) -> str | None
     first = text.partition("\n")[0].strip()
     if (own := complaint_beside_value(text, commands)) is not None:
         return own or (first if complains_only(text, commands) else None)
-    quiet = tuple(f"{each.program}: " for each in commands if each.program in {"tar", *QUIET, *FILTERS})
+    quiet = tuple(
+        f"{each.program}: " if each.program in {"tar", *QUIET, *FILTERS} else f"{each.program}: error: "
+        for each in commands
+    )
     if first.startswith(quiet) and not first.startswith("tar: Removing "):
         return first
     of_git = first.startswith("fatal: ") and any(each.program == "git" for each in commands)  # advice follows
     # Behind a folder that is not there, what follows was read in another.
-    if (text.count("\n") < 8 and complains_only(text, commands)) or of_git or _ABSENT_FOLDER.match(first):
+    if (text.count("\n") < 8 and complains_only(text, commands)) or of_git or ABSENT_FOLDER.match(first):
         return first
-    if diagnostics.is_labelled(first) and not any(labels_its_own(each, text) for each in commands):
+    last = text.rpartition("\n")[2]
+    if (text == last and is_not_carried(first, commands)) or (_OF_GH.match(last) and _asks_github(commands)):
+        return last
+    if (diagnostics.is_labelled(first) or _UNABLE.match(first)) and not any(
+        labels_its_own(each, text) for each in commands
+    ):
         return None
     return diagnostics.unreadable_line(text)

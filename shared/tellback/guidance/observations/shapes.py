@@ -70,6 +70,10 @@ _BAD: Final = re.compile(
     r"|\uc2e4\ud328|broken|unreachable|crash",
     re.IGNORECASE,
 )
+# "deploy aborted: health check failed": who says so at the end goes on with nothing.
+_ABORTED: Final = re.compile(r"[^\w\n]{0,6}(?:\w{2,20} ){0,2}abort(?:ed|ing): \S[^\n]{1,200}$", re.IGNORECASE)
+# A document of YAML or a list of settings.
+_KEYED: Final = re.compile(r"(?!(?i:error|fatal)\b)(?:[ -]{0,40}[\w./-]{1,80}:(?: [^\n]*)?(?:\n|\Z)){3,}\Z")
 _LAST_LINES: Final = 4
 _LINE_CHARS: Final = 300
 
@@ -79,7 +83,8 @@ def shape_line(output: str, *, own: bool) -> str | None:
     text = output[-_END:]
     ends = _ends(text, of=1 if own else _LAST_LINES)
     # Perl's `warn` ends its line as `die` does, but not the program: only the last line tells.
-    if own and ends and _DIED.match(ends[-1]) and not _WARNS.search(ends[-1]):
+    died = own and ends and (_DIED.match(ends[-1]) or _ABORTED.match(ends[-1]))
+    if died and not _WARNS.search(ends[-1]):
         return ends[-1].strip()
     forms = (_CODED, _RAISED) if own else (_CODED, _CALLED, _LINED)
     for line in ends:
@@ -123,6 +128,11 @@ def _counted_line(text: str) -> str | None:
     return None
 
 
+def is_document(output: str) -> bool:
+    """Check for an output of which each line is a key with its value, such as YAML: `name: failed` is data."""
+    return _KEYED.match(output.strip()[:_END]) is not None
+
+
 def counts_none(line: str) -> bool:
     """Check for a line that counts what failed, and that none did: `ok=3 failed=0`."""
     counted = any(_BAD.match(name or after) for name, _, _, after in _COUNT.findall(line[:_LINE_CHARS]))
@@ -138,3 +148,13 @@ def _counts_failures(line: str, *, least: int) -> bool | None:
     if len(counts) < least:
         return None
     return counts.get("remaining") != 0 and any(_BAD.match(name) and count for name, count in counts.items())
+
+
+# awk repeats its place before the source, and before the mark and what is wrong there.
+_POINTED: Final = re.compile(r"(?P<place>[^\n]{1,80}: )[^\n]{0,300}\n(?P=place)[ \t]{0,300}\^ (?P<said>\w[^\n]{1,200})")
+
+
+def pointed_line(text: str) -> str | None:
+    """Return what a program says of the place in the source that it quotes in its first line."""
+    match = _POINTED.match(text)
+    return match and match["place"] + match["said"]

@@ -16,6 +16,11 @@ _PSQL_ERRORS: Final = (
     r"ERROR|FATAL|PANIC|FEHLER|ERREUR|ERRORE|FATALE|ERRO|FEL|HATA|CHYBA|B\u0141\u0104D|\u041e\u0428\u0418\u0411\u041a\u0410"
     r"|\u041f\u041e\u041c\u0418\u041b\u041a\u0410|\u9519\u8bef|\u932f\u8aa4|\uc624\ub958"
 )
+# What a server of Redis says to a command that only reads. It begins each error with a word in capitals.
+REDIS_REFUSED: Final = (
+    r"(?:ERR wrong number|WRONGTYPE Operation|NOAUTH Auth|NOPERM |LOADING Redis|BUSY Redis|CLUSTERDOWN |MASTERDOWN "
+    r"|MOVED \d|TRYAGAIN |CROSSSLOT Keys|(?:AUTH failed: )?WRONGPASS |DENIED Redis)[^\n]{0,300}"
+)
 _ROWS: Final = r"(?:[^\n]{0,300}\n){0,50}?"  # of what was asked for first
 
 # Programs that print a stored value, which may be the text of any error; the words by which they are asked to; and how
@@ -119,6 +124,32 @@ _VALUES: Final = tuple(
                 r"can't find (?:session|window|pane|client): |no server running on /|error connecting to /"
                 r"|no (?:current (?:client|session|target)|buffer)|usage: |lost server|server exited "
             ),
+        ),
+        (
+            "redis-cli valkey-cli keydb-cli",
+            (
+                r"^(?:-(?:[aDdhinprstuX]|-pass|-user) \S+ |-\S+ )*(?i:echo|get|getdel|getex|getrange|getset|hget"
+                r"|hgetall|hmget|hrandfield|hvals|lindex|lpop|lrange|mget|rpop|smembers|spop|srandmember|sscan|xrange|xread"
+                r"|xrevrange|zrange|zrangebyscore|zrevrange)\b"
+            ),
+            (
+                rf"(?:Warning: Using a password with [^\n]{{1,120}}\n)?(?:{REDIS_REFUSED}\s*\Z|\(error\) [^\n]{{1,300}}"
+                r"|Could not connect to Redis at |AUTH failed: |Unrecognized option |Error: (?:Server|Connection) )"
+            ),
+        ),
+        (
+            "sqlite3",
+            r"(?i:\bselect\b)",
+            (
+                # It stops at the first of its own, below which it may quote the place.
+                r"(?:Parse|Runtime|SQL) error|sqlite3: |Error: (?:in prepare|near|no such|incomplete|unable|unknown"
+                r"|stepping|cannot|database|file|disk|attempt)\b[^\n]{1,300}(?=(?:\n {2}[^\n]{1,300}){0,3}\s*\Z)"
+            ),
+        ),
+        (
+            "mysql mariadb",
+            r"(?i:\bselect\b)",
+            rf"(?:mysql|mariadb): (?!\[Warning\])|{_ROWS}ERROR (?:\d{{4,5}} \(\w{{5}}\)|\d{{4,5}}: )",
         ),
         ("ps", "", "error: "),  # of processes, whose words may be any
         ("crontab", r"^-l\b", r"no crontab for |crontab: "),
