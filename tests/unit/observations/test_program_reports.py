@@ -225,6 +225,8 @@ LOG_WITH_TRACEBACK = (
     "command",
     [
         "python3 -c \"print(open('app.log').read())\"",
+        "python3 -c \"print(open('app.log').read())\" | tail -40",
+        "python3 - <<'E'\nprint(open('app.log').read())\nE",
         "perl -ne 'print if /Error|File/ .. /^$/' app.log",
         "xsv select message app.csv",
         "qsv select message app.csv | head -20",
@@ -243,6 +245,11 @@ def test_a_traceback_that_a_filter_or_inline_code_shows_is_none_of_its_own(comma
             LOG_WITH_TRACEBACK.replace("last):\n", 'last):\n  File "<string>", line 1, in <module>\n'),
         ),
         ("python3 cart.py", LOG_WITH_TRACEBACK),
+        (
+            "python3 - <<'E' | tail -40\nimport cart\nE",
+            LOG_WITH_TRACEBACK.replace("last):\n", 'last):\n  File "<stdin>", line 1, in <module>\n'),
+        ),
+        ("python3 -c 'import cart' && python3 cart.py", LOG_WITH_TRACEBACK),
         ("perl -ne 'print if /x' app.log", "Search pattern not terminated at -e line 1."),
         ("perl -pe 's/a/b/' none.log", "Can't open none.log: No such file or directory."),
         (
@@ -252,7 +259,7 @@ def test_a_traceback_that_a_filter_or_inline_code_shows_is_none_of_its_own(comma
     ],
 )
 def test_a_traceback_of_inline_code_and_a_fault_of_a_filter_are_failures(command: str, text: str) -> None:
-    """Requirement G-396: what `python -c` raises has a frame in `<string>`."""
+    """Requirement G-396: what `python -c` raises has a frame in `<string>` or `<stdin>`."""
     assert verdict(command, text) == "failure"
 
 
@@ -340,9 +347,11 @@ def test_a_commit_of_nothing_differs_from_the_answer_of_git_status(command: str,
         ('python -c "import shop; print(shop.check())"', "Error: the cart is empty", "success"),
         ("python3 -u - <<'E'\nprint(x)\nE", "error: the cart is empty", "success"),
         ("node -e 'console.log(check())'", "Connection refused", "success"),
+        ("python - <<'E'\nprint(x)\nE", "shop.CartError: the cart is empty", "success"),
         # Behind a pipe the line may be what is left of a trace.
         ('python -c "import shop; shop.check()" 2>&1 | tail -1', "Error: the cart is empty", "failure"),
         ("python check.py", "Error: the cart is empty", "failure"),
+        ("python check.py", "shop.CartError: the cart is empty", "failure"),
         ("python check.py -c", "Error: the cart is empty", "failure"),
         ('python -c "import shopp"', "python: command not found", "failure"),
     ],

@@ -9,6 +9,7 @@ import pytest
 from tellback.guidance.observations.classify import classify
 from tellback.guidance.observations.evidence import Finding
 from tellback.guidance.observations.evidence_builder import build_evidence
+from tellback.guidance.observations.shapes import is_document
 
 
 def found(command: str, said: str) -> Finding:
@@ -113,3 +114,9 @@ GEMINI = "Command: ./crash\nDirectory: (root)\nOutput: (empty)\nError: (none)\nE
 @pytest.mark.parametrize("text", [CLINE, GEMINI], ids=["Cline", "Gemini CLI"])
 def test_a_code_below_a_sentence_and_a_signal_are_failures(text: str) -> None:
     assert found("./crash", text).code == "error"
+
+
+def test_a_long_document_is_read_once() -> None:
+    """Requirement G-409: a dash may be of the list or of the key, and 40 lines took for ever."""
+    assert is_document("--a: b\n" * 400)
+    assert not is_document("--a: b\n" * 400 + "a line")

@@ -39,6 +39,7 @@ def judged(command: str, text: str) -> Finding:
         ("redis-cli -h cache -p 6380 lrange jobs:failed 0 -1", "Error: cart not found"),
         ("sqlite3 ci.db 'select message from builds'", 'Error: near "form": syntax error\nfatal: no such cart'),
         ("mysql shop -Ne 'select note from jobs'", "Error: cart not found"),
+        ("sqlite3 ci.db <<'E'\nselect note from jobs;\nE", "Error: cart not found"),
         ("kubectl get po b -o jsonpath='{.x.message}'", "/bin/sh: can't open '/app/run.sh': Permission denied"),
     ],
 )
@@ -129,6 +130,11 @@ def test_a_long_command_is_searched_for_its_options_in_linear_time(monkeypatch: 
     assert complaint_beside_value("a", simple_commands("psql " + "a -c " * 3_900)) is None
     assert complaint_beside_value("a", simple_commands(f"psql -Atc '{'a -c ' * 3_900}'")) is None
     assert 0 < max(map(len, lines)) < 4_000
+
+
+def test_options_that_may_take_the_next_one_are_read_once() -> None:
+    """Forty took minutes, each being an option or the value of the one before it."""
+    assert complaint_beside_value("a", simple_commands("redis-cli " + "-a " * 40)) is None
 
 
 @pytest.mark.parametrize(

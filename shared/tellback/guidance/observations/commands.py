@@ -172,13 +172,16 @@ def _filters_lines(command: SimpleCommand) -> bool:
 
 
 def shows_traceback(commands: Sequence[SimpleCommand], output: str) -> bool:
-    """Check for a traceback that code of `python -c` printed, as from a log: its own begins in `<string>`."""
-    if len(commands) != 1 or not commands[0].program.startswith("python"):
+    """Check for a traceback that code in the command printed, as from a log: its own begins in `<string>`, `<stdin>`.
+
+    Filters may shorten it, but its first line is followed by where it began.
+    """
+    first, *filters = commands or (None,)
+    if first is None or not first.program.startswith("python") or not is_inline(first):
         return False
-    given = commands[0].words[:4]
-    inline = "-c" in given and "-m" not in given
     traced = "Traceback (most recent call last):" in output and "Exception in thread " not in output
-    return inline and traced and 'File "<string>"' not in output
+    filtered = all(each.before == "|" and is_reading(each) for each in filters)
+    return traced and filtered and 'File "<std' not in output and 'File "<string>"' not in output
 
 
 # The same words of `git status`, and of a dry run, are an answer.
@@ -201,16 +204,18 @@ _IS_OPTION: Final = re.compile("-").match
 _INLINE: Final = words_in("- -c -e -p -pe --eval --print")
 
 
+def is_inline(command: SimpleCommand) -> bool:
+    """Check for an interpreter whose code stands in the command itself."""
+    given = _INLINE & set(takewhile(_IS_OPTION, command.words)) or (command.stdin and not command.words)
+    return bool(given) and _INTERPRETER.match(command.program) is not None
+
+
 def runs_inline(commands: Sequence[SimpleCommand]) -> bool:
     """Check for code in the command itself, whose own failure shows a trace; what it prints may be any words.
 
     Behind a pipe one line of the trace may be left.
     """
-    return any(
-        _INTERPRETER.match(each.program)
-        and (_INLINE & set(takewhile(_IS_OPTION, each.words)) or (each.stdin and not each.words))
-        for each in commands
-    ) and not any(each.before == "|" for each in commands)
+    return any(map(is_inline, commands)) and not any(each.before == "|" for each in commands)
 
 
 _ECHOED_WORDS: Final = 3

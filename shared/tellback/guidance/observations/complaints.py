@@ -12,7 +12,13 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from tellback.guidance.observations.commands import answers_by_exit, is_reading, run_elsewhere, uncommitted_line
+from tellback.guidance.observations.commands import (
+    answers_by_exit,
+    is_reading,
+    run_elsewhere,
+    runs_inline,
+    uncommitted_line,
+)
 from tellback.guidance.observations.diagnostics import ERROR_WORDS, finding_line, is_labelled
 from tellback.guidance.observations.shapes import counts_none, is_document, shape_line
 from tellback.guidance.observations.stored_values import REDIS_REFUSED, own_complaints
@@ -174,7 +180,8 @@ def complaint_line(output: str, commands: Sequence[SimpleCommand]) -> str | None
         return said
     if any(_shows_other(each, commands) for each in commands):
         return None
-    return _whole_sentence(output, working) or _shaped(output, working)
+    said = _whole_sentence(output, working)
+    return said or (None if runs_inline(commands) else _shaped(output, working))
 
 
 _ABSENT: Final = re.compile(

@@ -128,7 +128,7 @@ _VALUES: Final = tuple(
         (
             "redis-cli valkey-cli keydb-cli",
             (
-                r"^(?:-(?:[aDdhinprstuX]|-pass|-user) \S+ |-\S+ )*(?i:echo|get|getdel|getex|getrange|getset|hget"
+                r"^(?:-(?:[aDdhinprstuX]|-pass|-user) \S+ |-\S+ )*+(?i:echo|get|getdel|getex|getrange|getset|hget"
                 r"|hgetall|hmget|hrandfield|hvals|lindex|lpop|lrange|mget|rpop|smembers|spop|srandmember|sscan|xrange|xread"
                 r"|xrevrange|zrange|zrangebyscore|zrevrange)\b"
             ),
@@ -162,5 +162,5 @@ _ASKED_CHARS: Final = 80
 def own_complaints(command: SimpleCommand) -> re.Pattern[str] | None:
     """Return how a program that is asked for a stored value begins to complain, None for any other command."""
     asked, own = next(((asked, own) for names, asked, own in _VALUES if command.program in names), (None, None))
-    line = " ".join(word[:_ASKED_CHARS] for word in command.words[:_ASKED_WORDS])
+    line = " ".join(word[:_ASKED_CHARS] for word in (*command.words[:_ASKED_WORDS], command.stdin))
     return own if asked is not None and asked.search(line) else None
