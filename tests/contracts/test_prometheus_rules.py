@@ -48,6 +48,14 @@ CASES: Final[dict[str, tuple[dict[str, str], set[tuple[str, str]]]]] = {
         },
         {("TellbackManyFallbacks", "b")},
     ),
+    "a server may delete keys": ({'tellback_evicting_servers{team="a"}': "0x70 1x170"}, {("TellbackRedisEvicts", "a")}),
+    "keys were deleted lately, and others long ago": (
+        {
+            'tellback_evicted_keys_total{team="a"}': "0x80 5x160",
+            'tellback_evicted_keys_total{team="b"}': "5x240",
+        },
+        {("TellbackRedisEvicts", "a")},
+    ),
     "the metrics of one team of two are away": (
         {'tellback_up{team="b"}': "1x60 stale", 'up{job="tellback",team="b"}': "1x60 0x180"},
         {("TellbackRedisAway", "b")},

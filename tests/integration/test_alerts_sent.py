@@ -133,7 +133,7 @@ def test_a_notice_whose_reply_was_lost_comes_again_with_its_key(
 
 
 def test_each_rule_fires_and_links_to_its_runbook(tb: Tellback, server: HttpServer) -> None:
-    """The rules are overdue turns, dead letters, lag, and a team above its share; Slack gets each too."""
+    """The rules are overdue turns, dead letters, lag, a team above its share, and eviction; Slack gets each too."""
     settings = made(server)
     well = team_status(tb.context.database, tb.context.layout)
     ill = msgspec.structs.replace(
@@ -145,6 +145,8 @@ def test_each_rule_fires_and_links_to_its_runbook(tb: Tellback, server: HttpServ
         waited={"events": 61.0},
         memory=600 << 20,
         memory_limit=1 << 30,
+        evicting={"": "allkeys-lru"},
+        evicted_keys=1_874,
     )
     status = ill
 
@@ -156,10 +158,11 @@ def test_each_rule_fires_and_links_to_its_runbook(tb: Tellback, server: HttpServ
         AlertWatcher(sink, known, read, settings).step()
     by_webhook = {one.json["alert"]: one.json for one in server.requests if "hook" in one.path}
     by_slack = [one.json["text"] for one in server.requests if "services" in one.path]
-    assert by_webhook.keys() == {"overdue-turns", "dead-letters", "intake-lag", "memory-share"}
+    assert by_webhook.keys() == {"overdue-turns", "dead-letters", "intake-lag", "memory-share", "eviction"}
     assert "900 of events, the oldest for 61 s" in by_webhook["intake-lag"]["summary"]
     assert "59% of Redis' memory; its share is 50%" in by_webhook["memory-share"]["summary"]
-    assert len(by_slack) == 4
+    assert "is allkeys-lru; 1,874 keys deleted since it started" in by_webhook["eviction"]["summary"]
+    assert len(by_slack) == 5
     named = [f"--team {well.team}`" in notice["action"] for notice in by_webhook.values()]
     assert all(named), "a command without it would answer for the reader's team"
     for rule in RULES:

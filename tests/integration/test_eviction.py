@@ -1,4 +1,4 @@
-"""A worker says as it starts that its Redis may evict: keys would vanish without an error anywhere."""
+"""A Redis that may evict is named by workers, alerts and metrics: keys would vanish without an error anywhere."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from tellback import Settings
+from tellback import Settings, Tellback
+from tellback.alerts.settings import AlertSettings
+from tellback.alerts.watcher import firing_now
+from tellback.cli.metrics_collector import render_metrics
+from tellback.client.fleet import team_status
 from tellback.state.database import Database
 from tellback.state.presence import Worker
-from tellback.state.server_info import evicting_servers
+from tellback.state.server_info import read_eviction
 from tellback_workers.presence import ModelPreload, PresenceHeartbeat
 from tellback_workers.runtime import Runtime
 from tests.support.redis_cluster import RedisCluster
+from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 
@@ -41,7 +46,34 @@ def test_a_server_that_does_not_say_stops_no_heartbeat(database: Database, monke
         return b"# Memory\r\nused_memory:1\r\n"
 
     monkeypatch.setattr(database, "command", without_policy)
-    assert evicting_servers(database) == {}
+    assert read_eviction(database) == ({}, 0)
+
+
+def test_an_alert_and_the_metrics_say_that_redis_may_evict(tb: Tellback, database: Database) -> None:
+    """Requirement C-175."""
+
+    def firing() -> dict[str, str]:
+        status = team_status(tb.context.database, tb.context.layout)
+        return {rule.name: summary for rule, summary in firing_now(status, AlertSettings()).items()}
+
+    database.command("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
+    try:
+        assert "its maxmemory-policy is volatile-lru" in firing()["eviction"]
+        assert "tellback_evicting_servers 1.0" in render_metrics(tb)
+    finally:
+        database.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    assert "eviction" not in firing()
+    assert "tellback_evicting_servers 0.0" in render_metrics(tb)
+
+
+def test_keys_that_redis_evicted_are_counted(tmp_path: Path) -> None:
+    with RedisServer.start(tmp_path, "--maxmemory", "3mb", "--maxmemory-policy", "allkeys-random") as server:
+        database = Database(server.url)
+        database.pipeline([("SET", f"key-{n}", "x" * 10_000) for n in range(500)])
+        policies, keys = read_eviction(database)
+        assert policies == {"": "allkeys-random"}
+        assert keys == 500 - database.command("DBSIZE")
+        database.close()
 
 
 @pytest.mark.slow
@@ -50,5 +82,5 @@ def test_each_primary_of_a_cluster_is_asked(tmp_path: Path) -> None:
         node = cluster.nodes[1]
         cluster.client(node).command("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
         database = Database(cluster.url)
-        assert evicting_servers(database) == {f"127.0.0.1:{node.port}": "volatile-lru"}
+        assert read_eviction(database).policies == {f"127.0.0.1:{node.port}": "volatile-lru"}
         database.close()

@@ -23,7 +23,7 @@ from tellback.errors import TellbackError, Unavailable
 from tellback.settings import Settings, load
 from tellback.state.all_scripts import all_scripts
 from tellback.state.presence import HEARTBEAT_SECONDS, Presence, Worker
-from tellback.state.server_info import evicting_servers
+from tellback.state.server_info import read_eviction
 from tellback_workers.celery_signals import copies_of, count_rejections
 from tellback_workers.cgroup_parent import describe_limits
 from tellback_workers.runtime import Runtime
@@ -111,7 +111,7 @@ class PresenceHeartbeat:
     def _warn_of_eviction(self) -> bool:
         """Log which servers may evict keys; return True if they could be asked."""
         try:
-            found = evicting_servers(self._runtime.database)
+            found = read_eviction(self._runtime.database).policies
         except (TellbackError, exceptions.RedisError) as trouble:
             _logger.debug("eviction.unknown", reason=str(trouble))  # the next heartbeat tries again
             return False

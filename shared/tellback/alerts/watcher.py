@@ -72,6 +72,14 @@ def _memory(status: TeamStatus, settings: AlertSettings) -> str | None:
     return f"the team takes about {share:.0%} of Redis' memory; its share is {settings.memory_share:.0%}"
 
 
+def _eviction(status: TeamStatus, _settings: AlertSettings) -> str | None:
+    if not status.evicting:
+        return None
+    policies = " and ".join(sorted(set(status.evicting.values())))
+    gone = f"; {count_phrase(status.evicted_keys, 'key')} deleted since it started" if status.evicted_keys else ""
+    return f"Redis may delete events and answers that wait: its maxmemory-policy is {policies}{gone}"
+
+
 RULES: Final = (
     AlertRule(
         "overdue-turns",
@@ -93,6 +101,12 @@ RULES: Final = (
         "warning",
         _memory,
         "See what grows with `tellback team --team {team}`; end it, or raise `maxmemory`.",
+    ),
+    AlertRule(
+        "eviction",
+        "critical",
+        _eviction,
+        "Set `maxmemory-policy noeviction` on the server that `tellback doctor --team {team}` names.",
     ),
 )
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from redis.exceptions import NoPermissionError
 
 from tellback.client.client_context import ClientContext
 from tellback.client.connection import Tellback
@@ -27,6 +29,8 @@ from tellback.state.guidance_stats import read_stats
 from tellback.state.keys import stream_of
 from tellback.state.presence import Presence
 from tellback.state.quarantine import ReadingDatabase
+from tellback.state.server_info import read_eviction
+from tellback.state.unavailable import NotPermitted
 
 LABEL_CHARS: Final = 64  # of pools and channels, which hosts name; equal beginnings share one series
 
@@ -90,6 +94,18 @@ def _decay_metrics(decay: Decay, now: int) -> Iterator[Metric]:
     yield age
 
 
+def eviction_metrics(context: ClientContext) -> Iterator[Metric]:
+    """Yield what the servers delete when they are full; without a value if this user may not ask them."""
+    servers = GaugeMetricFamily("tellback_evicting_servers", "Redis servers whose policy may delete keys.")
+    keys = CounterMetricFamily("tellback_evicted_keys", "Keys that Redis deleted because it was full.")
+    with suppress(NotPermitted, NoPermissionError):
+        found = read_eviction(context.database)
+        servers.add_metric([], len(found.policies))
+        keys.add_metric([], found.keys)
+    yield servers
+    yield keys
+
+
 BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0)  # as in turnstats.lua
 
 TURN_EVENTS: Final = (
@@ -122,6 +138,7 @@ class TellbackCollector(Collector):
                 *self._other_metrics(),
                 *command_metrics(context),
                 *signal_metrics(context),
+                *eviction_metrics(context),
             ]
             if isinstance(context.database, ReadingDatabase) and context.database.away:
                 raise next(iter(context.database.away.values()))  # sums without a shard would look like counters reset

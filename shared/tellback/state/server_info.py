@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 from redis.exceptions import NoPermissionError
 
 from tellback.state.database import Database
 
 Info = dict[str, str]
+
+
+class Eviction(NamedTuple):
+    """The policy of each primary that may delete keys when it is full; `keys` were deleted since the servers started.
+
+    Servers that do not say, as some hosted ones, count as those that may not.
+    """
+
+    policies: dict[str, str]
+    keys: int = 0
 
 
 def server_infos(database: Database, *sections: str) -> dict[str, Info]:
@@ -29,14 +42,16 @@ def server_infos(database: Database, *sections: str) -> dict[str, Info]:
     }
 
 
-def evicting_servers(database: Database) -> dict[str, str]:
-    """Return the policy of each primary that may delete keys when it is full, which are events and answers too.
+def read_eviction(database: Database) -> Eviction:
+    """Ask each primary. It raises what `server_infos` raises."""
+    return eviction_of(server_infos(database, "memory", "stats"))
 
-    Servers that do not say, as some hosted ones, are left out. It raises what `server_infos` raises.
-    """
-    infos = server_infos(database, "memory")
+
+def eviction_of(infos: Mapping[str, Info]) -> Eviction:
+    """Read it from the sections `memory` and `stats`."""
     policies = {place: info.get("maxmemory_policy", "noeviction") for place, info in infos.items()}
-    return {place: policy for place, policy in policies.items() if policy != "noeviction"}
+    keys = sum(int(info.get("evicted_keys", 0)) for info in infos.values())
+    return Eviction({place: policy for place, policy in policies.items() if policy != "noeviction"}, keys)
 
 
 def _parsed(text: bytes) -> Info:
