@@ -6,9 +6,13 @@ It defines no task; workers run the scheduler at each tick. A tick is safe to ru
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from celery import Celery, signals
+from celery.beat import SchedulingError
+from kombu.exceptions import KombuError
+from redis.exceptions import RedisError
 
 from tellback.broker import broker_config, exiting_on_wrong_settings
 from tellback.names import SWEEPS_QUEUE, Task
@@ -25,6 +29,25 @@ def _name_unknown_variables(**_: object) -> None:
 @signals.beat_init.connect
 def _forbid_dumps(**_: object) -> None:
     forbid_dumps()  # commands may run on this host as this user
+
+
+class TickFailures(logging.Filter):
+    """Shortens what Celery logs of a tick that the broker did not take to one line.
+
+    It is a page of stacks at each period, while the broker is away or full.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Keep each line, and a traceback of any other cause."""
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, SchedulingError) and isinstance(error.__context__, (KombuError, RedisError, OSError)):
+            record.msg, record.args, record.exc_info = "beat: %s The next tick does the same work.", (error,), None
+        return True
+
+
+@signals.beat_init.connect
+def _shorten_failures(**_: object) -> None:
+    logging.getLogger("celery.beat").filters[:] = [TickFailures()]
 
 
 def schedule(settings: Settings) -> dict[str, dict[str, Any]]:

@@ -72,7 +72,7 @@ def test_keys_that_redis_evicted_are_counted(tmp_path: Path) -> None:
         database.pipeline([("SET", f"key-{n}", "x" * 10_000) for n in range(500)])
         policies, keys = read_eviction(database)
         assert policies == {"": "allkeys-random"}
-        assert keys == 500 - database.command("DBSIZE")
+        assert 0 < keys <= 500 - database.command("DBSIZE")  # more may go between the two calls
         database.close()
 
 

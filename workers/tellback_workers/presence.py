@@ -24,8 +24,10 @@ from tellback.settings import Settings, load
 from tellback.state.all_scripts import all_scripts
 from tellback.state.presence import HEARTBEAT_SECONDS, Presence, Worker
 from tellback.state.server_info import read_eviction
+from tellback.state.unavailable import NotPermitted
 from tellback_workers.celery_signals import copies_of, count_rejections
 from tellback_workers.cgroup_parent import describe_limits
+from tellback_workers.repeated_lines import RepeatedLines
 from tellback_workers.runtime import Runtime
 
 _logger = structlog.get_logger("tellback.presence")
@@ -66,6 +68,7 @@ class PresenceHeartbeat:
         self._worker = worker
         self._preload = preload
         self._presence = Presence(runtime.database, runtime.settings.team)
+        self._lines = RepeatedLines()
         self._stopping = threading.Event()
         self._due = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tellback-presence", daemon=True)
@@ -102,11 +105,16 @@ class PresenceHeartbeat:
                 self._due.clear()
 
     def _load_scripts(self) -> None:
-        """Load what Redis lacks: a restart or a failover forgets all scripts."""
+        """Load what Redis lacks: a restart or a failover forgets all scripts.
+
+        The next heartbeat tries again. While Redis is away, the worker's loops log it.
+        """
         try:
             self._runtime.database.load_scripts(all_scripts())
         except (TellbackError, exceptions.RedisError) as trouble:
-            _logger.debug("scripts.not_loaded", reason=str(trouble))  # the next heartbeat tries again
+            is_away = isinstance(trouble, Unavailable) and not isinstance(trouble, NotPermitted)
+            if not is_away and self._lines.is_due("scripts.not_loaded", str(trouble)):
+                _logger.error("scripts.not_loaded", reason=str(trouble))  # noqa: TRY400 - its text says what is wrong
 
     def _warn_of_eviction(self) -> bool:
         """Log which servers may evict keys; return True if they could be asked."""

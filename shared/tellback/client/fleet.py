@@ -176,7 +176,7 @@ def team_status(database: Database, layout: Layout, *, within: float = ACTIVE_SE
 def _memory(database: Database, layout: Layout) -> tuple[int | None, int | None, Eviction]:
     try:
         used = team_memory(database, layout)
-        infos = server_infos(database, "memory", "stats")
+        infos = server_infos(database)
     except (NotPermitted, NoPermissionError):
         return None, None, Eviction({})
     limit = int(infos[""].get("maxmemory", 0)) if "" in infos else 0  # each node of a cluster has one of its own

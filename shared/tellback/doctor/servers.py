@@ -21,8 +21,6 @@ from tellback.wording import count_phrase
 
 NEARLY_FULL: Final = 0.9  # of Redis' maxmemory
 
-_SECTIONS: Final = ("server", "replication", "persistence", "memory")
-
 _SEVERITY: Final = {"ok": 0, "note": 1, "wrong": 2}
 
 
@@ -42,7 +40,7 @@ def check_servers(database: Database, settings: Settings) -> list[DoctorFinding]
         **({"confirmation": partial(_check_confirmation, settings)} if Confirmation.of(settings) else {}),
     }
     try:
-        infos = _by_memory(server_infos(database, *_SECTIONS))
+        infos = _by_memory(server_infos(database))
     except (NotPermitted, NoPermissionError):
         return [not_permitted(name) for name in checks]
     return [_worst([(place, check(info)) for place, info in infos]) for check in checks.values() if infos]

@@ -22,8 +22,10 @@ class Eviction(NamedTuple):
     keys: int = 0
 
 
-def server_infos(database: Database, *sections: str) -> dict[str, Info]:
-    """Return these sections of `INFO` of each primary, by its address; "" is that of a single server.
+def server_infos(database: Database) -> dict[str, Info]:
+    """Return the `INFO` of each primary, by its address; "" is that of a single server.
+
+    No sections are named: Redis 6.2, which is to be refused by its version, knows no more than one at a time.
 
     Nodes of a cluster that do not answer are left out.
 
@@ -32,8 +34,8 @@ def server_infos(database: Database, *sections: str) -> dict[str, Info]:
         NotPermitted, NoPermissionError: the user may not read it.
     """
     if database.cluster is None:
-        return {"": _parsed(database.command("INFO", *sections))}
-    replies = database.cluster.run_at_primaries(lambda _number: [("INFO", *sections)])
+        return {"": _parsed(database.command("INFO"))}
+    replies = database.cluster.run_at_primaries(lambda _number: [("INFO",)])
     for reply in replies.values():
         if isinstance(reply, NoPermissionError):
             raise reply
@@ -44,11 +46,11 @@ def server_infos(database: Database, *sections: str) -> dict[str, Info]:
 
 def read_eviction(database: Database) -> Eviction:
     """Ask each primary. It raises what `server_infos` raises."""
-    return eviction_of(server_infos(database, "memory", "stats"))
+    return eviction_of(server_infos(database))
 
 
 def eviction_of(infos: Mapping[str, Info]) -> Eviction:
-    """Read it from the sections `memory` and `stats`."""
+    """Read it from what `server_infos` returned."""
     policies = {place: info.get("maxmemory_policy", "noeviction") for place, info in infos.items()}
     keys = sum(int(info.get("evicted_keys", 0)) for info in infos.values())
     return Eviction({place: policy for place, policy in policies.items() if policy != "noeviction"}, keys)
