@@ -1,4 +1,4 @@
-"""What an operator reads in the logs of workers and beat while something is wrong."""
+"""The logs of workers and beat while something is wrong."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from celery.beat import SchedulingError
 from redis.exceptions import ResponseError
+from structlog.testing import capture_logs
 
 from tellback import Settings
 from tellback.state.database import Database
@@ -59,9 +60,7 @@ def _heartbeat(settings: Settings) -> PresenceHeartbeat:
     return PresenceHeartbeat(Runtime(settings), worker, ModelPreload(settings, wanted=False))
 
 
-def test_a_worker_that_may_not_load_scripts_says_so_once(
-    settings: Settings, database: Database, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_worker_that_may_not_load_scripts_says_so_once(settings: Settings, database: Database) -> None:
     """Hosts that bring no scripts of their own then fail, and its log said nothing. Requirement C-178."""
     database.command("SCRIPT", "FLUSH")
     database.command("ACL", "SETUSER", "w", "reset", "on", ">w", "~*", "&*", "+@all", "-script|load")
@@ -69,19 +68,18 @@ def test_a_worker_that_may_not_load_scripts_says_so_once(
         heartbeat = _heartbeat(
             msgspec.structs.replace(settings, redis_url=settings.redis_url.replace("redis://", "redis://w:w@"))
         )
-        for _ in range(3):
-            heartbeat._load_scripts()
+        with capture_logs() as lines:
+            for _ in range(3):
+                heartbeat._load_scripts()
     finally:
         database.command("ACL", "DELUSER", "w")
-    said = capsys.readouterr().out
-    assert said.count("scripts.not_loaded") == 1
-    assert "script|load" in said
-    assert "access.md" in said
+    (line,) = lines
+    assert (line["event"], line["log_level"]) == ("scripts.not_loaded", "error")
+    assert "script|load" in line["reason"]
+    assert "access.md" in line["reason"]
 
 
-def test_a_worker_names_the_oldest_redis_that_it_can_use(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_worker_names_the_oldest_redis_that_it_can_use(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error is that of Redis 6.2."""
     heartbeat = _heartbeat(settings)
 
@@ -89,5 +87,8 @@ def test_a_worker_names_the_oldest_redis_that_it_can_use(
         raise as_raised(ResponseError(OLD_REDIS), settings.redis_url)
 
     monkeypatch.setattr(heartbeat._runtime.database, "load_scripts", refused)
-    heartbeat._load_scripts()
-    assert "older than 7.0" in capsys.readouterr().out
+    with capture_logs() as lines:
+        heartbeat._load_scripts()
+    (line,) = lines
+    assert line["log_level"] == "error"
+    assert "older than 7.0" in line["reason"]
