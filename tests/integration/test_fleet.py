@@ -21,7 +21,7 @@ from tellback.state.jobs import Jobs
 from tellback.state.keys import FAMILIES, stream_of
 from tellback.state.team import existing_layouts
 from tellback.state.teams import Teams
-from tests.support.cli import printed, rows
+from tests.support.cli import printed, rows, run
 from tests.support.jobs import CommandQueue
 from tests.support.turns import opened
 
@@ -157,6 +157,21 @@ def test_a_listing_costs_the_same_however_many_sessions_there_are(
         costs.append(list(sent))
     assert len(costs[0]) == len(costs[1])
     assert not {"SCAN", "KEYS", "LRANGE", "SMEMBERS"} & {*costs[1]}
+
+
+def test_a_list_that_ends_at_its_default_limit_says_so(tb: Tellback, settings: Settings, database: Database) -> None:
+    """An operator saw 100 of 10,000 sessions, and took them for all. Requirement C-179."""
+    shard, now = tb.context.layout.shard(0), database.now_ms()
+    database.command("ZADD", shard.key("sessions"), *[part for n in range(100) for part in (now, f"s-{n}")])
+    database.command("PEXPIRE", shard.key("sessions"), 60_000)
+    for arguments in (["sessions"], ["sessions", "--json"]):
+        ended = run(settings, *arguments)
+        assert ended.exit_code == 0
+        assert "ends after 100 rows; --limit N shows more" in ended.stderr
+    for limit in ("50", "10000"):  # both chosen
+        assert not run(settings, "sessions", "--limit", limit).stderr
+    database.command("ZREM", shard.key("sessions"), "s-0")
+    assert not run(settings, "sessions").stderr
 
 
 def test_a_team_in_a_few_lines(

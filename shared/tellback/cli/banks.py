@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from tellback.cli.common import (
+    LISTED,
     SIGNALS,
     JsonOption,
     TeamOption,
@@ -117,7 +118,7 @@ def bank(
     text: TextOption = None,
     forget: ForgetOption = None,
     remembered: RememberedOption = False,
-    limit: LimitOption = 100,
+    limit: LimitOption = LISTED,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
@@ -316,7 +317,7 @@ def _list_facts(tb: Tellback, bank: str, limit: int, *, as_json: bool) -> None:
         {"at": fact.at, "fact_id": fact.fact_id, "text": fact.text if as_json else shorten_text(fact.text)}
         for fact in found
     ]
-    show_rows(rows, as_json=as_json, columns=_STORED_COLUMNS, title=f"Facts of {bank}")
+    show_rows(rows, as_json=as_json, columns=_STORED_COLUMNS, title=f"Facts of {bank}", limit=limit)
 
 
 def _read_stdin() -> str:

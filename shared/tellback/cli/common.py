@@ -30,21 +30,19 @@ if TYPE_CHECKING:
     from tellback.settings import Settings
 
 BEGIN: Final = "Get started"
-
 COMMANDS: Final = "Run commands"  # typer puts a panel named "Commands" first, whatever was registered first
-
 GUIDANCE: Final = "Guidance"
-
 TURNS: Final = "Turns"
-
 SIGNALS: Final = "Signals"
-
 OPERATE: Final = "Operate"
 
 UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE})
 
 PANELS: Final = (BEGIN, COMMANDS, GUIDANCE, TURNS, SIGNALS, OPERATE)
 """The panels of `tellback --help`, in the order in which it shows them."""
+
+LISTED: Final = 100
+"""Rows of a listing without --limit."""
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
@@ -298,22 +296,26 @@ def warn_of_models(tb: Tellback) -> None:
 
 
 def show_rows(
-    rows: Iterable[Any], *, as_json: bool, columns: Sequence[str], title: str, spare: Sequence[str] = ()
+    rows: Iterable[Any], *, as_json: bool, columns: Sequence[str], title: str, spare: Sequence[str] = (), limit: int = 0
 ) -> None:
-    """Print rows (structs or mappings) as JSON lines or as a table; narrow terminals lose `spare` columns first."""
-    if as_json:
-        for row in rows:
-            print_json(row)
-        return
+    """Print rows (structs or mappings) as JSON lines or as a table; narrow terminals lose `spare` columns first.
+
+    A listing that ends at a `limit` that nobody chose says so.
+    """
     import msgspec
 
-    from tellback.cli.listing import show_table
-
     plain: list[Mapping[str, Any]] = [msgspec.to_builtins(row) for row in rows]
-    if plain:
+    if as_json:
+        for row in plain:
+            print_json(row)
+    elif plain:
+        from tellback.cli.listing import show_table
+
         show_table(plain, columns, title=title, spare=spare)
     else:
         echo(f"{title}: none")
+    if limit == LISTED <= len(plain):
+        echo(f"tellback: the list ends after {limit} rows; --limit N shows more", err=True)
 
 
 def print_json(value: Any) -> None:

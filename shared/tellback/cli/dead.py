@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tellback.cli.common import (
+    LISTED,
     OPERATE,
     JsonOption,
     TeamOption,
@@ -40,7 +41,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_(
-    limit: Annotated[int, typer.Option(help="Maximum number of dead letters.", min=1, max=10_000)] = 100,
+    limit: Annotated[int, typer.Option(help="Maximum number of dead letters.", min=1, max=10_000)] = LISTED,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
@@ -48,7 +49,13 @@ def list_(
     """List the newest dead letters."""
     with listed_team(redis_url, team) as tb:
         letters = tb.dead.newest(limit)
-        show_rows(letters, as_json=as_json, columns=("id", "at", "family", "bytes", "reason"), title="Dead letters")
+        show_rows(
+            letters,
+            as_json=as_json,
+            columns=("id", "at", "family", "bytes", "reason"),
+            title="Dead letters",
+            limit=limit,
+        )
 
 
 def show_(letter_id: IdArgument, redis_url: UrlOption = None, team: TeamOption = None) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tellback.cli.common import (
+    LISTED,
     OPERATE,
     JsonOption,
     TeamOption,
@@ -39,7 +40,7 @@ def register(app: typer.Typer) -> None:
 def sessions(
     *,
     within: WithinOption = 900.0,
-    limit: Annotated[int, typer.Option(help="Maximum number of sessions.", min=1, max=1_000)] = 100,
+    limit: Annotated[int, typer.Option(help="Maximum number of sessions.", min=1, max=10_000)] = LISTED,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
@@ -52,7 +53,7 @@ def sessions(
         now = tb.context.database.now_ms()
         columns = ("session", "host", "active", "last_call", "calls", "nudges", "open_turn", "running_command")
         rows = found if as_json else [session_row(each, now) for each in found]
-        show_rows(rows, as_json=as_json, columns=columns, spare=("calls", "host"), title="Active sessions")
+        show_rows(rows, as_json=as_json, columns=columns, spare=("calls", "host"), title="Active sessions", limit=limit)
 
 
 def session_row(session: ActiveSession, now: int) -> dict[str, Any]:

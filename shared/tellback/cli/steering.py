@@ -8,6 +8,7 @@ import typer
 
 from tellback.cli.common import (
     COMMANDS,
+    LISTED,
     OPERATE,
     JsonOption,
     TeamOption,
@@ -146,7 +147,7 @@ def waive(
 def audit(
     *,
     session: Annotated[str | None, text_option("Show only actions on this session.")] = None,
-    limit: Annotated[int, typer.Option(help="Maximum number of actions.", min=1, max=10_000)] = 100,
+    limit: Annotated[int, typer.Option(help="Maximum number of actions.", min=1, max=10_000)] = LISTED,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
@@ -161,7 +162,7 @@ def audit(
     with listed_team(redis_url, team) as tb:
         entries = newest_actions(tb.context.database, tb.context.layout, limit, session)
         columns = ("at", "act", "target", "session", "by", "reason")
-        show_rows(entries, as_json=as_json, columns=columns, spare=("session",), title="Audit log")
+        show_rows(entries, as_json=as_json, columns=columns, spare=("session",), title="Audit log", limit=limit)
 
 
 def job_listing(tb: Tellback) -> JobListing:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tellback.cli.common import (
+    LISTED,
     OPERATE,
     JsonOption,
     UrlOption,
@@ -255,7 +256,7 @@ def remove(
 
 def removed(
     *,
-    limit: Annotated[int, typer.Option(help="Maximum number of removals.", min=1, max=10_000)] = 100,
+    limit: Annotated[int, typer.Option(help="Maximum number of removals.", min=1, max=10_000)] = LISTED,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
 ) -> None:
@@ -264,7 +265,7 @@ def removed(
 
     with _database(redis_url) as (database, _):
         entries = removed_teams(database, limit)
-    show_rows(entries, as_json=as_json, columns=("at", "target", "by", "reason"), title="Removed teams")
+    show_rows(entries, as_json=as_json, columns=("at", "target", "by", "reason"), title="Removed teams", limit=limit)
 
 
 def _question(teams: Teams, team: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tellback.cli.common import (
+    LISTED,
     TURNS,
     JsonOption,
     TeamOption,
@@ -61,7 +62,7 @@ def turns(
             "Searches the newest 1,000 turns of each shard.",
         ),
     ] = False,
-    limit: LimitOption = 100,
+    limit: LimitOption = LISTED,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
@@ -91,7 +92,7 @@ def turns(
             rows = [row for row in rows if row["late"] is not None][-limit:]
         times = ("late", "late_delivery") if late else ("overdue", "delivery")
         columns = ("opened_at", "state", "channel", "conversation", *times, "id")
-        show_rows(rows, as_json=as_json, columns=columns, spare=(times[1], "channel"), title="Turns")
+        show_rows(rows, as_json=as_json, columns=columns, spare=(times[1], "channel"), title="Turns", limit=limit)
 
 
 def _refuse_options(context: typer.Context, *, before: str) -> None:
@@ -150,7 +151,7 @@ def outbox(
             "queue was full. Searches the newest 1,000 turns of each shard.",
         ),
     ] = False,
-    limit: LimitOption = 100,
+    limit: LimitOption = LISTED,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
@@ -167,14 +168,21 @@ def outbox(
         if undelivered:
             turns = Turns(tb.context.database, tb.context.layout).newest(MAX_LISTED)
             lost = [row for turn in turns if channel in {None, turn.channel} for row in _undelivered_rows(turn)]
-            show_rows(lost[-limit:], as_json=as_json, columns=UNDELIVERED_STATES, title="Undelivered")
+            show_rows(lost[-limit:], as_json=as_json, columns=UNDELIVERED_STATES, title="Undelivered", limit=limit)
             return
         store = open_outbox(tb.context)
         channels = [channel] if channel else store.channels()
         found = [item for name in channels for item in store.pending(name, limit)][:limit]
         rows = [_delivery_row(queue, ready_at, delivery) for queue, ready_at, delivery in found]
         columns = ("at", "channel", "conversation", "kind", "status", "attempt", "ready_at", "text")
-        show_rows(rows, as_json=as_json, columns=columns, spare=("attempt", "ready_at", "channel"), title="Outbox")
+        show_rows(
+            rows,
+            as_json=as_json,
+            columns=columns,
+            spare=("attempt", "ready_at", "channel"),
+            title="Outbox",
+            limit=limit,
+        )
 
 
 def _turn_row(turn: TurnView, now: int) -> dict[str, Any]:
