@@ -9,7 +9,7 @@ import msgspec
 
 from tellback import clock
 from tellback.alerts.settings import AlertSettings
-from tellback.transports.http_post import OK, NoReply, NotSent, post_request
+from tellback.transports.http_post import OK, REDIRECTS, NoReply, NotSent, post_request
 from tellback.transports.webhook import IDEMPOTENCY_KEY, SIGNATURE, TIMESTAMP, sign
 
 NoticeState = Literal["firing", "resolved", "test"]
@@ -102,7 +102,13 @@ def _post(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> 
     except (NotSent, NoReply) as error:
         raise NotDelivered(str(error)) from None
     if reply.status not in OK:
-        raise NotDelivered(f"HTTP {reply.status}", reply.retry_after)
+        raise NotDelivered(f"HTTP {reply.status}{_advice(reply.status)}", reply.retry_after)
+
+
+def _advice(status: int) -> str:
+    if status in REDIRECTS:
+        return ": redirects are not followed; set the address to which it sends"
+    return ": check its URL and its access" if status in {401, 403, 404, 405, 410} else ""
 
 
 def sinks_of(settings: AlertSettings) -> list[Sink]:

@@ -156,9 +156,17 @@ def _connect(
     except ssl.SSLCertVerificationError as error:
         raise NotSent(f"the certificate was refused: {error.verify_message}") from None
     except (OSError, ValueError) as error:
-        raise NotSent(f"no connection: {type(error).__name__}") from None
+        raise NotSent(f"no connection: {_reason(error)}") from None
     if clock.monotonic() >= end:  # no timeout bounds a look-up; by now another transport may have the delivery
         raise NotSent("no connection: TimeoutError")
+
+
+def _reason(error: OSError | ValueError) -> str:
+    """Return why there is no connection, in words without the address."""
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed ({(error.reason or 'no reason given').replace('_', ' ').lower()})"
+    said = error.strerror if isinstance(error, OSError) else None  # none of a timeout
+    return f"{said[0].lower()}{said[1:]}" if said else type(error).__name__
 
 
 class _SocketDeadline:

@@ -1,0 +1,56 @@
+"""Receivers of alerts that refuse a notice or are not there: an operator reads what to do."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from tellback.alerts.settings import AlertSettings
+from tellback.alerts.sinks import AlertNotice, NotDelivered, SlackSink
+from tests.support.http_server import http_server, reply
+from tests.support.redis_server import free_port
+
+NOTICE = AlertNotice(
+    key="k", team="t", alert="intake-lag", state="firing", severity="warning", summary="s", action="a", runbook="r",
+    since=1, at=2,
+)  # fmt: skip
+
+
+def refusal(url: str) -> str:
+    with pytest.raises(NotDelivered) as refused:
+        SlackSink(AlertSettings(slack=f"{url}/services/token-4711")).send(NOTICE)
+    assert "token" not in str(refused.value)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (301, "HTTP 301: redirects are not followed; set the address to which it sends"),
+        (404, "HTTP 404: check its URL and its access"),
+        (500, "HTTP 500"),
+    ],
+)
+def test_a_refused_notice_says_what_to_do(status: int, said: str) -> None:
+    """Slack answers 404 for a webhook that was revoked."""
+    with http_server(reply(status, b"no", Location="https://localhost/other")) as server:
+        assert refusal(server.url) == said
+        assert len(server.requests) == 1
+
+
+def test_a_missing_connection_has_its_reason_in_words() -> None:
+    """It was the name of a class, such as `SSLError`."""
+    assert refusal(f"http://127.0.0.1:{free_port()}") == "no connection: connection refused"
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+
+        def answer() -> None:
+            with plain.accept()[0] as connection:
+                connection.recv(1_000)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        assert refusal(f"https://127.0.0.1:{plain.getsockname()[1]}").startswith("no connection: TLS failed (")
+        answering.join(10)
