@@ -38,6 +38,8 @@ _AWAY: Final = (
 
 _TLS_ALERT: Final = r"\x15"  # as hiredis quotes the first byte of a record that tells a client without TLS to go away
 
+_SCRIPT_PLACE: Final = re.compile(r" script: \w+, on @user_script:\d+\.$")  # as Redis ends an error of a script
+
 _SSL_PLACE: Final = re.compile(r"^\[SSL: \w+\] | \(_ssl\.c:\d+\)$")
 
 _SENTINEL_ERROR: Final = re.compile(r" - \w+:(\w+)")  # of each Sentinel, after its client
@@ -217,7 +219,7 @@ def as_raised(error: Exception, url: str) -> Exception:
     if isinstance(error, exceptions.AskError):  # MovedError is one; a client of the cluster follows them
         return ConfigurationError(ONE_NODE.format(where=where))
     if isinstance(error, exceptions.NoPermissionError) or text.startswith(DENIED_IN_SCRIPT):
-        return NotPermitted(NOT_PERMITTED.format(where=where, error=error))
+        return NotPermitted(NOT_PERMITTED.format(where=where, error=_SCRIPT_PLACE.sub("", text)))
     for beginning, said in (
         (NO_DATABASE, WRONG_DATABASE.format(where=where, error=error)),
         ("unknown command 'SENTINEL'", NO_SENTINEL.format(where=where_of(url))),
