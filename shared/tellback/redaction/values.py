@@ -89,15 +89,20 @@ AHEAD_LONG: Final = (
     AHEAD.replace(f"(?:{_SIGN}|", rf"""(?:(?:{_SIGN}|["'](?<=[ \t].)|{_OLD}|""")[:-1]
     + rf"{_MAYBE_QUOTED}(?:{_SCHEME}|)(?:{_WITH_DIGIT}|{_LONG_WORD_AHEAD})|{_IN_BRACKETS}))"
 )
-# The same before a password, which may be a short word in quotes.
+# The same before a password, which may be a short word in quotes. What nearly every value begins with comes first.
 _BEGINS: Final = (
-    r"[a-z_]{0,60}+(?:[0-9!@#%^&*+?~-]|(?<=[a-z]{8})(?![\w(.:=\[])|(?<=[a-z]{6})[ \t]{0,40}+$)"
-    r"|(?!/[a-z_.-]{1,20}/)[a-z0-9+/]{12}|[a-z_]{0,30}+[.=][a-z_]{0,30}+[0-9!@#%^&*?]|(?<=\w>)[^\s<>]{6,60}+<"
+    r"[a-z_]{0,60}+(?:[0-9!@#%^&*+?~-]|[.=](?<![a-z_]{31}.)[a-z_]{0,30}+[0-9!@#%^&*?]"
+    r"|(?<=[a-z]{6})(?:(?<=[a-z]{8})(?![\w(.:=\[])|[ \t]{0,40}+$))"
+    r"|[a-z0-9+][a-z0-9+/]{11}|/(?![a-z_.-]{1,20}/)[a-z0-9+/]{11}"
 )
-AHEAD_PASSWORD: Final = AHEAD[:-1] + (
+_PASSWORD_BEGINS: Final = (
     r"""[:=>,|?+ \t-]{0,84}+(?:["'`\\]|\[[ ]?["'\\]|[fbrunl@$][fbrun@$]?["']"""
     r"|[&s][st](?:r|tr)(?:ing)?[ \t]{0,40}+=|final|&'static"
-    rf"|(?=[^\s:,;]{{6}})(?:{_BEGINS})))"
+    rf"|(?=[^\s:,;]{{6}})(?:{_BEGINS}))"
+)
+AHEAD_PASSWORD: Final = (
+    rf"{_NAME_CLOSED}(?:[:=>,]{_PASSWORD_BEGINS}|(?:[?+.|/][?+:|./]?=|\|\||->|value=|string[ \t]{{0,40}}+=){_PASSWORD_BEGINS}"
+    r"""|\{["']|>(?<=\w>)(?=[^\s:,;=>|?+-][^\s:,;]{5})[^\s<>]{6,60}+<))"""
 )
 # What may follow a name: its value on the next line, or a bar, as in a table. A check for any of these fails nearly as
 # fast as one of them, and then no other is tried.
@@ -112,17 +117,26 @@ TABLE: Final = r"(?=[\w-]{0,40}+[ \t]{1,40}+\|)"
 
 
 # Before all rules of a name, in half of the time of the checks above, which follow it: it lets through what they do and
-# a little more. A sign, others, and what begins a value; its row in a table; its value below.
-AFTER_NAME: Final = (
-    rf"""{_NAME_CLOSED}(?:(?:[:=>,?+.|{{"'-]|value=|string[ \t]{{0,40}}+=)[\\"'`=:>|?+*.\[ \t-]{{0,44}}+"""
+# a little more. A sign, others, and what begins a value; its row in a table; its value below. Each alternative begins
+# with a character, or with few.
+_SIGNS_AND_VALUE: Final = (
+    r"""[\\"'`=:>|?+*.\[ \t-]{0,44}+"""
     rf"(?:{_WITH_DIGIT}|{_LONG_WORD_AHEAD}|{_QUOTED}|{_SCHEME}|{_TYPED})"
+)
+_NEXT: Final = r"[ \t|>+1-9-]{0,12}+(?:\n|\r\n)[ \t]{0,60}+(?:-[ ])?+"
+_NEXT_VALUE: Final = r"[\"']{0,2}+(?:[a-z_+/.~%:=-]{0,60}+[0-9]|[\w+/-]{12})"
+AFTER_NAME: Final = (
+    rf"""{_NAME_CLOSED}(?:[:=>,?+.|{{"'-]{_SIGNS_AND_VALUE}|value={_SIGNS_AND_VALUE}|string[ \t]{{0,40}}+={_SIGNS_AND_VALUE}"""
     rf"|{_OLD}|{_IN_BRACKETS}|\|[ \t]{{1,8}}+[^\s0-9]{{0,60}}+[0-9]"
-    r"|(?:[:>][ \t|>+1-9-]{0,12}+\r?\n[ \t]{0,60}+(?:-[ ])?+|</key>[^<]{0,66}+<string>)"
-    rf"[\"']{{0,2}}+(?:[a-z_+/.~%:=-]{{0,60}}+[0-9]|[\w+/-]{{12}})))"
+    rf"|:{_NEXT}{_NEXT_VALUE}|>{_NEXT}{_NEXT_VALUE}|</key>[^<]{{0,66}}+<string>{_NEXT_VALUE}))"
 )
 # Most words `key` are no secret's, and to compare what is before them with 130 names costs more than all else.
 AFTER_KEY: Final = f"(?<=[a-z_. -]key){AFTER_NAME}"
-AFTER_PASSWORD: Final = rf"{AHEAD_PASSWORD[:-1].replace(_NAME_CLOSED, f'{_NAME_CLOSED}(?:')}|\||{_BLOCK_BELOW}))"
+_BELOW_PASSWORD: Final = r"[+-]?[1-9]?[ \t]{0,4}+(?:\n|\r\n)[ \t]{0,60}+(?:-[ ])?+[^\s\"'<>{}]{4}"
+AFTER_PASSWORD: Final = (
+    rf"{AHEAD_PASSWORD[:-2]}|\||:[ \t]{{0,4}}+[|>]{_BELOW_PASSWORD}|>{_BELOW_PASSWORD}"
+    r"|</key>[^<]{0,66}+<string>[^\s\"'<>{}]{4}))"
+)
 # Not a value: references (`$DB_PASSWORD`), placeholders, calls, masks (`***`), versions, type names (`password: str`).
 # Two digits and a letter near the start: words of a language or of a program rarely have both.
 MIXED: Final = r"(?=[a-z_+/.~=%:-]{0,60}+[0-9][a-z_+/.~=%:-]{0,60}+[0-9])(?=[0-9_+/.~=%:-]{0,60}+[a-z])"
