@@ -146,7 +146,7 @@ def value_lines(
             if table is not None and number and _STORE.fullmatch(lines[number - 1]):
                 table = table.replace(stored=True)
         elif not cells:
-            table = table.replace(ruled=True)
+            table = table if table.ruled else table.replace(ruled=True)
         elif secret:
             found.append(number)
         number += 1
@@ -164,9 +164,11 @@ def _is_in_list(lines: Sequence[str], number: int) -> bool:
 
 def _holds_secret(table: Table, cells: Sequence[str], names_secret: Callable[[str], bool]) -> bool:
     for column in table.named:
-        cell = cells[column].strip(_STRIPPED)
-        if len(cell) >= _SHORTEST and _is_secret(table.names[column], cell):  # most are shorter
-            return True
+        cell = cells[column]
+        # Most are shorter, with spaces or without.
+        if len(cell) >= _SHORTEST and len(cell := cell.strip(_STRIPPED)) >= _SHORTEST:
+            if _is_secret(table.names[column], cell):
+                return True
     if table.pairs is None:
         return False
     name, value = (cells[column].strip(_STRIPPED) for column in table.pairs)

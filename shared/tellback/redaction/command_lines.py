@@ -127,7 +127,7 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "pass",
-        rf"[ =]{preceded_by(f'-{of}{what}pass{sign}' for of in _STORES for what in _PARTS for sign in ' =')}"
+        rf"[ =](?<=[ey]pass.){preceded_by(f'-{of}{what}pass{sign}' for of in _STORES for what in _PARTS for sign in ' =')}"
         r"[\"']?(?!\$|<|env:|file:)[^\s\"'-][^\s\"']{3}",
     ),
     AnchoredRule("password", "pass", r":(?<=[ ]pass:)(?!\$|<)[^\s\"']{4}"),

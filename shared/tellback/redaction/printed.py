@@ -29,7 +29,7 @@ _QUOTED: Final = r"[^\"'\s]{8,100}+[\"']"
 # The rest of a call with a user, perhaps an address before, and a password: `login("svc", "…")`, `login(svc, …)`.
 _WORDS: Final = rf"(?:{MIXED_WORD}|{PHRASE})"
 _DOUBTED: Final = rf"(?:{PHRASE}|{MIXED_WORD}{DOUBT})"
-_CALLED: Final = r"\w{0,20}+(?:::new)?(?:\(|,\[)"
+_CALLED: Final = r"\w{0,20}+(?:\(|,\[|::new(?:\(|,\[))"  # to enter a group that may be missing takes 30 ns more
 _OF_USER: Final = (
     rf"{_CALLED}(?:"
     r"(?:[^()\"'\n,:]{0,60}+(?:[\"'][^\"'\n]{1,120}+[\"'](?:\.\w{2,12}\(\))?+)?+,[ ]?){1,6}(?:some\([ ]?)?"
@@ -143,7 +143,7 @@ RULES: Final = (
         "password",
         "pass",
         r"word[\"']?[ ]?[:=][ ]?[\"']?(?:[a-z]{4}[ ]){3}[a-z]{4}[\"']?,?$",
-        r"(?=word[\"']?[ ]?[:=][ ]?[\"']?[a-z]{4}[ ])",  # to enter a group that repeats costs three times as much
+        r"(?=word[\"']?+[ ]?+[:=][ ]?+[\"']?+[a-z]{4}[ ])",  # to enter a group that repeats costs three times as much
     ),
     AnchoredRule("password", "key", r"material>[^<\s$]{8,63}<"),
     AnchoredRule("password", "psk", r"(?<![a-z]psk)[ ]\"[^\"\n<$]{6}"),
