@@ -165,10 +165,10 @@ def _is_in_list(lines: Sequence[str], number: int) -> bool:
 def _holds_secret(table: Table, cells: Sequence[str], names_secret: Callable[[str], bool]) -> bool:
     for column in table.named:
         cell = cells[column]
-        # Most are shorter, with spaces or without.
-        if len(cell) >= _SHORTEST and len(cell := cell.strip(_STRIPPED)) >= _SHORTEST:
-            if _is_secret(table.names[column], cell):
-                return True
+        if len(cell) < _SHORTEST or len(cell := cell.strip(_STRIPPED)) < _SHORTEST:
+            continue  # as most are, with spaces or without
+        if _is_secret(table.names[column], cell):
+            return True
     if table.pairs is None:
         return False
     name, value = (cells[column].strip(_STRIPPED) for column in table.pairs)

@@ -127,7 +127,8 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "pass",
-        rf"[ =](?<=[ey]pass.){preceded_by(f'-{of}{what}pass{sign}' for of in _STORES for what in _PARTS for sign in ' =')}"
+        r"[ =](?<=[ey]pass.)"
+        rf"{preceded_by(f'-{of}{what}pass{sign}' for of in _STORES for what in _PARTS for sign in ' =')}"
         r"[\"']?(?!\$|<|env:|file:)[^\s\"'-][^\s\"']{3}",
     ),
     AnchoredRule("password", "pass", r":(?<=[ ]pass:)(?!\$|<)[^\s\"']{4}"),

@@ -87,7 +87,7 @@ _LAST_NAME: Final = lazy_pattern(r"[A-Za-z_$]+(?=[)\]\"']*[ ]\S+[ ]\Z)")
 _BEFORE_TARGET: Final = 40  # characters
 _AFTER_COLON: Final = lazy_pattern(":[0-9]{1,6}:")
 _AFTER_HYPHEN: Final = lazy_pattern(  # a class fails faster than alternatives, of which lines of hyphens enter none
-    rf"-[0-9{_HASH[1:]}(?:(?<=[0-9])[0-9]{{0,5}}+(?:-|[ ]{{0,40}}\|)|(?<={_HASH}){_HASH}{{4}}[ ][a-z0-9-])"
+    rf"-[0-9{_HASH[1:]}(?:(?<=[0-9])[0-9]{{0,5}}+(?:-|[ ]{{0,40}}\|)|{_HASH}{{4}}(?<={_HASH}{{5}})[ ][a-z0-9-])"
 )
 _OPENINGS: Final = ('": "', '":"', "': '")
 # The last line of a text, before the next field: `…⏎abc", "is_error": false`, `…⏎abc', returncode=0`.

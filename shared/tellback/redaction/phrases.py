@@ -16,9 +16,7 @@ from tellback.redaction.substrings import Located
 # Within a phrase. One for each sign, since `re` skips to a fixed one seven times as fast as to one of two.
 _WITHIN: Final = (
     lazy_pattern(r"\.[A-Z](?<=[a-z]..)[a-z]{3,9}\.[A-Z]"),
-    lazy_pattern(
-        r"-[a-z0-9](?<=[a-z]{2}..)(?:(?<=[a-z])[a-z]{2,9}-[a-z]{3,10}-[a-z]{3}|(?<=[0-9])[0-9]{1,3}(?![\w-]))"
-    ),
+    lazy_pattern(r"-(?<=[a-z]{2}.)(?:[a-z][a-z]{2,9}+-[a-z]{3,10}+-[a-z]{3}|[0-9][0-9]{1,3}(?![\w-]))"),
     lazy_pattern(r"!(?![\w-])(?:(?<=[a-z][0-9]{2}!)|(?<=[a-z][0-9]{3}!)|(?<=[a-z][0-9]{4}!))"),
 )
 _TITLED: Final = r"[A-Z][a-z]{3,9}(?:\.[A-Z][a-z]{3,9}){2,4}"

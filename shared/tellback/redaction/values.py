@@ -67,7 +67,7 @@ SEPARATOR: Final = (
 CLOSE: Final = r"""[\\"'`\])}*]{0,4}+[ \t]{0,80}+"""
 # Before `=`, in annotations and in Go, where no colon precedes the type.
 _TYPES: Final = r"(?:str|string|&str|&'static[ ]str|str[ ]\|[ ]none|final|final\[str\])"
-TYPE: Final = rf"(?:(?::[ \t]?)?+{_TYPES}[ \t]{{0,40}}+(?==))?+"
+TYPE: Final = rf"(?>:[ \t]?+{_TYPES}[ \t]{{0,40}}+(?==)|(?=[sf&]){_TYPES}[ \t]{{0,40}}+(?==)|)"
 OPEN: Final = r"""(?:\[[ ]?(?=[\\"']))?+[\\"'`=]{0,4}+"""
 # Lookaheads for a separator and a value: they fail fast, before the name's end and the value are checked.
 _NAME: Final = r"(?=[\w.-]{0,40}+"
@@ -101,7 +101,8 @@ _PASSWORD_BEGINS: Final = (
     rf"|(?=[^\s:,;]{{6}})(?:{_BEGINS}))"
 )
 AHEAD_PASSWORD: Final = (
-    rf"{_NAME_CLOSED}(?:[:=>,]{_PASSWORD_BEGINS}|(?:[?+.|/][?+:|./]?=|\|\||->|value=|string[ \t]{{0,40}}+=){_PASSWORD_BEGINS}"
+    rf"{_NAME_CLOSED}(?:[:=>,]{_PASSWORD_BEGINS}"
+    rf"|(?:[?+.|/][?+:|./]?=|\|\||->|value=|string[ \t]{{0,40}}+=){_PASSWORD_BEGINS}"
     r"""|\{["']|>(?<=\w>)(?=[^\s:,;=>|?+-][^\s:,;]{5})[^\s<>]{6,60}+<))"""
 )
 # What may follow a name: its value on the next line, or a bar, as in a table. A check for any of these fails nearly as
@@ -126,15 +127,17 @@ _SIGNS_AND_VALUE: Final = (
 _NEXT: Final = r"[ \t|>+1-9-]{0,12}+(?:\n|\r\n)[ \t]{0,60}+(?:-[ ])?+"
 _NEXT_VALUE: Final = r"[\"']{0,2}+(?:[a-z_+/.~%:=-]{0,60}+[0-9]|[\w+/-]{12})"
 AFTER_NAME: Final = (
-    rf"""{_NAME_CLOSED}(?:[:=>,?+.|{{"'-]{_SIGNS_AND_VALUE}|value={_SIGNS_AND_VALUE}|string[ \t]{{0,40}}+={_SIGNS_AND_VALUE}"""
+    rf"""{_NAME_CLOSED}(?:[:=>,]{_SIGNS_AND_VALUE}|[?+.|](?=[?+:|./]?=|\|){_SIGNS_AND_VALUE}|->{_SIGNS_AND_VALUE}"""
+    rf"""|["'](?<=[ \t].){_SIGNS_AND_VALUE}|\{{(?=["']){_SIGNS_AND_VALUE}"""
+    rf"|value={_SIGNS_AND_VALUE}|string[ \t]{{0,40}}+={_SIGNS_AND_VALUE}"
     rf"|{_OLD}|{_IN_BRACKETS}|\|[ \t]{{1,8}}+[^\s0-9]{{0,60}}+[0-9]"
     rf"|:{_NEXT}{_NEXT_VALUE}|>{_NEXT}{_NEXT_VALUE}|</key>[^<]{{0,66}}+<string>{_NEXT_VALUE}))"
 )
 # Most words `key` are no secret's, and to compare what is before them with 130 names costs more than all else.
 AFTER_KEY: Final = f"(?<=[a-z_. -]key){AFTER_NAME}"
-_BELOW_PASSWORD: Final = r"[+-]?[1-9]?[ \t]{0,4}+(?:\n|\r\n)[ \t]{0,60}+(?:-[ ])?+[^\s\"'<>{}]{4}"
+_IN_NEXT_LINE: Final = r"[+-]?[1-9]?[ \t]{0,4}+(?:\n|\r\n)[ \t]{0,60}+(?:-[ ])?+[^\s\"'<>{}]{4}"
 AFTER_PASSWORD: Final = (
-    rf"{AHEAD_PASSWORD[:-2]}|\||:[ \t]{{0,4}}+[|>]{_BELOW_PASSWORD}|>{_BELOW_PASSWORD}"
+    rf"{AHEAD_PASSWORD[:-2]}|\|(?=\||[?+:|./]?=)|:[ \t]{{0,4}}+[|>]{_IN_NEXT_LINE}|>{_IN_NEXT_LINE}"
     r"|</key>[^<]{0,66}+<string>[^\s\"'<>{}]{4}))"
 )
 # Not a value: references (`$DB_PASSWORD`), placeholders, calls, masks (`***`), versions, type names (`password: str`).
