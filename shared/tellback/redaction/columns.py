@@ -41,10 +41,11 @@ WORDS: Final = (
     "api_hash",
     "name",
 )
-# The rest of the cell, then what ends it. A comma of a sentence has a space after it, a comma of CSV has none.
+# The rest of the cell, then what ends it. A comma of a sentence has a space after it, a comma of CSV has none. Each
+# alternative begins with a character: to enter a group that may be missing takes as long as all else.
 _CELL_ENDS: Final = (
-    r"[\wa-z0-9_.-]{0,40}+(?:[ ][\wa-z0-9_-]{1,20}+){0,3}+[\"'`*]{0,3}+"
-    r"(?:\t|[ ]{2}|[,;](?=[\w\"'])|[ ]?(?:[|│┃─]|\r?$))"
+    r"[\wa-z0-9_.-]{0,40}+(?>[ ][\wa-z0-9_-]{1,20}+(?:[ ][\wa-z0-9_-]{1,20}+){0,2}+|)[\"'`*]{0,3}+"
+    r"(?:\t|[ ](?:[ |│┃─]|\r?$)|[,;](?=[\w\"'])|[|│┃─]|\r?$)"
     r"[^\n]{0,2000}+"  # one match says enough of a line
 )
 _HEADS: Final = {word: lazy_pattern(word + _CELL_ENDS, re.MULTILINE) for word in WORDS}

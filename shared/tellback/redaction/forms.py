@@ -245,7 +245,7 @@ NEAR_DIGITS: Final = (
     AnchoredRule(
         "password",
         "pass",
-        rf"w(?:or)?d[\w-]{{0,20}}+[\"']?[ \t]{{1,80}}+[\"']{NO_VALUE}{_MIXED}[^\"'\s$<{{]{{6,100}}+[\"']",
+        rf"w(?:ord|d)[\w-]{{0,20}}+[\"']?+[ \t]{{1,80}}+[\"']{NO_VALUE}{_MIXED}[^\"'\s$<{{]{{6,100}}+[\"']",
     ),
     *(AnchoredRule("password", "pass", worded, _WORDED_AHEAD) for worded in (_WORDED_PASSWORD, _WORDED_DOUBTFUL)),
     AnchoredRule(
@@ -383,7 +383,7 @@ RULES: Final = (
     AnchoredRule(
         "basic-auth",
         "auth",
-        r"(?<=[\"']auth)[\\\"']{1,2}:[ \t]{0,4}[\\\"']{1,2}(?=[a-z+/=]{0,60}+[0-9])"
+        r"[\\\"'](?<=[\"']auth.)[\\\"']?+:[ \t]{0,4}+[\\\"']{1,2}+(?=[a-z+/=]{0,60}+[0-9])"
         r"(?:[0-9a-z+/]{400}|[0-9a-z+/]{20,400}+={0,2}[\\\"'])",
     ),
     AnchoredRule("secret-assignment", "fernet(", r"b?[\"'][\w-]{43}="),

@@ -198,9 +198,8 @@ _NAMED: Final = f"{NAME_GOES_ON[:-1]}{_NO_FILE}(?<!---))"
 _CHECKED: Final = rf"[\"'`]{{0,2}}+{MIXED_OR_LETTERS}{NO_VALUE}{PATH}{DOUBT}"
 _OF_PASS: Final = ("db", "smtp", "ssh", "ftp", "user", "admin", "root", "default")
 # Words that only end in "pass".
-_ENDS_IN_PASS: Final = (
-    rf"(?:(?<=[a-z_-]pass)|{preceded_by(f'{of} pass' for of in _OF_PASS)})"
-    r"(?![a-z])" + preceded_by(("bypass", "compass", "getpass", "askpass", "surpass", "multipass"), unless=True)
+_ENDS_IN_PASS: Final = rf"(?![a-z])(?:(?<=[a-z_-]pass)|{preceded_by(f'{of} pass' for of in _OF_PASS)})" + preceded_by(
+    ("bypass", "compass", "getpass", "askpass", "surpass", "multipass"), unless=True
 )
 # The value alone in its line, below a line that ends with the name (not `END PRIVATE KEY-----`); a ruler, a fence or a
 # blank line may stand between.
@@ -285,7 +284,7 @@ _VALUE_FIRST: Final = (
     *(_value_before(sign, rf"{_DETERMINED}{_SECRETS_NAME}[.;]?$") for sign in (" \u2013 ", " \u2014 ")),
 )
 
-_OF_PASSWORDS: Final = rf"(?:word|wd|phrase|code|{_ENDS_IN_PASS}|(?<![\w.-]pass)(?=[ ](?:[\u2192-]|show[ ])))"
+_OF_PASSWORDS: Final = rf"(?:word|wd|phrase|code|{_ENDS_IN_PASS}|(?=[ ](?:[\u2192-]|show[ ]))(?<![\w.-]pass))"
 # A sentence that goes on with a word fails first, and none is searched far: both took prose some percent.
 _AHEAD: Final = (
     r"(?=[^abd-oq-vx-z](?:ord|(?<![a-z])|d|hrase|ode)(?![ ](?!show |for '|as )[a-z]{2,12}+[ ](?!=))"

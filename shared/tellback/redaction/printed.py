@@ -121,12 +121,12 @@ RULES: Final = (
         AnchoredRule(
             "password",
             word,
-            rf"{rest}[\"']?[ ]{{0,4}}[:=,][ ]?[\"'][\w.@+-]{{1,64}}+:{NO_VALUE}{_DOUBTED}[^\s\"'/:]{{8,100}}+[\"']",
+            rf"{rest}[\"']?+[ ]{{0,4}}+[:=,][ ]?+[\"'][\w.@+-]{{1,64}}+:{NO_VALUE}{_DOUBTED}[^\s\"'/:]{{8,100}}+[\"']",
         )
         for word, rest in (("auth", ""), ("pwd", ""), ("cred", "entials"))
     ),
     AnchoredRule(
-        "password", "auth", rf"(?:[ ]?=[ ]?)?\([\"'][^\"'\n]{{1,64}}[\"'],[ ]?[\"']{NO_VALUE}{PATH}[^\"'\s]{{6}}"
+        "password", "auth", rf"(?:\(|[ ]?=[ ]?\()[\"'][^\"'\n]{{1,64}}[\"'],[ ]?[\"']{NO_VALUE}{PATH}[^\"'\s]{{6}}"
     ),
     AnchoredRule("github-token", "auth", r"\.github\.com[ ](?<=github-oauth\.github\.com[ ])[0-9a-z_]{30}"),
     AnchoredRule("password-hash", "secret", r"[ ][0-9][ ]\$[0-9a-z]{1,2}\$\S{8}"),
