@@ -78,3 +78,22 @@ def test_a_made_password_is_found_behind_any_quote_or_space(before: str) -> None
     text = f"x1, y2: the password is:{before}winter1948"
     found = list(made_passwords.spans(text, text, located(text)))
     assert found == [(len(text) - 10, len(text))]
+
+
+_SIGNS = (
+    *(": ", "=", " => ", " -> ", " ?= ", " += ", " .= ", " |= ", " || ", ' "', '{"', "{'"),
+    *(': string = "', ': str = "', ": final = '", ' string="', '= "old" -> "', ': b"', "= $'"),
+)
+_SIGNS_OF_TOKENS = ('"] ', ": basic ", ":\n  ", ": |\n  ", ": >-\r\n  ", ">\n  ", "</key>\n<string>")
+
+
+@pytest.mark.parametrize(
+    ("name", "sign"),
+    [
+        *((name, sign) for name in ("db_token", "db_password", "wifi_psk") for sign in _SIGNS),
+        *(("db_token", sign) for sign in _SIGNS_OF_TOKENS),
+        *(("db_password", sign) for sign in (*_SIGNS_OF_TOKENS, "->", ' value="') if "basic" not in sign),
+    ],
+)
+def test_a_value_that_is_not_random_is_known_behind_each_sign(name: str, sign: str) -> None:
+    assert "station12-depot34" not in redact_text(f"{name}{sign}station12-depot34")
