@@ -83,6 +83,15 @@ def test_lost_replies_resends_and_late_originals_append_each_event_once_in_order
         assert own == sorted(expected, key=lambda raw: int(raw[1:]))
 
 
+@pytest.mark.parametrize("mark", ["inf", "-inf", "nan", "1e300", "many"])
+def test_a_mark_that_is_the_number_of_no_event_drops_none(database: Database, mark: str) -> None:
+    """By hand somebody set one to "inf": each event of that writer was acknowledged, and none was appended."""
+    database.command("SET", mark_of(STREAM, "w"), mark, "PX", 60_000)
+    append(database, [event(1), event(2)])
+    append(database, [event(2), event(3)])
+    assert contents(database) == [b"w1", b"w2", b"w3"]
+
+
 def test_events_without_a_writer_are_appended_each_time(database: Database) -> None:
     for _ in range(2):
         append(database, [SpooledEvent(STREAM, b"x"), SpooledEvent(STREAM, b"y")])

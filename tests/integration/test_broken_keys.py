@@ -276,30 +276,6 @@ def test_a_writers_mark_of_another_type_puts_no_event_into_quarantine(tb: Tellba
     assert database.command("GET", mark) == b"3"
 
 
-def test_a_stream_whose_ids_are_used_up_begins_again_once_it_is_empty(
-    tb: Tellback, consume: Callable[[], None], database: Database
-) -> None:
-    """Somebody appended with the highest id by hand: nothing could follow, and hosts spooled until they dropped it."""
-    publish(tb, 1)
-    stream = stream_of(tb.context.layout.of("s"), Family.EVENTS)
-    database.command("XADD", stream, f"{2**64 - 1}-{2**64 - 1}", "m", "no JSON")
-    publish(tb, 2)
-    assert tb.context.publisher.spooled
-    assert database.command("XLEN", stream) == 2
-    consume()
-
-    def sent() -> bool:
-        tb.flush()
-        return not tb.context.publisher.spooled
-
-    wait_until(sent, "the spool is sent")
-    consume()
-    publish(tb, 1)
-    consume()
-    assert calls(tb) == 4
-    assert tb.dead.count() == 1
-
-
 @pytest.mark.parametrize("family", Family)
 def test_a_stream_is_consumed_whatever_its_counter_of_fences_holds(
     database: Database, layout: Layout, family: Family

@@ -90,7 +90,8 @@ def replay(
         replayed, refused = _replay_all(tb.dead, reason or "", by=by, why=why)
         echo(f"replayed: {replayed}")
         if refused:
-            echo(f"tellback: not replayed, because they are truncated or of an unknown family: {refused}", err=True)
+            why_not = "truncated, of an unknown family, or for a stream that takes none now"
+            echo(f"tellback: not replayed, because they are {why_not}: {refused}", err=True)
 
 
 def _replay_all(dead: DeadLetters, reason: str, *, by: str, why: str) -> tuple[int, int]:

@@ -116,7 +116,8 @@ class DeadLetters:
 
         Raises:
             InvalidInput, NotFound: as `get`.
-            StateConflict: the letter was truncated and is no longer what the host sent, or its family is not known.
+            StateConflict: the letter was truncated and is no longer what the host sent, its family is not known, or its
+                stream takes no entry until workers have emptied it.
         """
         letter = self.get(letter_id)
         if not letter.is_complete:
@@ -132,6 +133,11 @@ class DeadLetters:
         audited = Author.of(by, reason).entry("replay", letter_id)
         replay = scripts.replay_dead(intake=stream_of(shard, Family(letter.family)), letter=entry, entry=audited)
         reply = decide(self._db, shard, replay)
+        if reply.get("used_up"):
+            raise StateConflict(
+                f"dead letter {letter_id} cannot be replayed yet: somebody appended to its stream with the highest id, "
+                "which nothing can follow. Try again once workers have emptied it"
+            )
         if not reply["entry"]:
             raise NotFound(f"no dead letter {letter_id}; somebody else replayed or dropped it")
         return str(reply["entry"])

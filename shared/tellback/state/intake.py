@@ -139,7 +139,7 @@ class Intake:
 
     def release(self, *leases: Lease) -> None:
         """Release the leases."""
-        self._db.run_all([scripts.release_lease(lease=lease.key, fence=lease.fence) for lease in leases])
+        self._db.run_all([scripts.release_lease(intake=lease.stream, fence=lease.fence) for lease in leases])
 
     def with_new(self, leases: Sequence[Lease]) -> list[Lease]:
         """Return those whose stream has entries that no consumer has read."""

@@ -9,7 +9,7 @@ from tellback.state.keys import Shard
 from tellback.state.script_calls import Arg, DecisionCall, Script, ScriptCall, beside, of_shard
 
 _claim_timers = Script("guidance/claim_timers", "26573c73a847bb6fb5ceb0a1dd53afbfb72e46b1")
-_commit_evaluation = Script("guidance/commit_evaluation", "828db478e48d632fedbb32d3743c6abad7c781ba")
+_commit_evaluation = Script("guidance/commit_evaluation", "4832426603d5532d3434fbe3784ceec329b1efbb")
 _commit_timer = Script("guidance/commit_timer", "c523294232362dc26c30c50cdf1c7d5c3f1cd319")
 _note_tools = Script("guidance/note_tools", "b29446f4444e1b4b63a5b0b19088705c69585abd")
 _store_shared_changes = Script("guidance/store_shared_changes", "e4b7efc88243a0812c648b7109ecdc5efacbafbd")

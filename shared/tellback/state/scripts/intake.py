@@ -9,7 +9,7 @@ from tellback.state.keys import Shard
 from tellback.state.script_calls import DecisionCall, Script, ScriptCall, beside, of_shard
 
 _add_dead_letter = Script("intake/add_dead_letter", "95015a7cf7b0cc6f1ef0be3307d6b8f04ad854c3")
-_append_events = Script("intake/append_events", "e11ef8784f505bb8bedc917dd1c50f1be00cebc7")
+_append_events = Script("intake/append_events", "41a1a04db7c365c88c3088cee62ee04deb92edf4")
 _claim_entries = Script("intake/claim_entries", "2d6546b3aff3e104c5d3450b4a468a6796fa2772")
 _deliver_entries = Script("intake/deliver_entries", "29ef3592f7ec5b97c6502006f064fc321be14657")
 _drop_dead = Script("intake/drop_dead", "8de411e1e53f4a47270d6b810902beb485ae04a5")
@@ -17,10 +17,10 @@ _ensure_groups = Script("intake/ensure_groups", "cb87ce74a43b9f3240dbe890b7c7d64
 _extend_lease = Script("intake/extend_lease", "55c67242896c9aab606c4003a7bbc5633df84f60")
 _peek_entries = Script("intake/peek_entries", "3ea6875518d74259fd9c97bb54c4b8bf534347a4")
 _read_pending = Script("intake/read_pending", "a0f1740e8b2d9658fde2dc5271eac0f241b14b70")
-_read_stream = Script("intake/read_stream", "d7c9cbf6425e6b31b8b4163d910a7eb492b69088")
-_release_lease = Script("intake/release_lease", "bb7cb026d1d36cd40c6265bdcecc90e248a551cd")
+_read_stream = Script("intake/read_stream", "ad8eff4218eaa55c49e94d8ce73c7f0c9cfaf6cd")
+_release_lease = Script("intake/release_lease", "512256b681a20356231414b09d6f284d3a53e3d1")
 _renew_lease = Script("intake/renew_lease", "a941c0436529d14f9e3a6ce214029bd518ebc6f8")
-_replay_dead = Script("intake/replay_dead", "655af0fa394dcf818983747b4ac4d2d6443a5543")
+_replay_dead = Script("intake/replay_dead", "b01ef2b5c6eb51b4d82229eaef58f10f591595c5")
 _take_lease = Script("intake/take_lease", "1694dd560dfa2ab7790ddb01df6c9586054d444c")
 
 
@@ -91,9 +91,9 @@ def read_stream(*, intake: str, fence: int, max_entries: int, max_bytes: int, or
     )
 
 
-def release_lease(*, lease: str, fence: int) -> ScriptCall:
+def release_lease(*, intake: str, fence: int) -> ScriptCall:
     """Release a stream, and the pending marker if its consumer lingered."""
-    return _release_lease.call([lease, *beside(lease, "wakeup")], [fence])
+    return _release_lease.call([intake, *beside(intake, "lease", "wakeup")], [fence])
 
 
 def renew_lease(*, lease: str, fence: int, lease_ms: int) -> ScriptCall:
@@ -103,7 +103,10 @@ def renew_lease(*, lease: str, fence: int, lease_ms: int) -> ScriptCall:
 
 def replay_dead(*, intake: str, letter: str | bytes, entry: str | bytes) -> DecisionCall:
     """Move one dead letter back into its intake stream."""
-    return _replay_dead.decision([intake, *of_shard(intake, "dead", "audit")], [letter, entry])
+    return _replay_dead.decision(
+        [intake, *beside(intake, "lease", "wakeup"), *of_shard(intake, "dead", "audit")],
+        [letter, entry],
+    )
 
 
 def take_lease(*, intake: str, lease_ms: int, linger: bool, max_entries: int, max_bytes: int) -> ScriptCall:

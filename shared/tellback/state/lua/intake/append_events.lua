@@ -11,12 +11,14 @@
 --   must be notified}. All but the first append nothing: the stream is at a bound or at its share of the bytes that the
 --   team is allowed, the team is at its rate, or it is suspended.
 -- constants: WRITER_LIFETIME, LEASE_LIFETIME, WAKEUP_LIFETIME, BUCKET_LIFETIME
+-- @include append
 -- @include clock
 -- @include held
 local first, skipped = tonumber(arg_first), 0
 if key_mark then
-  local mark = redis.pcall('GET', key_mark) -- of another type, or no number: as if it had expired
-  skipped = math.max(0, (type(mark) == 'string' and tonumber(mark) or 0) - first + 1)
+  local mark = redis.pcall('GET', key_mark) -- of another type, or no number of an event: as if it had expired
+  mark = type(mark) == 'string' and tonumber(mark) or 0
+  skipped = mark < 2 ^ 53 and math.max(0, mark - first + 1) or 0 -- infinite, it would drop the writer's events for good
 end
 local length, bytes = redis.call('XLEN', key_intake), 0
 if length > 0 then
@@ -69,17 +71,8 @@ if rate and burst and rate > 0 then
     return refused('rate')
   end
 end
-local added = redis.pcall('XADD', key_intake, '*', 'm', args_events[skipped + 1])
-if added.err then
-  -- By hand somebody appended with the highest id, and nothing can follow. An empty stream loses nothing if it begins
-  -- again: the next read makes its group. Who consumes it would wait for higher ids, so it is free for the next one.
-  if length > 0 or not string.find(added.err, 'exhausted the last possible ID', 1, true) then return added end
-  redis.call('DEL', key_intake, key_lease, key_wakeup)
-  redis.call('XADD', key_intake, '*', 'm', args_events[skipped + 1])
-end
-for i = skipped + 2, #args_events do
-  redis.call('XADD', key_intake, '*', 'm', args_events[i])
-end
+local added = append_all(args_events, skipped + 1)
+if type(added) ~= 'string' then return added end
 if key_mark then
   redis.call('SET', key_mark, string.format('%.0f', first + #args_events - 1), 'PX', WRITER_LIFETIME)
 end

@@ -1,7 +1,7 @@
 -- flags: allow-oom
 -- Release a stream, and the pending marker if its consumer lingered. Atomic: if the lease expires after the check,
 -- another consumer may hold both, and the caller must not delete them.
--- keys: lease, +wakeup
+-- keys: intake, +lease, +wakeup
 -- args:
 --   fence int
 -- returns: 1 if the caller held the lease, else 0.

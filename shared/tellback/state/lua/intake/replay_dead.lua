@@ -1,10 +1,12 @@
 -- Move one dead letter back into its intake stream. Atomic: two operators must not replay it twice, and no crash may
 -- lose it.
--- keys: operation, intake, /dead, /audit
+-- keys: operation, intake, +lease, +wakeup, /dead, /audit
 -- args:
 --   letter text: its id
 --   entry text: the audit entry, JSON without its first brace
--- returns: {"entry": id}, or {"entry": false} if there is no such letter.
+-- returns: {"entry": id}; {"entry": false} if there is no such letter; {"entry": false, "used_up": true} if the ids of
+--   its stream are, and it holds entries.
+-- @include append
 -- @include decision
 -- @include audit
 local found = redis.call('XRANGE', key_dead, arg_letter, arg_letter)
@@ -18,7 +20,12 @@ for i = 1, #fields, 2 do
     raw = fields[i + 1]
   end
 end
-local id = redis.call('XADD', key_intake, '*', 'm', raw)
+local id = append(raw)
+if used_up(id) then
+  return answer({entry = false, used_up = true})
+elseif type(id) ~= 'string' then
+  return id
+end
 redis.call('XDEL', key_dead, arg_letter)
 append_audit(key_audit, arg_entry)
 return answer({entry = id})
