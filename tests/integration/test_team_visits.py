@@ -283,6 +283,22 @@ def test_a_team_of_plain_xadd_that_redis_lost_is_found_again_with_its_shards(
     database.close()
 
 
+def test_the_first_search_that_meets_a_removed_team_of_plain_xadd_makes_it_again(
+    own_redis: RedisServer, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that still knew the team stored nothing: its events waited for a second minute."""
+    runtime = Runtime(msgspec.structs.replace(settings, redis_url=own_redis.url))
+    database, woken = runtime.database, list[StreamRef]()
+    stream = (runtime.layout("acme").shard(0), Family.EVENTS)
+    visiting = TeamScheduler(app, runtime, woken.extend)
+    database.command("FLUSHALL")  # as a removal, which takes the team out of all lists too
+    database.command("XADD", stream_of(*stream), "*", "m", b"{}")
+    visiting.run(0.0)
+    assert woken == [stream]
+    assert TeamVisits(database).known() == ["acme"]
+    database.close()
+
+
 def test_a_team_that_redis_lost_is_forgotten(runtime: Runtime, fleet: TeamVisits) -> None:
     """Forged notifications name teams that do not exist; their list must not grow for ever."""
     fleet.notice(["nobody", "nothing"])

@@ -60,6 +60,8 @@ class TeamSearch:
         streams = [key for key, name in named.items() if name in new and b"}:in:" in key]
         types = self._runtime.database.pipeline([("TYPE", key) for key in streams])
         of_plain_xadd = {named[key] for key, kind in zip(streams, types, strict=True) if kind == b"stream"}
+        # This process may still know one that was removed: it would store nothing, and the next visit forget the team.
+        self._runtime.current_layouts(of_plain_xadd)
         unseen -= {team for team in of_plain_xadd if not self._fix_shards(team)}
         self._fleet.notice(self._runtime.known_layouts(new))
         self._known |= unseen
