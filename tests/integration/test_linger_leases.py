@@ -105,7 +105,8 @@ def test_leases_are_renewed_until_all_that_was_read_is_applied(
         """Let a sixth of a lease pass, for this process and for the leases in Redis."""
         later(monkeypatch, LEASE / 6)
         left = database.pipeline([("PTTL", lease) for lease in leases])
-        database.pipeline([("PEXPIRE", *each) for each in zip(leases, (ms - 10_000 for ms in left), strict=True)])
+        sixth = round(1_000 * LEASE / 6)
+        database.pipeline([("PEXPIRE", *each) for each in zip(leases, (ms - sixth for ms in left), strict=True)])
 
     recorder.when_together = pass_time
     checks = iter([False])  # then other work needs the process
