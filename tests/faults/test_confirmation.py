@@ -11,12 +11,18 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from tellback import Settings, Tellback, Turn, connect
 from tellback.contracts.turns import OutgoingResponse
 from tellback.errors import Unavailable
 from tellback.state.database import Database
+from tellback.state.job_claims import JobClaimant, JobLease
+from tellback.state.job_keys import ANY_POOL
+from tellback.state.jobs import Jobs
+from tellback_workers.jobs import JobWorker
+from tellback_workers.runtime import Runtime
 from tests.support.link import Link
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
@@ -147,6 +153,35 @@ def test_no_confirmed_answer_is_lost_when_the_primary_dies(pair: Replicated, tmp
         thread.join(60)
         assert not thread.is_alive()
         assert kept(pair, tb, accepted) == len(accepted)
+
+
+def test_a_command_whose_lease_a_failover_took_runs_once(
+    pair: Replicated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ran twice: the new primary does not know that the worker has it."""
+    settings = settings_of(pair, tmp_path, CONFIRMED)
+    script = f"echo run >> {tmp_path}/runs"
+    with connect(settings=settings) as tb:
+        job = tb.submit(["sh", "-c", script], session="s", cwd=tmp_path)
+        tb.flush()
+        queue = tb.context.layout.of("s").key("jobs", ANY_POOL)
+        runtime = Runtime(msgspec.structs.replace(settings, command_roots=str(tmp_path)))
+        JobWorker(runtime, "default", "w@test", ANY_POOL).apply_and_run(tb.context.layout.of("s"), lambda: False)
+        wait_until(lambda: pair.replica.command("ZCARD", queue) == 1, "the replica has the command")
+        pair.link.cut()
+        lease = Jobs.lease
+
+        def then_fail_over(jobs: Jobs, claimant: JobClaimant) -> JobLease | None:
+            leased = lease(jobs, claimant)
+            monkeypatch.setattr(Jobs, "lease", lease)
+            pair.fail_over()
+            return leased
+
+        monkeypatch.setattr(Jobs, "lease", then_fail_over)
+        JobWorker(runtime, "default", "w@test", ANY_POOL).run(lambda: True)
+        assert job.wait(timeout=30).exit_code == 0
+        assert len(tb.records("s")) == 1
+        assert (tmp_path / "runs").read_text() == "run\n"
 
 
 def test_a_write_can_be_confirmed_by_the_disks_too(pair: Replicated, tmp_path: Path) -> None:

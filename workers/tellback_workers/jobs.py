@@ -190,7 +190,10 @@ class JobWorker:
         lease = self._jobs.lease(self._claimant) if further() else None
         while lease is not None:
             self._wake_another(lease)
-            lease = self._ensure_lease(lease)
+            lease = self._ensured(lease)
+            if lease is None:
+                lease = self._jobs.lease(self._claimant) if further() else None
+                continue
             times = LeaseTimes.of(self._settings, lease.submitted.on_lost)
             # The lease is renewed until the record is stored: a connection that fell silent may delay that for longer.
             with LeaseHeartbeat(self._renewing, lease, times) as heartbeat:
@@ -208,14 +211,28 @@ class JobWorker:
             self._may_wake = False
             wake_pool(lease.shard, self._claimant.pool, 1)
 
-    def _ensure_lease(self, lease: JobLease) -> JobLease:
-        """Renew the lease if a renewal is due already, because a slow disk delayed the previous job's record."""
-        asked, times = clock.since_boot(), LeaseTimes.of(self._settings, lease.submitted.on_lost)
-        if asked >= lease.asked + times.renew:
+    def _ensured(self, lease: JobLease) -> JobLease | None:
+        """Confirm the lease, then renew it if that is due; return None if the command must not start."""
+        times = LeaseTimes.of(self._settings, lease.submitted.on_lost)
+        if self._runtime.database.confirms and not self._survives(lease, times.lease):
+            return None
+        asked = clock.since_boot()
+        if asked >= lease.asked + times.renew:  # a slow disk delayed the previous job's record, or nobody confirmed
             with suppress(Unavailable):  # the rest of the lease may be enough
                 if self._renewing.renew(lease, times.lease):
                     return replace(lease, asked=asked)
         return lease
+
+    def _survives(self, lease: JobLease, seconds: float) -> bool:
+        """Return False if a failover took the lease: the command is queued again, and would run twice."""
+        try:
+            survives = self._jobs.confirm(lease, seconds)
+        except Unavailable as error:
+            _logger.warning("job.lease_not_confirmed", command_id=lease.command_id, reason=str(error))
+            return True
+        if not survives:
+            _logger.warning("job.lease_lost", command_id=lease.command_id)
+        return survives
 
     def _store_record(self, lease: JobLease, record: CommandRecord, *, further: bool) -> JobLease | None:
         """Store the record and lease the next job; retry during an outage, since the record exists nowhere else."""

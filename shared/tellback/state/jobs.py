@@ -105,14 +105,23 @@ class Jobs:
 
         A `cwd` is stored for the record of a later loss.
         """
-        call = scripts.renew_job(
-            job=lease.shard.key("job", lease.command_id),
-            command_id=lease.command_id,
-            token=lease.token,
-            lease_ms=round(seconds * 1000),
-            cwd=cwd,
-        )
-        return bool(self._db.run(call))
+        return bool(self._db.run(_renew_call(lease, seconds, cwd)))
+
+    def confirm(self, lease: JobLease, seconds: float) -> bool:
+        """Renew the lease, and wait until a failover could not take it away; return False if one has.
+
+        Call it only where the settings ask for writes to be confirmed.
+
+        Raises:
+            Unavailable: nobody confirmed it in time, or Redis is away.
+        """
+        call = _renew_call(lease, seconds)
+
+        def confirmed() -> bool:
+            # The script first: `confirm` sends its digest alone, which a new primary may not know.
+            return bool(self._db.run(call)) and self._db.confirm([call.evalsha]) == [1]
+
+        return retry(confirmed, BACKOFF, tries=2)  # the first one may have met a primary that was about to leave
 
     def stop_requested(self, lease: JobLease, wait: float) -> str | None:
         """Wait at most `wait` seconds for a cancellation; return the text for the record, or None if there is none."""
@@ -274,6 +283,16 @@ class Jobs:
     def next_attempt(self, submitted: CommandSubmitted, command_id: str) -> str | None:
         """Return the id of the attempt that was queued when this one was lost."""
         return text_or_none(self._db.command("HGET", self._layout.of(submitted.session).key("job", command_id), "next"))
+
+
+def _renew_call(lease: JobLease, seconds: float, cwd: str = "") -> ScriptCall:
+    return scripts.renew_job(
+        job=lease.shard.key("job", lease.command_id),
+        command_id=lease.command_id,
+        token=lease.token,
+        lease_ms=round(seconds * 1000),
+        cwd=cwd,
+    )
 
 
 def _finish_call(lease: JobLease, record: CommandRecord) -> ScriptCall:
