@@ -141,6 +141,27 @@ def test_each_accepted_event_is_sent_once(
     database.command("FLUSHALL")
 
 
+@pytest.mark.parametrize("sends", [False, True])
+@pytest.mark.parametrize("error", [errno.EIO, errno.EROFS, errno.EACCES, errno.ENOTDIR])
+def test_a_client_is_closed_on_a_disk_that_refuses_everything(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, *, sends: bool
+) -> None:
+    """The end of the program raised that it could not delete a file, and left the other files open."""
+    disk = FailingDisk(monkeypatch)
+    first, second = SpoolingProcess(tmp_path, database, "a"), SpoolingProcess(tmp_path, database, "b")
+    first.publish(3)
+    if sends:
+        first.send()
+    disk.fail(1, error, lasting=True)
+    first.spool.close()
+    disk.recover()
+    second.send()
+    entries = database.command("XRANGE", STREAM, "-", "+")
+    assert [fields[1] for _, fields in entries] == first.accepted
+    assert len(first.accepted) == 3
+    second.spool.close()
+
+
 def test_tool_calls_leave_room_for_answers_and_commands(tmp_path: Path) -> None:
     """In an outage they filled the whole cap, and no answer to a user found room on the disk."""
     place = SpoolLocation(str(tmp_path / "default"), "here")

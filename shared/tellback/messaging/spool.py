@@ -267,13 +267,15 @@ class Spool:
         `unsent` keeps what `append_apart` wrote, since events are in neither Redis nor the other files.
         """
         if not unsent:
-            _drop(self._apart)
+            with suppress(OSError):  # as below
+                _drop(self._apart)
             self._apart = None
         files = self._orphan, self._own
         self._orphan = self._own = None  # before they are closed: other threads ask whether anything is pending
         for file in files:
             if file is not None:
-                with file:
+                # A disk that refuses it keeps a file whose events were sent, or are sent again without effect.
+                with suppress(OSError), file:
                     if not file.pending or self._fold(file):
                         file.delete()
 
