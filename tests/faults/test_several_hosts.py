@@ -47,7 +47,7 @@ AGENTS: Final = ("agent-1", "agent-2")
 BRISK: Final = {
     "beat_period": 1.0,
     "consumer_lease": 2.0,
-    "job_lease": 4.0,
+    "job_lease": 8.0,
     "command_redis_wait": 2.0,
     "command_grace": 0.5,
     "outbox_lease": 6.0,
