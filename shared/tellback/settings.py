@@ -47,12 +47,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="URL of Celery's broker: a Redis, also behind Sentinel, not a cluster. Empty: `redis_url`."),
     ] = ""
     wait_replicas: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=16,
-            description="Number of replicas that confirm decisions, commands and their leases. 0: none.",
-        ),
+        int, Meta(ge=0, le=16, description="Number of replicas that confirm decisions, commands and leases. 0: none.")
     ] = 0
     wait_aof: Annotated[bool, Meta(description="They, and the primary, confirm from disk. Requires Redis 7.2.")] = False
     wait_timeout: Annotated[
