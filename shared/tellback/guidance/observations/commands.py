@@ -200,14 +200,14 @@ def uncommitted_line(output: str, commands: Sequence[SimpleCommand]) -> str | No
 
 
 _INTERPRETER: Final = re.compile(r"(?:python|pypy)[\d.]*$|node$|bun$|ruby$")
-_IS_OPTION: Final = re.compile("-").match
 _INLINE: Final = words_in("- -c -e -p -pe --eval --print")
 
 
 def is_inline(command: SimpleCommand) -> bool:
     """Check for an interpreter whose code stands in the command itself."""
-    given = _INLINE & set(takewhile(_IS_OPTION, command.words)) or (command.stdin and not command.words)
-    return bool(given) and _INTERPRETER.match(command.program) is not None
+    options = set(takewhile(lambda word: word.startswith("-"), command.words))
+    reads_code = command.stdin and not command.words
+    return (reads_code or not _INLINE.isdisjoint(options)) and _INTERPRETER.match(command.program) is not None
 
 
 def runs_inline(commands: Sequence[SimpleCommand]) -> bool:
