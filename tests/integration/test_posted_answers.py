@@ -18,14 +18,14 @@ from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.posted_answers import PostedAnswers
 from tellback.transports.serving import serve
-from tests.support.turns import SENT, opened, overdue, swept
+from tests.support.turns import SENT, delivered_now, opened, overdue, swept
 from tests.support.waiting import blocked, wait_until
 
 T = TypeVar("T")
 
 
-def answered(tb: Tellback) -> str:
-    turn = opened(tb)
+def answered(tb: Tellback, conversation: str = "c1") -> str:
+    turn = opened(tb, conversation=conversation)
     turn.respond(OutgoingResponse.text_only("hello"))
     return turn.id
 
@@ -80,12 +80,14 @@ def test_an_answer_ends_the_wait_of_a_served_channel(tb: Tellback) -> None:
     wait_until(lambda: ended == [None], "it is sent, and the transport stops")
 
 
-def test_an_answer_that_nobody_awaited_ends_the_next_wait_and_no_other(tb: Tellback) -> None:
-    for _ in range(2):
-        answered(tb)
-    assert posted_in(tb) == [1]
+def test_answers_that_nobody_awaited_end_one_wait_for_each_shard(tb: Tellback) -> None:
+    for number in range(20):
+        answered(tb, f"c{number}")
+    posted = posted_in(tb)
+    assert set(posted) == {1}
     waits = PostedAnswers(tb.context.database, tb.context.layout, "chat")
-    assert waits.wait(60) == 0
+    for _ in posted:
+        assert waits.wait(60) == 0
     assert posted_in(tb) == []
     assert waits.wait(0.001) == 0, "nothing is left to sleep, since it waited"
 
@@ -94,9 +96,30 @@ def test_each_of_two_answers_ends_a_wait(tb: Tellback) -> None:
     waits = [PostedAnswers(tb.context.database, tb.context.layout, "chat") for _ in range(2)]
     ended = [in_background(partial(each.wait, 3_600)) for each in waits]
     wait_until(lambda: blocked(tb.context.database) == 2, "both wait at the server")
-    for _ in range(2):
-        answered(tb)
+    for conversation in ("c1", "c2"):
+        answered(tb, conversation)
     wait_until(lambda: ended == [[0], [0]], "both waits end")
+
+
+def test_an_answer_behind_another_ends_no_wait(tb: Tellback) -> None:
+    """To a conversation whose first delivery is in its backoff, 1,000 answers a second made as many polls."""
+    answered(tb)
+    assert PostedAnswers(tb.context.database, tb.context.layout, "chat").wait(60) == 0
+    answered(tb)
+    assert posted_in(tb) == []
+    assert len(delivered_now(tb)) == 2
+    answered(tb)
+    assert posted_in(tb) == [1]
+
+
+def test_a_wait_whose_connection_is_closed_ends_in_a_poll(tb: Tellback, database: Database) -> None:
+    """A transport that polled did not notice; an iterator over the outbox must not end by it."""
+    ended = in_background(partial(PostedAnswers(tb.context.database, tb.context.layout, "chat").wait, 3_600))
+    wait_until(lambda: blocked(database) == 1, "it waits at the server")
+    database.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    wait_until(lambda: ended == [3_600], "the wait ends")
+    turn = answered(tb)
+    assert next(tb.outbox("chat")).turn_id == turn
 
 
 def test_who_may_not_wait_sleeps(tb: Tellback, database: Database, layout: Layout) -> None:

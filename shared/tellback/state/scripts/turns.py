@@ -7,23 +7,23 @@ from collections.abc import Sequence
 
 from tellback.state.script_calls import DecisionCall, Script, ScriptCall, beside, of_shard
 
-_answer_turn = Script("turns/answer_turn", "d43677b944c5774d4106e18ca31bdb6b7ae12365")
+_answer_turn = Script("turns/answer_turn", "2f8abc13d5452aa65215ed09153de7b9212c05b5")
 _claim_ambiguous = Script("turns/claim_ambiguous", "82013ce68b12e94d7583275e42071b3d0a6066a7")
-_claim_delivery = Script("turns/claim_delivery", "6ed8f61ce11b1ebb6c5bdbaa261e8d2f29c2966f")
-_close_turn = Script("turns/close_turn", "457629a34751a72fd8ec5cf4d775dda3bca02d2b")
-_defer_turn = Script("turns/defer_turn", "28417587c0af093faea0c100bc1e6bcb6b66ac77")
+_claim_delivery = Script("turns/claim_delivery", "7336af3e1e643603344ac6332e7225576f1e49b4")
+_close_turn = Script("turns/close_turn", "c72ab1abb3125a6bc3a48e5033750f9f2d0ff946")
+_defer_turn = Script("turns/defer_turn", "19de15a7a56e9fd23833f97b2bbfe95e1c351203")
 _drop_handover = Script("turns/drop_handover", "244780ac8f1943cf468f8bd399714d05bffe7160")
-_evict_delivery = Script("turns/evict_delivery", "1832224513d3d6fe4123bd229e4e1858b2bc9bcd")
-_fallback_turn = Script("turns/fallback_turn", "5781be3f1354e274ff992abe08f5d030e57364da")
-_finish_turn = Script("turns/finish_turn", "b8004c4f05741395c8e07587473496fd175737bc")
-_hand_over_turn = Script("turns/hand_over_turn", "d24e53657d480d266c1b3b7695273a9bbaa105bf")
-_mark_finishing = Script("turns/mark_finishing", "627a98b827482f2d37acd7d1bf954ab0c94e6b19")
-_merge_turns = Script("turns/merge_turns", "d656af2516cddb3ffce2020bed0f873c93db88fa")
-_open_turn = Script("turns/open_turn", "fdc84d834e3f61219588f8f13c0bd0efffc09803")
-_progress_turn = Script("turns/progress_turn", "eca84c2728ee8485d80015b1d7ce30b98f959c0a")
+_evict_delivery = Script("turns/evict_delivery", "324d70b40e2d7ee5ebc878e649a79473b1f1a827")
+_fallback_turn = Script("turns/fallback_turn", "3d7d466904172d3a66db1878949acb89d2216fa7")
+_finish_turn = Script("turns/finish_turn", "325287cb63a45541bed1282aa47b3f569e653221")
+_hand_over_turn = Script("turns/hand_over_turn", "589943287e41e92b9a9a5109d33667ef7dc55885")
+_mark_finishing = Script("turns/mark_finishing", "f479778a280392f946870a9a129cce1920853c2e")
+_merge_turns = Script("turns/merge_turns", "3e97db3a6cc78bb212b1736407b2cb8a4bdf3f04")
+_open_turn = Script("turns/open_turn", "9731e2a91f5646281d2565c802c5ed446ef33907")
+_progress_turn = Script("turns/progress_turn", "8f7a0ce3204c2663eb6a29e503626e5a9ffcf2dd")
 _ready_deliveries = Script("turns/ready_deliveries", "08ca4cf9cea6cc57f46677d3c56aeb4902a76923")
-_reindex_queue = Script("turns/reindex_queue", "4ae48eb8a635d239504d630057dc71dca86a23ab")
-_settle_delivery = Script("turns/settle_delivery", "43a4afeedea4f0366473a272403d8654c58a82f8")
+_reindex_queue = Script("turns/reindex_queue", "2073f9dc25bfb05809cf99413fbe2b664e97b9c2")
+_settle_delivery = Script("turns/settle_delivery", "27ac2674da16fede8a2ebecb50beda11548bb25f")
 
 
 def answer_turn(

@@ -21,12 +21,13 @@ local function schedule(out, queue, conversation, at)
 end
 
 -- Appends a delivery. NX keeps the time of a conversation that waits already: an earlier time would send its first
--- delivery again while it is leased. `clock` is `due_now` of lib/steady.
+-- delivery again while it is leased. `clock` is `due_now` of lib/steady. Returns true if no other waited.
 local function append(out, queue, conversation, delivery, clock)
   redis.call('RPUSH', queue, cjson.encode(delivery))
-  redis.call('ZADD', out, 'NX', clock, conversation)
+  local is_first = redis.call('ZADD', out, 'NX', clock, conversation) == 1
   redis.call('PEXPIRE', out, OUT_LIFETIME)
   redis.call('PEXPIRE', queue, OUTQ_LIFETIME)
+  return is_first
 end
 
 -- The second oldest delivery of a queue that is over its cap, as its `key`, `turn` and `session`, and its text; or nil.

@@ -136,11 +136,12 @@ end
 -- message; the caller sets the turn's field `delivery` or `late_delivery` to 'waiting', with what else it sets, and
 -- returns the `surplus` of the queue.
 local function post(keys, turn, kind, response, now)
-  append(keys.out, keys.queue, turn.conversation, {
+  local is_first = append(keys.out, keys.queue, turn.conversation, {
     key = turn.id .. (kind == 'late' and ':late' or ':first'), turn = turn.id, session = turn.session, kind = kind,
     response = response, at = now, attempt = 0, waits = 0, reply_to = kind == 'late' and turn.message_id or nil,
   }, due_now(now))
-  wake_transport()
+  -- Behind another there is nothing to take yet: answers to a conversation in its backoff made one poll each.
+  if is_first then wake_transport() end
   use_channel(keys.channels, turn.channel, now)
   if kind ~= 'late' and turn.state ~= 'auto' and turn.state ~= 'fallback' then
     observe(keys.turnstats, kind, now - tonumber(turn.opened_at))
