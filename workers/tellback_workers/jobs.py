@@ -212,27 +212,27 @@ class JobWorker:
             wake_pool(lease.shard, self._claimant.pool, 1)
 
     def _ensured(self, lease: JobLease) -> JobLease | None:
-        """Confirm the lease, then renew it if that is due; return None if the command must not start."""
+        """Confirm the lease, then renew it if that is due; return None if it is lost: the command must not start."""
         times = LeaseTimes.of(self._settings, lease.submitted.on_lost)
-        if self._runtime.database.confirms and not self._survives(lease, times.lease):
-            return None
+        is_ours = not self._runtime.database.confirms or self._survives(lease, times.lease)
         asked = clock.since_boot()
-        if asked >= lease.asked + times.renew:  # a slow disk delayed the previous job's record, or nobody confirmed
+        # A slow disk delayed the previous job's record, or nobody confirmed.
+        if is_ours and asked >= lease.asked + times.renew:
             with suppress(Unavailable):  # the rest of the lease may be enough
-                if self._renewing.renew(lease, times.lease):
-                    return replace(lease, asked=asked)
-        return lease
+                is_ours = self._renewing.renew(lease, times.lease)
+                lease = replace(lease, asked=asked)
+        if is_ours:
+            return lease
+        _logger.warning("job.lease_lost", command_id=lease.command_id)
+        return None
 
     def _survives(self, lease: JobLease, seconds: float) -> bool:
         """Return False if a failover took the lease: the command is queued again, and would run twice."""
         try:
-            survives = self._jobs.confirm(lease, seconds)
+            return self._jobs.confirm(lease, seconds)
         except Unavailable as error:
             _logger.warning("job.lease_not_confirmed", command_id=lease.command_id, reason=str(error))
             return True
-        if not survives:
-            _logger.warning("job.lease_lost", command_id=lease.command_id)
-        return survives
 
     def _store_record(self, lease: JobLease, record: CommandRecord, *, further: bool) -> JobLease | None:
         """Store the record and lease the next job; retry during an outage, since the record exists nowhere else."""
