@@ -53,6 +53,8 @@ ACTIONS: Final = (
     _on("state", "change the state of its team", "HSET", _key(OWN), "f", "1", may="agent worker operator"),
     _on("state", "publish an event of its team", "XADD", _key(OWN, "in:events"), "*", "m", "{}",
         may="agent worker operator"),
+    _on("state", "wait for the next answer to its users", "BLPOP", _key(OWN, "posted:chat"), "0.01",
+        may="agent worker operator"),
     _on("state", "run a script that a worker loaded", "EVALSHA", SCRIPT, "1", _key(OWN), "HGET", "f",
         may="agent worker operator"),
     _on("state", "run a script of its own", "EVAL", "return 1", "0", may="worker operator"),
