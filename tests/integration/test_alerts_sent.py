@@ -20,7 +20,7 @@ from tellback import ConfigurationError, Settings, Tellback, connect
 from tellback.alerts.fleet_watcher import FleetWatcher
 from tellback.alerts.settings import AlertSettings, load_alert_settings
 from tellback.alerts.sinks import AlertNotice, Sink, SlackSink, WebhookSink, slack_text
-from tellback.alerts.watcher import RULES, AlertWatcher
+from tellback.alerts.watcher import RULES, SERVER_RULES, AlertWatcher
 from tellback.cli.app import app
 from tellback.client.fleet import TeamStatus, team_status
 from tellback.state.database import Database
@@ -59,7 +59,7 @@ def made(server: HttpServer, **changes: Any) -> AlertSettings:
 
 def watcher(tb: Tellback, settings: AlertSettings, sink: Sink | None = None) -> AlertWatcher:
     sink = sink or WebhookSink(settings)
-    known = NotifiedAlerts(tb.context.database, tb.context.layout, sink.name)
+    known = NotifiedAlerts(tb.context.database, tb.context.layout.shard(0), sink.name)
     return AlertWatcher(sink, known, lambda: team_status(tb.context.database, tb.context.layout), settings)
 
 
@@ -133,7 +133,7 @@ def test_a_notice_whose_reply_was_lost_comes_again_with_its_key(
 
 
 def test_each_rule_fires_and_links_to_its_runbook(tb: Tellback, server: HttpServer) -> None:
-    """The rules are overdue turns, dead letters, lag, a team above its share, and eviction; Slack gets each too."""
+    """The rules are overdue turns, dead letters, lag, and a team above its share; Slack gets each too."""
     settings = made(server)
     well = team_status(tb.context.database, tb.context.layout)
     ill = msgspec.structs.replace(
@@ -145,8 +145,6 @@ def test_each_rule_fires_and_links_to_its_runbook(tb: Tellback, server: HttpServ
         waited={"events": 61.0},
         memory=600 << 20,
         memory_limit=1 << 30,
-        evicting={"": "allkeys-lru"},
-        evicted_keys=1_874,
     )
     status = ill
 
@@ -154,20 +152,68 @@ def test_each_rule_fires_and_links_to_its_runbook(tb: Tellback, server: HttpServ
         return status
 
     for sink in (WebhookSink(settings), SlackSink(settings)):
-        known = NotifiedAlerts(tb.context.database, tb.context.layout, sink.name)
+        known = NotifiedAlerts(tb.context.database, tb.context.layout.shard(0), sink.name)
         AlertWatcher(sink, known, read, settings).step()
     by_webhook = {one.json["alert"]: one.json for one in server.requests if "hook" in one.path}
     by_slack = [one.json["text"] for one in server.requests if "services" in one.path]
-    assert by_webhook.keys() == {"overdue-turns", "dead-letters", "intake-lag", "memory-share", "eviction"}
+    assert by_webhook.keys() == {"overdue-turns", "dead-letters", "intake-lag", "memory-share"}
     assert "900 of events, the oldest for 61 s" in by_webhook["intake-lag"]["summary"]
     assert "59% of Redis' memory; its share is 50%" in by_webhook["memory-share"]["summary"]
-    assert "is allkeys-lru; 1,874 keys deleted since it started" in by_webhook["eviction"]["summary"]
-    assert len(by_slack) == 5
+    assert len(by_slack) == 4
     named = [f"--team {well.team}`" in notice["action"] for notice in by_webhook.values()]
     assert all(named), "a command without it would answer for the reader's team"
     for rule in RULES:
         assert (RUNBOOKS / f"{rule.name}.md").is_file()
         assert any(f"<{DOCS}/operations/runbooks/{rule.name}/|Runbook>" in text for text in by_slack)
+
+
+@pytest.fixture
+def evicting(database: Database) -> Generator[Database]:
+    database.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    yield database
+    database.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+
+
+def test_an_alert_of_a_server_is_sent_once_whatever_the_number_of_teams(
+    tb: Tellback, server: HttpServer, evicting: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand teams were a thousand notices, and each asked each server again. Requirement C-175."""
+    for number in range(4):
+        Teams(evicting).create(f"team-{number}", 1)
+    stop, settings, asked, command = threading.Event(), made(server, period=1), list[str](), evicting.command
+
+    def counted(*parts: Any) -> Any:
+        asked.extend(parts[0:1] if parts == ("INFO",) else ())
+        return command(*parts)
+
+    monkeypatch.setattr(evicting, "command", counted)
+    for sink in (WebhookSink(settings), SlackSink(settings)):
+        every = FleetWatcher(sink, evicting, Teams(evicting).names, settings)
+        every.step(stop)
+        assert len(every._watchers) == 5
+    assert asked == ["INFO"] * 2, "once for each receiver"
+    (posted,), (slack,) = ([one.json for one in server.requests if part in one.path] for part in ("hook", "services"))
+    assert (posted["team"], posted["alert"], posted["state"]) == ("", "eviction", "firing")
+    assert "its maxmemory-policy is allkeys-lru" in posted["summary"]
+    assert ":rotating_light: *eviction* firing · all teams · critical" in slack["text"]
+    monkeypatch.undo()
+    evicting.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    wait_until(lambda: every.step(stop) and len(server.requests) > 2, "the end is told of")
+    assert "*eviction* resolved" in server.requests[2].json["text"]
+    stop.set()
+    every.run(stop)
+    assert not evicting.command("EXISTS", FLEET.key("alerting", "slack")), "another process takes over at once"
+    for rule in SERVER_RULES:
+        assert (RUNBOOKS / f"{rule.name}.md").is_file()
+
+
+def test_the_command_lists_an_alert_of_a_server_once(settings: Settings, evicting: Database) -> None:
+    Teams(evicting).create("default", 1)
+    Teams(evicting).create("acme", 1)
+    listed = CliRunner().invoke(app, ["alerts", "--json", "--redis-url", settings.redis_url])
+    assert listed.exit_code == 1
+    (row,) = map(json.loads, listed.stdout.splitlines())
+    assert (row["team"], row["alert"]) == ("", "eviction")
 
 
 def test_a_process_that_lost_its_turn_while_the_receiver_took_long_sends_no_more(
@@ -184,7 +230,7 @@ def test_a_process_that_lost_its_turn_while_the_receiver_took_long_sends_no_more
             tb.context.database.command("SET", lease, "another process", "PX", 60_000)
 
     settings = made(server)
-    known = NotifiedAlerts(tb.context.database, tb.context.layout, "webhook")
+    known = NotifiedAlerts(tb.context.database, tb.context.layout.shard(0), "webhook")
     AlertWatcher(SlowSink(settings), known, lambda: ill, settings).step()
     assert [one.json["alert"] for one in server.requests] == ["dead-letters"]
 

@@ -8,9 +8,8 @@ import pytest
 
 from tellback import Settings, Tellback
 from tellback.alerts.settings import AlertSettings
-from tellback.alerts.watcher import firing_now
+from tellback.alerts.watcher import firing_now, read_servers
 from tellback.cli.metrics_collector import render_metrics
-from tellback.client.fleet import team_status
 from tellback.state.database import Database
 from tellback.state.presence import Worker
 from tellback.state.server_info import read_eviction
@@ -53,8 +52,7 @@ def test_an_alert_and_the_metrics_say_that_redis_may_evict(tb: Tellback, databas
     """Requirement C-175."""
 
     def firing() -> dict[str, str]:
-        status = team_status(tb.context.database, tb.context.layout)
-        return {rule.name: summary for rule, summary in firing_now(status, AlertSettings()).items()}
+        return {rule.name: summary for rule, summary in firing_now(read_servers(database), AlertSettings()).items()}
 
     database.command("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
     try:

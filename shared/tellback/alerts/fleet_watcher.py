@@ -1,4 +1,4 @@
-"""The loop of one receiver: the teams that exist, one after another. Requirement A-553."""
+"""The loop of one receiver: the Redis servers, and the teams that exist, one after another. Requirement A-553."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from functools import partial
 from tellback import clock
 from tellback.alerts.settings import AlertSettings
 from tellback.alerts.sinks import Sink
-from tellback.alerts.watcher import AlertWatcher
+from tellback.alerts.watcher import AlertWatcher, read_servers
 from tellback.client.fleet import team_status
 from tellback.errors import Unavailable
 from tellback.log import get_logger
 from tellback.state.database import Database
-from tellback.state.keys import Layout
+from tellback.state.keys import FLEET, Layout
 from tellback.state.notified_alerts import NotifiedAlerts
 from tellback.state.team import layouts_within_reach
 
@@ -22,7 +22,7 @@ _logger = get_logger("tellback.alerts")
 
 
 class FleetWatcher:
-    """Notifies one receiver of the alerts of many teams; `names` returns those that it may be about.
+    """Notifies one receiver of the alerts of the servers and of many teams; `names` returns those that it may be about.
 
     Teams come and go: in each period those that exist are found again.
     """
@@ -37,12 +37,16 @@ class FleetWatcher:
         self._watchers: dict[Layout, AlertWatcher] = {}
         self._due: dict[Layout, float] = {}
         self._next_search = 0.0
+        # Not by team: each would ask every server again, and send a notice of its own.
+        known, read = NotifiedAlerts(database, FLEET, sink.name), partial(read_servers, database)
+        self._servers = AlertWatcher(sink, known, read, settings)
+        self._servers_due = 0.0
 
     def run(self, stop: threading.Event) -> None:
         """Check the teams that are due until `stop` is set."""
         while not stop.wait(self.step(stop)):
             pass
-        for watcher in self._watchers.values():
+        for watcher in (self._servers, *self._watchers.values()):
             try:
                 watcher.release()
             except Unavailable:  # another process takes over when the lease ends
@@ -61,12 +65,14 @@ class FleetWatcher:
                     return self._settings.period
             except Exception:  # a key that somebody changed by hand, perhaps: no thread may end for good
                 _logger.exception("alerts.failed", receiver=self._sink.name)
+        if begun >= self._servers_due:
+            self._servers_due = begun + self._servers.step()
         for layout in [layout for layout, due in self._due.items() if due <= begun]:
             if stop.is_set():
                 break
             checked = self._answers(layout)
             self._due[layout] = begun + (self._watchers[layout].step() if checked else self._settings.period)
-        return max(0.0, min([self._next_search, *self._due.values()]) - clock.monotonic())
+        return max(0.0, min([self._next_search, self._servers_due, *self._due.values()]) - clock.monotonic())
 
     def _answers(self, layout: Layout) -> bool:
         """Check whether each node with a part of a team answers: each team would wait for one that hangs."""
@@ -89,7 +95,7 @@ class FleetWatcher:
                 del self._watchers[layout], self._due[layout]
         for layout in layouts:
             if layout not in self._watchers:
-                notified = NotifiedAlerts(self._db, layout, self._sink.name)
+                notified = NotifiedAlerts(self._db, layout.shard(0), self._sink.name)
                 read = partial(team_status, self._db, layout)
                 self._watchers[layout] = AlertWatcher(self._sink, notified, read, self._settings)
                 self._due[layout] = 0.0

@@ -16,7 +16,10 @@ NoticeState = Literal["firing", "resolved", "test"]
 
 
 class AlertNotice(msgspec.Struct, frozen=True, kw_only=True):
-    """One change of one alert, the body of a webhook. Times are milliseconds; the same `key` is the same change."""
+    """One change of one alert, the body of a webhook. Times are milliseconds; the same `key` is the same change.
+
+    `team` is empty in an alert of a Redis server, which is all teams'.
+    """
 
     key: str
     team: str
@@ -88,7 +91,8 @@ class SlackSink:
 def slack_text(notice: AlertNotice) -> str:
     """Return a notice in Slack's markup."""
     sign_ = {"firing": ":rotating_light:", "resolved": ":white_check_mark:", "test": ":wave:"}[notice.state]
-    title = f"{sign_} *{notice.alert}* {notice.state} · team {notice.team} · {notice.severity}"
+    team = f"team {notice.team}" if notice.team else "all teams"
+    title = f"{sign_} *{notice.alert}* {notice.state} · {team} · {notice.severity}"
     parts = [title, notice.summary, *([notice.action] if notice.state == "firing" else [])]
     escaped = "\n".join(parts).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     link = f"<{notice.runbook}|Runbook>" if notice.runbook.startswith("http") else f"Runbook: {notice.runbook}"

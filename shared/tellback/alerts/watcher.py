@@ -1,6 +1,6 @@
-"""The rules, and the check of one team for one receiver: compare with what it knows, and send each change once.
+"""The rules, and the check of one team or of the servers for one receiver: send each change of what it knows once.
 
-A rule says when a team's state is an alert, what it says, and which runbook it links to.
+A rule says when a state is an alert, what it says, and which runbook it links to.
 
 Each receiver has a thread and a memory of its own, so that one that hangs or fails delays no other. A notice is built
 again for each attempt: after an outage, the receiver learns the present state, not an old one.
@@ -9,7 +9,9 @@ again for each attempt: after an outage, the receiver learns the present state, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
+
+from redis.exceptions import NoPermissionError
 
 from tellback import clock
 from tellback.alerts.settings import AlertSettings
@@ -18,7 +20,10 @@ from tellback.backoff import Backoff
 from tellback.client.fleet import TeamStatus
 from tellback.errors import Unavailable
 from tellback.log import get_logger
+from tellback.state.database import Database
 from tellback.state.notified_alerts import NotifiedAlerts
+from tellback.state.server_info import Eviction, read_eviction
+from tellback.state.unavailable import NotPermitted
 from tellback.wording import be, count_phrase
 
 BACKOFF: Final = Backoff(first=1.0, longest=300.0)
@@ -30,6 +35,27 @@ _logger = get_logger("tellback.alerts")
 AlertSeverity = Literal["critical", "warning"]
 
 
+class ServersStatus(NamedTuple):
+    """The Redis servers now: they are all teams', so that `team` is empty."""
+
+    at: int
+    eviction: Eviction
+    team: str = ""
+
+
+def read_servers(database: Database) -> ServersStatus:
+    """Return the state of the servers; a user who may not ask them sees no alert.
+
+    Raises:
+        Unavailable: Redis does not answer.
+    """
+    try:
+        found = read_eviction(database)
+    except (NotPermitted, NoPermissionError):
+        found = Eviction({})
+    return ServersStatus(database.now_ms(), found)
+
+
 class AlertRule(NamedTuple):
     """One rule. `name` is also that of its runbook; `summary` says what holds now, or is None while all is well.
 
@@ -38,7 +64,7 @@ class AlertRule(NamedTuple):
 
     name: str
     severity: AlertSeverity
-    summary: Callable[[TeamStatus, AlertSettings], str | None]
+    summary: Callable[[Any, AlertSettings], str | None]  # of a `TeamStatus`, or in `SERVER_RULES` a `ServersStatus`
     action: str
 
 
@@ -72,15 +98,16 @@ def _memory(status: TeamStatus, settings: AlertSettings) -> str | None:
     return f"the team takes about {share:.0%} of Redis' memory; its share is {settings.memory_share:.0%}"
 
 
-def _eviction(status: TeamStatus, _settings: AlertSettings) -> str | None:
-    if not status.evicting:
+def _eviction(status: ServersStatus, _settings: AlertSettings) -> str | None:
+    found = status.eviction
+    if not found.policies:
         return None
-    policies = " and ".join(sorted(set(status.evicting.values())))
-    gone = f"; {count_phrase(status.evicted_keys, 'key')} deleted since it started" if status.evicted_keys else ""
+    policies = " and ".join(sorted(set(found.policies.values())))
+    gone = f"; {count_phrase(found.keys, 'key')} deleted since it started" if found.keys else ""
     return f"Redis may delete events and answers that wait: its maxmemory-policy is {policies}{gone}"
 
 
-RULES: Final = (
+RULES: Final[tuple[AlertRule, ...]] = (
     AlertRule(
         "overdue-turns",
         "critical",
@@ -102,20 +129,31 @@ RULES: Final = (
         _memory,
         "See what grows with `tellback team --team {team}`; end it, or raise `maxmemory`.",
     ),
+)
+
+SERVER_RULES: Final[tuple[AlertRule, ...]] = (
     AlertRule(
         "eviction",
         "critical",
         _eviction,
-        "Set `maxmemory-policy noeviction` on the server that `tellback doctor --team {team}` names.",
+        "Set `maxmemory-policy noeviction` on the server that `tellback doctor` names.",
     ),
 )
 
 
+def _rules_of(status: TeamStatus | ServersStatus) -> tuple[AlertRule, ...]:
+    return SERVER_RULES if isinstance(status, ServersStatus) else RULES
+
+
 class AlertWatcher:
-    """Notifies one receiver of one team's alerts."""
+    """Notifies one receiver of the alerts of one team, or of the servers."""
 
     def __init__(
-        self, sink: Sink, notified: NotifiedAlerts, read: Callable[[], TeamStatus], settings: AlertSettings
+        self,
+        sink: Sink,
+        notified: NotifiedAlerts,
+        read: Callable[[], TeamStatus | ServersStatus],
+        settings: AlertSettings,
     ) -> None:
         self._sink = sink
         self._notified = notified
@@ -161,7 +199,7 @@ class AlertWatcher:
         status, known = self._read(), self._notified.firing()
         if known:
             self._notified.renew()
-        for rule in RULES:
+        for rule in _rules_of(status):
             summary = rule.summary(status, self._settings)
             if summary is None or rule.name in known:
                 self._since.pop(rule.name, None)
@@ -179,7 +217,9 @@ class AlertWatcher:
             if not self._notified.acquire(lease):  # the receiver took so long that another process has taken over
                 return
 
-    def _send(self, rule: AlertRule, status: TeamStatus, state: NoticeState, summary: str, since: int) -> None:
+    def _send(
+        self, rule: AlertRule, status: TeamStatus | ServersStatus, state: NoticeState, summary: str, since: int
+    ) -> None:
         self._sink.send(
             AlertNotice(
                 key=f"{status.team}:{rule.name}:{since}:{state}",
@@ -201,7 +241,7 @@ class AlertWatcher:
         return clock.monotonic() - since >= self._settings.resolve_after
 
 
-def firing_now(status: TeamStatus, settings: AlertSettings) -> Mapping[AlertRule, str]:
+def firing_now(status: TeamStatus | ServersStatus, settings: AlertSettings) -> Mapping[AlertRule, str]:
     """Return the rules whose condition is true, each with its text."""
-    found = ((rule, rule.summary(status, settings)) for rule in RULES)
+    found = ((rule, rule.summary(status, settings)) for rule in _rules_of(status))
     return {rule: summary for rule, summary in found if summary is not None}

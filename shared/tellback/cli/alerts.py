@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
     from tellback.alerts.settings import AlertSettings
     from tellback.alerts.sinks import Sink
+    from tellback.alerts.watcher import ServersStatus
     from tellback.client.connection import Tellback
+    from tellback.client.fleet import TeamStatus
     from tellback.state.database import Database
 
 COLUMNS: Final = ("team", "alert", "severity", "summary", "action", "runbook")
@@ -75,15 +77,23 @@ def alerts(
                 _send_until_stopped(database, partial(tuple, named) if named else teams.names, settings)
                 return
             chosen = named or teams.names()
-        _list(served.redis_url, chosen, settings, required=bool(named), as_json=as_json)
+            rows = _server_rows(database, settings)
+        _list(rows, served.redis_url, chosen, settings, required=bool(named), as_json=as_json)
 
 
-def _list(url: str, teams: Sequence[str], settings: AlertSettings, *, required: bool, as_json: bool) -> None:
-    """Print the alerts of these teams; exit 1 if there are any, or if something of a team could not be read."""
+def _list(
+    rows: list[dict[str, str]],
+    url: str,
+    teams: Sequence[str],
+    settings: AlertSettings,
+    *,
+    required: bool,
+    as_json: bool,
+) -> None:
+    """Print `rows`, and the alerts of these teams; exit 1 if there are any, or if something could not be read."""
     from tellback.state.quarantine import losses_by_node
 
     servers = servers_of(url)
-    rows: list[dict[str, str]] = []
     losses: list[str] = []
     missing: list[NotFound] = []  # they must not hide the alerts of the others, nor must those that are away
     away: dict[str, Unavailable] = {}
@@ -108,10 +118,20 @@ def _list(url: str, teams: Sequence[str], settings: AlertSettings, *, required: 
 
 
 def _firing_rows(tb: Tellback, settings: AlertSettings) -> list[dict[str, str]]:
-    from tellback.alerts.watcher import firing_now
     from tellback.client.fleet import team_status
 
-    status = team_status(tb.context.database, tb.context.layout)
+    return _rows_of(team_status(tb.context.database, tb.context.layout), settings)
+
+
+def _server_rows(database: Database, settings: AlertSettings) -> list[dict[str, str]]:
+    from tellback.alerts.watcher import read_servers
+
+    return _rows_of(read_servers(database), settings)
+
+
+def _rows_of(status: TeamStatus | ServersStatus, settings: AlertSettings) -> list[dict[str, str]]:
+    from tellback.alerts.watcher import firing_now
+
     return [
         {
             "team": status.team,

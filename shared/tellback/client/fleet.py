@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
-from redis.exceptions import NoPermissionError
 
 from tellback.client.client_context import ClientContext
 from tellback.names import Family
@@ -19,7 +18,6 @@ from tellback.state.job_listing import JobListing, ListedJob
 from tellback.state.keys import Layout
 from tellback.state.presence import Presence
 from tellback.state.records import Records
-from tellback.state.server_info import Eviction, eviction_of, server_infos
 from tellback.state.sessions import SessionActivity, Sessions
 from tellback.state.teams import team_memory
 from tellback.state.turn_view import TurnView
@@ -114,8 +112,7 @@ class TeamStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     `waited` is how long the oldest event has waited, `sweep_lag` how long the most overdue turn is past its deadline.
     `memory` is an estimate of the team's bytes in Redis and `memory_limit` Redis' own limit; None if there is none, on
-    a cluster, or if this user may not measure. `evicting` is the policy of each server that may delete keys, by its
-    address ("" of a single one), and `evicted_keys` how many were deleted since the servers started.
+    a cluster, or if this user may not measure.
     """
 
     team: str
@@ -133,8 +130,6 @@ class TeamStatus(msgspec.Struct, frozen=True, kw_only=True):
     sessions: int
     memory: int | None
     memory_limit: int | None
-    evicting: dict[str, str]
-    evicted_keys: int
 
     @property
     def memory_share(self) -> float | None:
@@ -151,7 +146,7 @@ def team_status(database: Database, layout: Layout, *, within: float = ACTIVE_SE
     now = database.now_ms()
     backlog = {family.value: read_backlog(database, layout, family) for family in Family}
     turns, commands = TurnStats(database, layout).gauges(), command_gauges(database, layout)
-    memory, limit, eviction = _memory(database, layout)
+    memory, limit = _memory(database, layout)
     return TeamStatus(
         team=layout.team,
         shards=layout.shards,
@@ -168,16 +163,16 @@ def team_status(database: Database, layout: Layout, *, within: float = ACTIVE_SE
         sessions=Sessions(database, layout).count(now - round(within * 1000)),
         memory=memory,
         memory_limit=limit,
-        evicting=eviction.policies,
-        evicted_keys=eviction.keys,
     )
 
 
-def _memory(database: Database, layout: Layout) -> tuple[int | None, int | None, Eviction]:
+def _memory(database: Database, layout: Layout) -> tuple[int | None, int | None]:
     try:
         used = team_memory(database, layout)
-        infos = server_infos(database)
-    except (NotPermitted, NoPermissionError):
-        return None, None, Eviction({})
-    limit = int(infos[""].get("maxmemory", 0)) if "" in infos else 0  # each node of a cluster has one of its own
-    return used, limit or None, eviction_of(infos)
+        if database.is_cluster():  # each node has a limit of its own
+            return used, None
+        lines = database.command("INFO", "memory").decode().splitlines()
+    except NotPermitted:
+        return None, None
+    limit = next((int(line.partition(":")[2]) for line in lines if line.startswith("maxmemory:")), 0)
+    return used, limit or None

@@ -5,17 +5,20 @@ from __future__ import annotations
 import secrets
 
 from tellback.state.database import Database, small_write
-from tellback.state.keys import Layout, lifetime_ms
+from tellback.state.keys import Shard, lifetime_ms
 from tellback.state.scripts import common
 
 
 class NotifiedAlerts:
-    """The firing alerts of a team that one receiver knows of, each with its beginning (milliseconds, server time)."""
+    """The firing alerts that one receiver knows of, each with its beginning (milliseconds, server time).
 
-    def __init__(self, database: Database, layout: Layout, receiver: str) -> None:
+    `shard` has those of one team, or, as `FLEET`, those of no single team.
+    """
+
+    def __init__(self, database: Database, shard: Shard, receiver: str) -> None:
         self._db = database
-        self._key = layout.shard(0).key("alerts", receiver)
-        self._lease = layout.shard(0).key("alerting", receiver)
+        self._key = shard.key("alerts", receiver)
+        self._lease = shard.key("alerting", receiver)
         self._token = secrets.token_hex(8)
 
     def acquire(self, seconds: float) -> bool:
