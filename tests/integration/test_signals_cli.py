@@ -12,6 +12,8 @@ from tellback import Tellback
 from tellback.cli.app import app
 from tellback.errors import NotFound
 from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.teams import Teams
 from tests.support.cli import rows_of, run
 from tests.support.signals import Bench, item, serving, signal
 
@@ -225,3 +227,12 @@ def test_banks_count_the_facts_they_store_also_those_without_a_signal(
     assert left == {"signalled": 0, "both": 0}
     with pytest.raises(NotFound, match="no bank 'held'; its first signal or stored fact creates it"):
         tb.bank("held").stats()
+
+
+@pytest.mark.parametrize("wrong", [["signal", "missing.jsonl"], ["recall", "a", "-c", "f1"]])
+def test_what_is_wrong_before_anything_is_sent_creates_no_team(
+    settings: Settings, database: Database, wrong: list[str]
+) -> None:
+    """A typing error in the name of the file left a team behind."""
+    assert run(settings, *wrong, "--bank", "b", "--team", "never").exit_code == 2
+    assert "never" not in Teams(database).names()

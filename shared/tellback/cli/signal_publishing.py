@@ -156,6 +156,19 @@ class SignalFilePublisher:
             cursor.save(msgspec.structs.replace(self._place, rejects_size=rejects.size))
 
 
+def check_files(file: Path, rejects: Path | None) -> None:
+    """Check the files that a user named, before anything is created for what they hold.
+
+    Raises:
+        InvalidInput: the file can't be read, or is the one of --rejects.
+    """
+    if rejects is not None and rejects.resolve() == file.resolve():
+        raise InvalidInput(f"--rejects {rejects} is the input file: choose another")
+    if not file.is_fifo():  # its writer would lose its reader between two openings
+        with open_input(str(file)):
+            pass
+
+
 def publish_file(
     tb: Tellback, file: Path, *, bank: str | None, session: str | None, rejects: Path | None, again: bool
 ) -> PublishResult:
@@ -165,8 +178,6 @@ def publish_file(
         InvalidInput: the file can't be read, or its published part has changed.
         StateConflict: another process is publishing it.
     """
-    if rejects is not None and rejects.resolve() == file.resolve():
-        raise InvalidInput(f"--rejects {rejects} is the input file: choose another")
     if str(file) == "-" or not file.is_file():
         return _publish_stream(tb, file, bank, session, rejects)
     publication = SignalFilePublisher(tb, str(file), bank=bank, session=session)

@@ -17,6 +17,7 @@ from tellback.cli.common import (
     client,
     echo,
     print_json,
+    report_errors,
     show_rows,
 )
 from tellback.errors import InvalidInput
@@ -82,10 +83,12 @@ def recall(
     Exits 0 if there is an answer; if it uses only global scores, a warning on standard error says so. Exits 1 if Redis
     or, for stored facts, a worker did not answer. Exits 2 if an option is invalid or the bank has another model.
     """
+    with report_errors():
+        scored = [_parse_candidate(text) for text in candidate] if candidate else None
     with client(redis_url, team) as tb:
         hits = tb.bank(bank).recall(
             query,
-            [_parse_candidate(text) for text in candidate] if candidate else None,
+            scored,
             limit=limit,
             boost_by_usefulness=boost,
             usefulness_weight=weight,
@@ -154,8 +157,10 @@ def signal(
     Exits 0 if every line was published. Exits 1 if lines were rejected, or Redis is unavailable and the spool is full.
     Exits 2 if the file can't be read or has changed, or an option is invalid.
     """
-    from tellback.cli.signal_publishing import publish_file
+    from tellback.cli.signal_publishing import check_files, publish_file
 
+    with report_errors():
+        check_files(file, rejects)
     with client(redis_url, team) as tb:
         try:
             done = publish_file(tb, file, bank=bank, session=session, rejects=rejects, again=again)
