@@ -15,6 +15,7 @@ from tellback.cli.app import app
 from tellback.client.fleet import active_sessions, team_status
 from tellback.commands.record import CommandAttempt, record_without_run
 from tellback.names import Family
+from tellback.state import server_info
 from tellback.state.database import Database
 from tellback.state.job_claims import JobClaimant
 from tellback.state.jobs import Jobs
@@ -254,3 +255,21 @@ def test_a_team_is_listed_from_its_first_client_on(database: Database, settings:
     """It is listed before its first event, and with no worker to see it."""
     with connect(settings=msgspec.structs.replace(settings, team="fresh", data_dir=str(tmp_path))):
         assert [row.team for row in Teams(database).rows()] == ["fresh"]
+
+
+@pytest.mark.parametrize("command", [["sessions"], ["team"], ["teams", "list"], ["alerts"]])
+def test_a_redis_that_is_too_old_is_refused_where_there_is_nothing_to_list(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    """It said that there is none, as if workers and hosts could use it."""
+    assert not Teams(database).names()
+    refused = run(settings, *command)
+    assert (refused.exit_code, "7.0" in refused.stderr) == (0, False), refused.output
+
+    def old(_text: bytes) -> dict[str, str]:
+        return {"redis_version": "6.2.14"}
+
+    monkeypatch.setattr(server_info, "_parsed", old)
+    refused = run(settings, *command)
+    assert refused.exit_code == 2
+    assert "is older than 7.0" in refused.stderr

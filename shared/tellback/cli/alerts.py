@@ -60,6 +60,7 @@ def alerts(
     from tellback.alerts.settings import load_alert_settings
     from tellback.settings import load
     from tellback.state.database import Database
+    from tellback.state.server_info import refuse_old
     from tellback.state.teams import Teams
 
     with report_errors():
@@ -77,6 +78,8 @@ def alerts(
                 _send_until_stopped(database, partial(tuple, named) if named else teams.names, settings)
                 return
             chosen = named or teams.names()
+            if not chosen:
+                refuse_old(database, served.redis_url)
             rows = _server_rows(database, settings)
         _list(rows, served.redis_url, chosen, settings, required=bool(named), as_json=as_json)
 

@@ -67,9 +67,14 @@ def list_(
 ) -> None:
     """List the teams: their state, waiting entries, open turns and limits."""
     from tellback.state.quarantine import losses_by_node
+    from tellback.state.server_info import refuse_old
+    from tellback.state.teams import Teams
 
-    with _teams(redis_url) as (teams, _):
+    with _database(redis_url) as (database, settings):
+        teams = Teams(database)
         found = list(teams.rows([teams.layout(name).team for name in names] if names else None))
+        if not found:
+            refuse_old(database, settings.redis_url)
         losses = losses_by_node("team", teams.away)
     _show(found, as_json=as_json)
     report_losses(losses)

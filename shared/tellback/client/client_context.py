@@ -351,6 +351,9 @@ def find_team(database: Database, settings: Settings, *, required: bool) -> tupl
         return locate_team(database, settings)
     if required:
         raise no_team(settings.team)
+    from tellback.state.server_info import refuse_old  # noqa: PLC0415 - only commands find no team
+
+    refuse_old(database, settings.redis_url)
     cache = TeamCache(str(settings.data_path), settings.team, settings.redis_url)
     return Layout(settings.team, settings.shards), cache.spool_location(cache.read())
 

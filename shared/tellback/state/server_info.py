@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
-from redis.exceptions import NoPermissionError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from tellback.state.database import Database
+from tellback.state.unavailable import OLD_REDIS, NotPermitted, as_raised
 
 Info = dict[str, str]
 
@@ -54,6 +57,19 @@ def eviction_of(infos: Mapping[str, Info]) -> Eviction:
     policies = {place: info.get("maxmemory_policy", "noeviction") for place, info in infos.items()}
     keys = sum(int(info.get("evicted_keys", 0)) for info in infos.values())
     return Eviction({place: policy for place, policy in policies.items() if policy != "noeviction"}, keys)
+
+
+def refuse_old(database: Database, url: str) -> None:
+    """Refuse a Redis before 7.0, for a caller that found nothing there: no script ran that would have said so.
+
+    Raises:
+        ConfigurationError: it is older.
+        Unavailable: Redis is away.
+    """
+    with suppress(NotPermitted, NoPermissionError):
+        release = _parsed(database.command("INFO", "server")).get("redis_version", "")
+        if re.match(r"[0-6]\.", release):
+            raise as_raised(ResponseError(OLD_REDIS), url)
 
 
 def _parsed(text: bytes) -> Info:
