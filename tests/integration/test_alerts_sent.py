@@ -20,7 +20,7 @@ from tellback import ConfigurationError, Settings, Tellback, connect
 from tellback.alerts.fleet_watcher import FleetWatcher
 from tellback.alerts.settings import AlertSettings, load_alert_settings
 from tellback.alerts.sinks import AlertNotice, Sink, SlackSink, WebhookSink, slack_text
-from tellback.alerts.watcher import RULES, SERVER_RULES, AlertWatcher
+from tellback.alerts.watcher import RULES, AlertWatcher
 from tellback.cli.app import app
 from tellback.client.fleet import TeamStatus, team_status
 from tellback.state.database import Database
@@ -165,55 +165,6 @@ def test_each_rule_fires_and_links_to_its_runbook(tb: Tellback, server: HttpServ
     for rule in RULES:
         assert (RUNBOOKS / f"{rule.name}.md").is_file()
         assert any(f"<{DOCS}/operations/runbooks/{rule.name}/|Runbook>" in text for text in by_slack)
-
-
-@pytest.fixture
-def evicting(database: Database) -> Generator[Database]:
-    database.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-    yield database
-    database.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
-
-
-def test_an_alert_of_a_server_is_sent_once_whatever_the_number_of_teams(
-    tb: Tellback, server: HttpServer, evicting: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A thousand teams were a thousand notices, and each asked each server again. Requirement C-175."""
-    for number in range(4):
-        Teams(evicting).create(f"team-{number}", 1)
-    stop, settings, asked, command = threading.Event(), made(server, period=1), list[str](), evicting.command
-
-    def counted(*parts: Any) -> Any:
-        asked.extend(parts[0:1] if parts == ("INFO",) else ())
-        return command(*parts)
-
-    monkeypatch.setattr(evicting, "command", counted)
-    for sink in (WebhookSink(settings), SlackSink(settings)):
-        every = FleetWatcher(sink, evicting, Teams(evicting).names, settings)
-        every.step(stop)
-        assert len(every._watchers) == 5
-    assert asked == ["INFO"] * 2, "once for each receiver"
-    (posted,), (slack,) = ([one.json for one in server.requests if part in one.path] for part in ("hook", "services"))
-    assert (posted["team"], posted["alert"], posted["state"]) == ("", "eviction", "firing")
-    assert "its maxmemory-policy is allkeys-lru" in posted["summary"]
-    assert ":rotating_light: *eviction* firing · all teams · critical" in slack["text"]
-    monkeypatch.undo()
-    evicting.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
-    wait_until(lambda: every.step(stop) and len(server.requests) > 2, "the end is told of")
-    assert "*eviction* resolved" in server.requests[2].json["text"]
-    stop.set()
-    every.run(stop)
-    assert not evicting.command("EXISTS", FLEET.key("alerting", "slack")), "another process takes over at once"
-    for rule in SERVER_RULES:
-        assert (RUNBOOKS / f"{rule.name}.md").is_file()
-
-
-def test_the_command_lists_an_alert_of_a_server_once(settings: Settings, evicting: Database) -> None:
-    Teams(evicting).create("default", 1)
-    Teams(evicting).create("acme", 1)
-    listed = CliRunner().invoke(app, ["alerts", "--json", "--redis-url", settings.redis_url])
-    assert listed.exit_code == 1
-    (row,) = map(json.loads, listed.stdout.splitlines())
-    assert (row["team"], row["alert"]) == ("", "eviction")
 
 
 def test_a_process_that_lost_its_turn_while_the_receiver_took_long_sends_no_more(

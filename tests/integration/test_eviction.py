@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import threading
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from tellback import Settings, Tellback
+from tellback.alerts.fleet_watcher import FleetWatcher
 from tellback.alerts.settings import AlertSettings
+from tellback.alerts.sinks import SlackSink, WebhookSink
 from tellback.alerts.watcher import firing_now, read_servers
+from tellback.cli.app import app
 from tellback.cli.metrics_collector import render_metrics
 from tellback.state.database import Database
+from tellback.state.keys import FLEET
 from tellback.state.presence import Worker
 from tellback.state.server_info import read_eviction
+from tellback.state.teams import Teams
 from tellback_workers.presence import ModelPreload, PresenceHeartbeat
 from tellback_workers.runtime import Runtime
+from tests.support.http_server import http_server, reply
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
@@ -62,6 +73,61 @@ def test_an_alert_and_the_metrics_say_that_redis_may_evict(tb: Tellback, databas
         database.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
     assert "eviction" not in firing()
     assert "tellback_evicting_servers 0.0" in render_metrics(tb)
+
+
+@pytest.fixture
+def evicting(database: Database) -> Generator[Database]:
+    database.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    yield database
+    database.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+
+
+def test_an_alert_of_a_server_is_sent_once_whatever_the_number_of_teams(
+    evicting: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand teams were a thousand notices, and each asked each server again. Requirement C-175."""
+    for number in range(5):
+        Teams(evicting).create(f"team-{number}", 1)
+    stop, asked, command = threading.Event(), list[str](), evicting.command
+
+    def counted(*parts: Any) -> Any:
+        asked.extend(parts[0:1] if parts == ("INFO",) else ())
+        return command(*parts)
+
+    monkeypatch.setattr(evicting, "command", counted)
+    with http_server(reply(200, b"ok")) as server:
+        settings = AlertSettings(
+            webhook=f"{server.url}/hook", webhook_secret="correct-horse-battery", slack=f"{server.url}/services",
+            period=1, resolve_after=0,
+        )  # fmt: skip
+        for sink in (WebhookSink(settings), SlackSink(settings)):
+            every = FleetWatcher(sink, evicting, Teams(evicting).names, settings)
+            every.step(stop)
+            assert len(every._watchers) == 5
+        assert asked == ["INFO"] * 2, "once for each receiver"
+        (posted,), (slack,) = (
+            [one.json for one in server.requests if part in one.path] for part in ("hook", "services")
+        )
+        assert (posted["team"], posted["alert"], posted["state"]) == ("", "eviction", "firing")
+        assert "its maxmemory-policy is allkeys-lru" in posted["summary"]
+        assert (Path(__file__).parents[2] / posted["runbook"]).is_file()
+        assert ":rotating_light: *eviction* firing · all teams · critical" in slack["text"]
+        monkeypatch.undo()
+        evicting.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        wait_until(lambda: every.step(stop) and len(server.requests) > 2, "the end is told of")
+        assert "*eviction* resolved" in server.requests[2].json["text"]
+    stop.set()
+    every.run(stop)
+    assert not evicting.command("EXISTS", FLEET.key("alerting", "slack")), "another process takes over at once"
+
+
+def test_the_command_lists_an_alert_of_a_server_once(settings: Settings, evicting: Database) -> None:
+    Teams(evicting).create("default", 1)
+    Teams(evicting).create("acme", 1)
+    listed = CliRunner().invoke(app, ["alerts", "--json", "--redis-url", settings.redis_url])
+    assert listed.exit_code == 1
+    (row,) = map(json.loads, listed.stdout.splitlines())
+    assert (row["team"], row["alert"]) == ("", "eviction")
 
 
 def test_keys_that_redis_evicted_are_counted(tmp_path: Path) -> None:
