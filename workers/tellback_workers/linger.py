@@ -30,7 +30,8 @@ from tellback_workers.wakeups import NotPublished
 MAX_SECONDS: Final = 60.0  # below the time limit of a task
 CHECK_SECONDS: Final = 0.025  # between two checks for messages that need this process
 # Between two checks of which both must find it: a message of this moment is often one that a process fetches which has
-# just become free.
+# just become free. Meanwhile the process reads every `NOTIFIED_SECONDS`, without blocking: a quiet Redis would end a
+# read of so short a time 0.1 s late.
 RECHECK_SECONDS: Final = 0.01
 NOTIFIED_SECONDS: Final = 0.001  # from a notification to the next check
 # At once, because each read names every stream. One that is left out costs a wake-up an event: with 16, fifty streams
@@ -119,10 +120,11 @@ class Lingerer:
         batch: int,
         news: NewStreams | None = None,
     ) -> None:
-        """Set up a lingerer that leaves when `has_other_work` returns True, and takes streams that `news` names.
+        """Set up a lingerer that takes streams that `news` names.
 
-        It leaves when all streams had no entry for `idle_seconds`, those that had none for `IDLE_WHEN_FULL` when it
-        needs the room, and all of them when more than `batch` entries wait.
+        It leaves when `has_other_work` returns True, and does so again `RECHECK_SECONDS` later. It leaves when all
+        streams had no entry for `idle_seconds`, those that had none for `IDLE_WHEN_FULL` when it needs the room, and
+        all of them when more than `batch` entries wait.
         """
         self._intake = intake
         self._consumer = consumer
@@ -137,6 +139,7 @@ class Lingerer:
         self._unrecovered: list[Shard] = []
         self._extend_at = 0.0
         self._check_at = 0.0
+        self._is_rechecking = False  # the last check found other work
         self._unapplied = UnappliedEntries()
         self._ahead = 0  # entries that were read since all were applied
 
@@ -167,10 +170,13 @@ class Lingerer:
         while now < end:
             received = 0
             if now >= self._check_at:
-                if self._has_other_work():
+                was_found, self._is_rechecking = self._is_rechecking, self._has_other_work()
+                if was_found and self._is_rechecking:
                     return
                 received = self._leave_quiet(now) or self._take_free(family)
-                self._check_at = now + CHECK_SECONDS
+                # After a recheck that found none soon again: a notification may have come since the check.
+                pause = NOTIFIED_SECONDS if was_found else CHECK_SECONDS
+                self._check_at = clock.monotonic() + (RECHECK_SECONDS if self._is_rechecking else pause)
             self._renew_leases()
             if not self._leases:
                 return
@@ -246,6 +252,8 @@ class Lingerer:
         # So no session waits for more than two batches of others that come in between.
         received = self._read_next(family) if self._ahead <= self._batch else 0
         self._ahead += received
+        if self._is_rechecking and not self._unapplied:
+            clock.sleep(NOTIFIED_SECONDS)
         self._apply_next()
         return received
 
@@ -255,7 +263,7 @@ class Lingerer:
         notified_after = self._news.after() if self._news else None
         check_soon = self._check_at <= clock.monotonic() + NOTIFIED_SECONDS
         wait = NOTIFIED_SECONDS if check_soon else CHECK_SECONDS
-        block_ms = 0 if self._unapplied else round(wait * 1000)
+        block_ms = 0 if self._unapplied or self._is_rechecking else round(wait * 1000)
         read = self._intake.read_next(after, self._batch + 1, block_ms, notified_after)
         for lease in read.fenced:
             self._drop(lease)
@@ -263,7 +271,8 @@ class Lingerer:
         if self._news and read.notified:
             # A wake-up may follow that needs this process. Redis ends a blocking read whose time is over with the first
             # command that it gets, but by itself only ten times a second: this check alone would come 0.1 s late.
-            self._check_at = clock.monotonic() + NOTIFIED_SECONDS
+            if not self._is_rechecking:
+                self._check_at = clock.monotonic() + NOTIFIED_SECONDS
             self._want(self._news.named(read.notified))
             received += self._take_free(family)
         return received
@@ -336,18 +345,11 @@ class QueuePressure:
         self._has_messages = has_messages
 
     def needs_worker(self) -> bool:
-        """Return True if messages wait with no other process free, and still do `RECHECK_SECONDS` later.
+        """Return True if messages wait with no other process free, or if the broker cannot be asked.
 
-        So it does if the broker cannot be asked. Raised, the error would leave what was read and not yet applied to the
-        next visit.
+        Raised, its error would leave what was read and not yet applied to the next visit.
         """
         try:
-            if not self._is_high():
-                return False
-            clock.sleep(RECHECK_SECONDS)
-            return self._is_high()
+            return self._all_others_busy() and self._has_messages()
         except NotPublished:
             return True
-
-    def _is_high(self) -> bool:
-        return self._all_others_busy() and self._has_messages()
