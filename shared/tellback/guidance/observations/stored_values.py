@@ -18,8 +18,9 @@ _PSQL_ERRORS: Final = (
 )
 # What a server of Redis says to a command that only reads. It begins each error with a word in capitals.
 REDIS_REFUSED: Final = (
-    r"(?:ERR wrong number|WRONGTYPE Operation|NOAUTH Auth|NOPERM |LOADING Redis|BUSY Redis|CLUSTERDOWN |MASTERDOWN "
-    r"|MOVED \d|TRYAGAIN |CROSSSLOT Keys|(?:AUTH failed: )?WRONGPASS |DENIED Redis)[^\n]{0,300}"
+    r"(?:ERR (?:wrong number|value is not|min or max|Invalid stream)|WRONGTYPE Operation|NOAUTH Auth|NOPERM "
+    r"|LOADING Redis|BUSY Redis|CLUSTERDOWN |MASTERDOWN |MOVED \d|TRYAGAIN |CROSSSLOT Keys|(?:AUTH failed: )?WRONGPASS "
+    r"|DENIED Redis)[^\n]{0,300}"
 )
 _ROWS: Final = r"(?:[^\n]{0,300}\n){0,50}?"  # of what was asked for first
 
@@ -141,9 +142,11 @@ _VALUES: Final = tuple(
             "sqlite3",
             r"(?i:\bselect\b)",
             (
-                # It stops at the first of its own, below which it may quote the place.
+                # It stops at the first of its own, below which it may quote the place. Older versions name no step.
                 r"(?:Parse|Runtime|SQL) error|sqlite3: |Error: (?:in prepare|near|no such|incomplete|unable|unknown"
-                r"|stepping|cannot|database|file|disk|attempt)\b[^\n]{1,300}(?=(?:\n {2}[^\n]{1,300}){0,3}\s*\Z)"
+                r"|stepping|cannot|database|file|disk|attempt|ambiguous|misuse|unrecognized|wrong number|malformed"
+                r"|table|sub-select|SELECTs|row value|(?:UNIQUE|CHECK|NOT NULL|FOREIGN KEY) constraint)\b[^\n]{1,300}"
+                r"(?=(?:\n {2}[^\n]{1,300}){0,3}\s*\Z)"
             ),
         ),
         (
