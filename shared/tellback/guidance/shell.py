@@ -33,6 +33,7 @@ _TOKEN: Final = re.compile(
 )
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
 _CAPTURED: Final = re.compile(r"[A-Za-z_]\w*\+?=\"?\$\((?!\()(.*)\)\"?$", re.DOTALL)
+_DECLARING: Final = frozenset({"export", "local", "readonly", "declare"})
 _QUOTES: Final = re.compile(r"'([^']*+)'|\"((?:\\.|[^\"\\])*+)\"|\\(.)", re.DOTALL)
 _OPENING: Final = frozenset({"do", "then", "else", "elif", "if", "while", "until", "!", "{"})
 _CLOSING: Final = frozenset({"done", "fi", "}", "esac"})
@@ -186,10 +187,11 @@ def unquoted(word: str) -> str:
 
 def _unwrapped(raw: SimpleCommand, depth: int) -> list[SimpleCommand]:
     rest = _without_wrappers(list(raw.words))
-    if not rest:
+    if not rest or rest[0] in _DECLARING:
         captured = [match[1] for word in raw.words if (match := _CAPTURED.match(word))] if depth < _NESTED else ()
         if captured:  # `X=$(kubectl get pods)`
             return [each for line in captured for each in _split(line, depth + 1)]
+    if not rest:
         return [SimpleCommand("", (), raw.before, raw.writes_to, raw.stdin, raw.silent)] if raw.writes_to else []
     folder, _, name = unquoted(rest[0]).rpartition("/")
     if name == "eval" and depth < _NESTED:

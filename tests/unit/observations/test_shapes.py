@@ -120,3 +120,24 @@ def test_a_long_document_is_read_once() -> None:
     """Requirement G-409: a dash may be of the list or of the key, and 40 lines took for ever."""
     assert is_document("--a: b\n" * 400)
     assert not is_document("--a: b\n" * 400 + "a line")
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "expected"),
+    [
+        # G-370: code in the command excuses no other program.
+        ("python -c 'import json'; npm run build", "ERROR: build failed because a.js is missing", "error"),
+        ('V=$(node -p "1 + 1"); ./release $V', "release aborted: the tag exists", "error"),
+        # G-396: `grep` leaves no frame.
+        ("python -c 'import a' 2>&1 | grep Trace -A9", "Traceback (most recent call last):\nKeyError: 1", "error"),
+        # G-408
+        ("export V=$(git describe); echo v$V", "fatal: No names found, cannot describe anything.\nv", "error"),
+        # G-409: files are no keys, `gh` complains right behind the body, and `for` is read.
+        ("npx terser src", "a.js: SyntaxError: x\nb.js: SyntaxError: y\nc.js: SyntaxError: z", "error"),
+        ("gh api repos/a/b/tags", '{"message":"Not Found","status":"404"}gh: Not Found (HTTP 404)', "error"),
+        ("for f in a.yml b.yml; do grep for: $f; done", "    for: 5m\n    for: 10m", "ok"),
+    ],
+)
+def test_what_excuses_content_excuses_no_failure(command: str, text: str, expected: str) -> None:
+    """Requirements G-370, G-396, G-408 and G-409."""
+    assert found(command, text).code == expected

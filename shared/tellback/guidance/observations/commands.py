@@ -179,9 +179,11 @@ def shows_traceback(commands: Sequence[SimpleCommand], output: str) -> bool:
     first, *filters = commands or (None,)
     if first is None or not first.program.startswith("python") or not is_inline(first):
         return False
-    traced = "Traceback (most recent call last):" in output and "Exception in thread " not in output
-    filtered = all(each.before == "|" and is_reading(each) for each in filters)
-    return traced and filtered and 'File "<std' not in output and 'File "<string>"' not in output
+    if filters and not all(each.before == "|" and is_reading(each) for each in filters):
+        return False
+    begun = "Traceback (most recent call last):" + ("\n  File " if filters else "")  # `grep Error` leaves no place
+    traced = begun in output and "Exception in thread " not in output
+    return traced and 'File "<std' not in output and 'File "<string>"' not in output
 
 
 # The same words of `git status`, and of a dry run, are an answer.
@@ -211,11 +213,12 @@ def is_inline(command: SimpleCommand) -> bool:
 
 
 def runs_inline(commands: Sequence[SimpleCommand]) -> bool:
-    """Check for code in the command itself, whose own failure shows a trace; what it prints may be any words.
+    """Check that nothing runs but code in the command itself, whose failure shows a trace; it may print any words.
 
     Behind a pipe one line of the trace may be left.
     """
-    return any(map(is_inline, commands)) and not any(each.before == "|" for each in commands)
+    inline = [each for each in commands if not is_reading(each)]
+    return bool(inline) and all(map(is_inline, inline)) and not any(each.before == "|" for each in commands)
 
 
 _ECHOED_WORDS: Final = 3

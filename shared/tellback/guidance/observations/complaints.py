@@ -34,6 +34,10 @@ _UTILITIES: Final = words_in(
 )
 
 _CMDLET: Final = re.compile(r"[A-Z]\w{1,20}-[A-Z]\w{1,40}$")  # PowerShell's
+# For these the shell complains, by its own name: "for: 5m" was read.
+_OF_SHELL: Final = words_in(
+    ". : alias case echo exit export false for history open printf read return set source trap true unset view wait"
+)
 # `simple_commands` leaves them out.
 _AROUND: Final = words_in("sudo timeout xargs env nohup nice stdbuf")
 
@@ -280,7 +284,7 @@ def complains_only(output: str, commands: Sequence[SimpleCommand]) -> bool:
 
 def _names(commands: Iterable[SimpleCommand]) -> frozenset[str]:
     own = (each for each in commands if each.program in _UTILITIES or _CMDLET.match(each.program) or is_reading(each))
-    return _AROUND.union(each.program for each in own)
+    return _AROUND.union(each.program for each in own if each.program not in _OF_SHELL)
 
 
 _PROGRESS: Final = re.compile(r" (?:created|creating|removing) directory,? ['\u2018]")

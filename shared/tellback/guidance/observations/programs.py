@@ -358,7 +358,7 @@ def _classify_reading(run: ProgramRun, output: str, evidence: Evidence, *, known
     )
 
 
-_OF_GH: Final = re.compile(r"gh: [^\n]{1,300} \(HTTP \d{3}\)$")  # below the body
+_OF_GH: Final = re.compile(r"(?:^|(?<=[}\]]))gh: [^\n]{1,300} \(HTTP \d{3}\)$")  # below the body, or right behind it
 
 
 def _asks_github(commands: Sequence[SimpleCommand]) -> bool:
@@ -385,8 +385,9 @@ def _unreadable_line(text: str, commands: Sequence[SimpleCommand]) -> str | None
     if (text.count("\n") < 8 and complains_only(text, commands)) or of_git or ABSENT_FOLDER.match(first):
         return first
     last = text.rpartition("\n")[2]
-    if (text == last and is_not_carried(first, commands)) or (_OF_GH.match(last) and _asks_github(commands)):
-        return last
+    refused = _OF_GH.search(last) if _asks_github(commands) else None
+    if refused is not None or (text == last and is_not_carried(first, commands)):
+        return refused.group() if refused is not None else last
     if (diagnostics.is_labelled(first) or _UNABLE.match(first)) and not any(
         labels_its_own(each, text) for each in commands
     ):

@@ -73,7 +73,11 @@ _BAD: Final = re.compile(
 # "deploy aborted: health check failed": who says so at the end goes on with nothing.
 _ABORTED: Final = re.compile(r"[^\w\n]{0,6}(?:\w{2,20} ){0,2}abort(?:ed|ing): \S[^\n]{1,200}$", re.IGNORECASE)
 # A document of YAML or a list of settings. Possessive, as a dash may be of the list or of the key.
-_KEYED: Final = re.compile(r"(?!(?i:error|fatal)\b)(?:[ -]{0,40}+[\w./-]{1,80}+:(?: [^\n]*+)?(?:\n|\Z)){3,}+\Z")
+# "a.js: SyntaxError: ..." is no setting.
+_KEYED: Final = re.compile(
+    r"(?!(?i:error|fatal)\b)"
+    r"(?:(?!\S{1,80}\.\w{1,4}: \w{0,40}[Ee]rror:)[ -]{0,40}+[\w./-]{1,80}+:(?: [^\n]*+)?(?:\n|\Z)){3,}+\Z"
+)
 _LAST_LINES: Final = 4
 _LINE_CHARS: Final = 300
 
