@@ -132,10 +132,11 @@ def test_a_long_document_is_read_once() -> None:
         ("python -c 'import a' 2>&1 | grep Trace -A9", "Traceback (most recent call last):\nKeyError: 1", "error"),
         # G-408
         ("export V=$(git describe); echo v$V", "fatal: No names found, cannot describe anything.\nv", "error"),
-        # G-409: files are no keys, `gh` complains right behind the body, and `for` is read.
+        # G-409: files are no keys, `gh` complains right behind the body, and settings have one word.
         ("npx terser src", "a.js: SyntaxError: x\nb.js: SyntaxError: y\nc.js: SyntaxError: z", "error"),
         ("gh api repos/a/b/tags", '{"message":"Not Found","status":"404"}gh: Not Found (HTTP 404)', "error"),
         ("for f in a.yml b.yml; do grep for: $f; done", "    for: 5m\n    for: 10m", "ok"),
+        ("grep -h timeout: ci.yml", "    timeout: 30", "ok"),
     ],
 )
 def test_what_excuses_content_excuses_no_failure(command: str, text: str, expected: str) -> None:

@@ -34,10 +34,6 @@ _UTILITIES: Final = words_in(
 )
 
 _CMDLET: Final = re.compile(r"[A-Z]\w{1,20}-[A-Z]\w{1,40}$")  # PowerShell's
-# For these the shell complains, by its own name: "for: 5m" was read.
-_OF_SHELL: Final = words_in(
-    ". : alias case echo exit export false for history open printf read return set source trap true unset view wait"
-)
 # `simple_commands` leaves them out.
 _AROUND: Final = words_in("sudo timeout xargs env nohup nice stdbuf")
 
@@ -284,7 +280,7 @@ def complains_only(output: str, commands: Sequence[SimpleCommand]) -> bool:
 
 def _names(commands: Iterable[SimpleCommand]) -> frozenset[str]:
     own = (each for each in commands if each.program in _UTILITIES or _CMDLET.match(each.program) or is_reading(each))
-    return _AROUND.union(each.program for each in own if each.program not in _OF_SHELL)
+    return _AROUND.union(each.program for each in own)
 
 
 _PROGRESS: Final = re.compile(r" (?:created|creating|removing) directory,? ['\u2018]")
@@ -294,7 +290,8 @@ def _is_complaint(line: str, names: frozenset[str]) -> bool:
     name, colon, said = line.strip().partition(":")
     # Of `grep`, which does not show the line, and of `mkdir -v` and its kin.
     answers = _WARNING.match(said) or said.endswith(": binary file matches") or _PROGRESS.match(said)
-    return bool(colon) and name.rpartition("/")[2].strip() in names and bool(said) and not answers
+    # "timeout: 30" is a setting: a complaint has two words.
+    return bool(colon) and name.rpartition("/")[2].strip() in names and " " in said.strip() and not answers
 
 
 # How a system call failed, as any program says it behind its own name.
