@@ -13,50 +13,17 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from tempfile import TemporaryFile
-from typing import IO, Any, Final, Protocol
+from typing import IO, Any, Final
 
 from billiard.process import current_process
 from celery import signals
-
-
-class PoolMembers(Protocol):
-    """The members of one pool, as one of them sees the others."""
-
-    @property
-    def is_closing(self) -> bool:
-        """True if the worker shuts down."""
-        ...
-
-    def close(self) -> None:
-        """Note that the worker shuts down."""
-        ...
-
-    def try_linger(self) -> bool:
-        """Become the one that lingers; return False if another one is."""
-        ...
-
-    def end_linger(self) -> None:
-        """Let another one linger."""
-        ...
-
-    def begin_task(self) -> None:
-        """Note that the caller runs a task."""
-        ...
-
-    def end_task(self) -> None:
-        """Note that the caller is free."""
-        ...
-
-    def all_others_busy(self) -> bool:
-        """Return True if each other member runs a task."""
-        ...
 
 
 class PoolLocks:
     """The locks of this worker's pool: one for the member that lingers, and one for each that runs a task."""
 
     def __init__(self) -> None:
-        self._members: PoolMembers | None = None
+        self._members: PoolProcesses | PoolThreads | None = None
         # Opened at `worker_init`, before the pool forks, so that all processes share one open file.
         signals.worker_init.connect(self.open, weak=False)
         signals.worker_shutting_down.connect(self._close, weak=False)
