@@ -134,7 +134,7 @@ def keep_backup(change: SettingsChange) -> Path | None:
     """
     backup, _ = kept = _backup_paths(change.path)
     _refuse_read_only(change.path)
-    if change.before is not None and _has_our_hooks(_parse_json(change.before)):
+    if change.before is not None and _our_hooks(_parse_json(change.before)):
         return next((each for each in kept if each.exists()), None)
     try:
         backup.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -173,13 +173,7 @@ def commands_in(path: Path) -> dict[str, str]:
         ConfigurationError: the file is not a valid settings file.
     """
     _, settings = _read_settings(path)
-    found: dict[str, str] = {}
-    for event, groups in _hook_groups(settings).items():
-        for group in groups:
-            for hook in _hooks_of(group):
-                if _is_our_hook(hook):
-                    found[event] = str(hook["command"])
-    return found
+    return {event: str(hook["command"]) for event, hook in _our_hooks(settings)}
 
 
 def _backup_paths(path: Path) -> tuple[Path, Path]:
@@ -318,13 +312,12 @@ def _is_our_hook(hook: Mapping[str, Any]) -> bool:
     return isinstance(command, str) and event_of_command(command) is not None
 
 
-def _has_our_hooks(settings: Mapping[str, Any]) -> bool:
-    return any(
-        _is_our_hook(hook)
-        for groups in _hook_groups(settings).values()
-        for group in groups
-        for hook in _hooks_of(group)
-    )
+def _our_hooks(settings: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return our hooks, each with its event."""
+    every = [
+        (event, hook) for event, some in _hook_groups(settings).items() for group in some for hook in _hooks_of(group)
+    ]
+    return [(event, hook) for event, hook in every if _is_our_hook(hook)]
 
 
 def _remove_our_hooks(settings: dict[str, Any]) -> bool:
