@@ -111,20 +111,20 @@ def published_arguments(event: HookEvent) -> tuple[str, dict[str, Any] | None]:
 
 def tool_invoked(event: HookEvent, prompt: str, traceparent: str = "") -> bytes:
     """Return the `ToolInvoked` of the event as JSON."""
-    where = {"session": event.session, "evaluation": event.evaluation, "prompt": prompt}
-    if traceparent:
-        where["traceparent"] = traceparent
-    return encode_json({"type": "ToolInvoked", "v": SCHEMA_VERSION, **where, **(event.call or {})})
+    return _encode_message("ToolInvoked", event, prompt, traceparent, event.call or {})
 
 
 def user_spoke(event: HookEvent, prompt: str, traceparent: str = "") -> tuple[str, bytes]:
     """Return the id and the JSON of the `ContextChanged` that says that the user spoke; not what was said."""
     id_ = HOOK_ID + os.urandom(12).hex()
-    where = {"session": event.session, "evaluation": event.evaluation, "prompt": prompt}
-    if traceparent:
-        where["traceparent"] = traceparent
     said = {"event_id": id_, "kind": USER_PROMPT, "name": "user"}
-    return id_, encode_json({"type": "ContextChanged", "v": SCHEMA_VERSION, **where, **said})
+    return id_, _encode_message("ContextChanged", event, prompt, traceparent, said)
+
+
+def _encode_message(kind: str, event: HookEvent, prompt: str, traceparent: str, fields: dict[str, Any]) -> bytes:
+    where = {"session": event.session, "evaluation": event.evaluation, "prompt": prompt}
+    traced = {"traceparent": traceparent} if traceparent else {}
+    return encode_json({"type": kind, "v": SCHEMA_VERSION, **where, **traced, **fields})
 
 
 def encode_json(value: object) -> bytes:
