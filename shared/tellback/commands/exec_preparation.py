@@ -11,10 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from tellback.commands.process_tree import (
-    LINUX,
-    signal_on_parents_death,
-)
+from tellback.commands.process_tree import LINUX, signal_on_parents_death
 
 
 class ExecPreparation:

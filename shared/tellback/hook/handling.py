@@ -15,7 +15,7 @@ from tellback.hook.claimed_files import ClaimedFiles, subagent_notes, unanswered
 from tellback.hook.event import TOOL_EVENTS, HookEvent, encode_json, read_event, tool_invoked, user_spoke
 from tellback.hook.exchange import HookExchange, HookRequest
 from tellback.hook.failure_log import log_failure
-from tellback.hook.options import PROMPT, HookConfig, HookOptions, find_file, read_config, read_options
+from tellback.hook.options import PROMPT, HookOptions, find_file, read_config, read_options
 from tellback.messaging.team_cache import TeamCache
 from tellback.own_passwords import remember_passwords
 
@@ -71,7 +71,8 @@ def _print_feedback(exchange: HookExchange, options: HookOptions, event: HookEve
     left, notes = list(exchange.unanswered), _notes_for(options, event)
     try:
         if texts := [*exchange.texts, *notes]:
-            _print_texts(event.name, texts)
+            context = {"hookEventName": event.name, "additionalContext": "\n\n".join(texts)}
+            _write_answer({"hookSpecificOutput": context})
             left, notes = left if not exchange.texts else [], []
     finally:
         try:
@@ -143,10 +144,6 @@ def _stop_text(options: HookOptions, event: HookEvent) -> str:
     return missing_before_stop(read_config(options.config), event)
 
 
-def _print_texts(name: str, texts: Sequence[str]) -> None:
-    _write_answer({"hookSpecificOutput": {"hookEventName": name, "additionalContext": "\n\n".join(texts)}})
-
-
 def _write_answer(answer: dict[str, Any]) -> None:
     left = encode_json(answer)
     while left:
@@ -154,9 +151,8 @@ def _write_answer(answer: dict[str, Any]) -> None:
 
 
 def _evaluation_begun(options: HookOptions, event: HookEvent, prompt: str) -> bytes:
-    config: HookConfig = read_config(options.config)
-    begun: dict[str, Any] = config.evaluation_begun(event.session, event.evaluation, prompt, options.host)
-    return encode_json(begun)
+    config = read_config(options.config)
+    return encode_json(config.evaluation_begun(event.session, event.evaluation, prompt, options.host))
 
 
 def _add_rules(path: str) -> None:

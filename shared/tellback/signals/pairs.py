@@ -11,6 +11,7 @@ import csv
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, NamedTuple
 
 from tellback.errors import InvalidInput
@@ -93,7 +94,7 @@ def read_pairs(
     if first is None:
         raise InvalidInput(f"{name} is empty: each line is two texts and a score")
     where, header = _detect_columns(first.fields, name, columns)
-    pairs = _parse_pairs(rows if header else _prepend(first, rows), where, name)
+    pairs = _parse_pairs(rows if header else chain([first], rows), where, name)
     return LabelledPairs(pairs, _same_from(pairs, same_from, name))
 
 
@@ -200,11 +201,6 @@ def _given_columns(names: Sequence[str], name: str, columns: str) -> tuple[_Pair
 
 def _column_index(names: Sequence[str], known: frozenset[str]) -> int | None:
     return next((place for place, name in enumerate(names) if name in known), None)
-
-
-def _prepend(first: _NumberedRow, rows: Iterable[_NumberedRow]) -> Iterator[_NumberedRow]:
-    yield first
-    yield from rows
 
 
 def _parse_pairs(rows: Iterable[_NumberedRow], where: _PairColumns, name: str) -> tuple[Pair, ...]:
