@@ -152,7 +152,7 @@ class Database:
             else:
                 replies = self._connections.run_blocking(seconds, parts, after, first=first)
             if then is None or not isinstance(replies[-1], exceptions.NoScriptError):
-                return _raise_first(replies)[-1]
+                return redis_py.checked_replies(replies)[-1]
         return self.run(then)
 
     def first_of(self, key: str, seconds: float) -> Any:
@@ -180,7 +180,7 @@ class Database:
         Calls of a script that the server has forgotten (after a restart) are repeated with its text, after the others:
         calls of different scripts must not depend on their order.
         """
-        return _raise_first(self.run_each(calls, also))
+        return redis_py.checked_replies(self.run_each(calls, also))
 
     def run_each(
         self,
@@ -199,7 +199,7 @@ class Database:
         replies = self.pipeline(sent, raise_on_error=False, repeat=repeat)
         failures = [as_raised(each, self.url) for each in replies[: len(first)] if isinstance(each, Exception)]
         # A key of another type shows in the reply of the call that concerns it; those of the others have run.
-        _raise_first([error for error in failures if not isinstance(error, WrongType)])
+        redis_py.checked_replies([error for error in failures if not isinstance(error, WrongType)])
         del replies[: len(first)]
         for loads_once in (True, False):
             unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
@@ -320,14 +320,6 @@ def _evals(calls: Sequence[ScriptCall], *, once: bool) -> list[Command]:
 
 def _no_eval(reply: Any) -> bool:
     return isinstance(reply, exceptions.NoPermissionError) and "'eval'" in str(reply)
-
-
-def _raise_first(replies: list[Any]) -> list[Any]:
-    """Return replies, or raise the first error among them."""
-    for reply in replies:
-        if isinstance(reply, Exception):
-            raise reply
-    return replies
 
 
 def _with_keys(error: Exception, command: Command) -> Exception:
