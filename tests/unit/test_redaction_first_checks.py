@@ -97,3 +97,19 @@ _SIGNS_OF_TOKENS = ('"] ', ": basic ", ":\n  ", ": |\n  ", ": >-\r\n  ", ">\n  "
 )
 def test_a_value_that_is_not_random_is_known_behind_each_sign(name: str, sign: str) -> None:
     assert "station12-depot34" not in redact_text(f"{name}{sign}station12-depot34")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("password: sesame", "db_password = kQzErTyW # x", "passwd: kqwe/TyZxCvB+wlmn", "passwd: /kQwErTyZxCvBnMl"),
+        *("snmp community = EYjV.bOqyH4w", "pwd = XpnF=jgffe5tbz", "$pass |= cx.ajeQhPTJWUMId"),
+        *('password: ["sesame"]', 'db_password: final = "sesame"', 'passwd: &str = "sesame"', 'Passwd{"sesame"}'),
+        *('DB_PASSWD ?= "sesame"', 'passwd string = "sesame"', "wifi_psk || 'sesame'", 'passwd: "sesame"'),
+        *('passwd = f"sesame"', '<x name="passwd" value="sesame"/>', "<passwd>sesame.x</passwd>"),
+        *("passwd: |\n  sesame", "passwd>\n  sesame", "<key>passwd</key>\n<string>sesame</string>"),
+    ],
+)
+def test_a_password_without_a_digit_near_is_known_by_its_sign_or_its_beginning(text: str) -> None:
+    """Each is found by one part of the check behind names of passwords alone."""
+    assert redact_text(text) != text

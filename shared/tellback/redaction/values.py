@@ -97,7 +97,7 @@ _BEGINS: Final = (
 )
 _PASSWORD_BEGINS: Final = (
     r"""[:=>,|?+ \t-]{0,84}+(?:["'`\\]|\[[ ]?["'\\]|[fbrunl@$][fbrun@$]?["']"""
-    r"|[&s][st](?:r|tr)(?:ing)?[ \t]{0,40}+=|final|&'static"
+    r"|[&s][st](?:r|tr)(?:ing)?[ \t]{0,40}+=|final"
     rf"|(?=[^\s:,;]{{6}})(?:{_BEGINS}))"
 )
 AHEAD_PASSWORD: Final = (
