@@ -224,3 +224,28 @@ def test_a_password_given_to_a_program_or_in_a_sentence_is_hidden(line: str) -> 
 )
 def test_schemas_types_pictures_ids_and_names_of_models_stay(text: str) -> None:
     assert redact_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "openssl enc -k Winter-1948 -in a",
+        f"pw: {generated(64, HEX)}",
+        f"redis://:{generated(16, ALNUM)}/{generated(20, ALNUM)}+c=@cache:6379/0",
+    ],
+)
+def test_a_password_of_this_form_is_hidden(text: str) -> None:
+    """The value of an option that comes first, one longer than others, one with a slash."""
+    assert redact_text(text) != text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "first pass: 1200ms, second pass: 800ms",
+        f"https://cdn.example.com:8443/{generated(24, ALNUM)}/x@18.2.0",
+        f"git+ssh://git@github.com:acme/{generated(24, ALNUM)}@v2",
+    ],
+)
+def test_times_and_paths_that_resemble_a_password_stay(text: str) -> None:
+    assert redact_text(text) == text

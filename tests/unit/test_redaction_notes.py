@@ -45,6 +45,7 @@ def test_lookalikes_of_notes_stay() -> None:
         "troquei sua senha para {}",
         "# TODO rotate the admin password (currently {})",
         "the admin password is currently {}",
+        "I changed the admin password (was {})",
         "mot de passe \u00ab {} \u00bb refus\u00e9",
         "\u043f\u0430\u0440\u043e\u043b\u044c \u00ab{}\u00bb \u043e\u0442\u043a\u043b\u043e\u043d\u0451\u043d",
         "Anmeldung mit Passwort \u201e{}\u201c fehlgeschlagen",
@@ -181,6 +182,7 @@ def test_a_made_password_behind_a_word_for_keys_is_hidden(word: str, value: str)
     [
         "the password check was moved to module-12",
         "the password screen was renamed to screen-12",
+        "the password screen (was screen-12)",
         "password reset was moved to sprint-12",
         "the password reset was assigned to worker-12b",
         "pwd is project-42",

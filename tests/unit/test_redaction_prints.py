@@ -97,10 +97,19 @@ def test_a_pass_phrase_of_words_is_hidden(place: str, phrase: str) -> None:
     assert phrase not in redact_text(f"before\n{place.format(phrase)}\nafter")
 
 
-@pytest.mark.parametrize("password", ["falcon-butter-353", "8FYLrxwu"])
+@pytest.mark.parametrize("password", ["falcon-butter-353", "8FYLrxwu", "winter1948", "Tiger77"])
 def test_in_a_column_of_passwords_a_value_need_not_be_random(password: str) -> None:
     assert password not in redact_text(f"user,password\nann,{password}")
+    assert password not in redact_text(f"USER  DB_PASSWORD\nann   {password}")
     assert redact_text(f"user,api_key\nann,{password}") == f"user,api_key\nann,{password}"
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["user,password\nann,bcrypt12", "user,password\nann,test2024", "user,password policy\nann,strong-12"],
+)
+def test_what_a_column_says_of_passwords_stays(table: str) -> None:
+    assert redact_text(table) == table
 
 
 @pytest.mark.parametrize(

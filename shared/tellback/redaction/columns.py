@@ -13,6 +13,7 @@ from typing import Final
 from tellback.lazy_pattern import lazy_pattern
 from tellback.light_struct import LightStruct
 from tellback.redaction.lone_tokens import names_id
+from tellback.redaction.made_passwords import is_made
 from tellback.redaction.phrases import may_be_password
 from tellback.redaction.printed_ids import prints_ids
 from tellback.redaction.substrings import Located, findable_if_rare, next_match
@@ -22,7 +23,7 @@ RULE: Final = "named-column"
 HEAD: Final = "column-head"  # no rule: it only says that a line may be the head of such a table, see `head_places`
 LONGEST: Final = 2_000  # characters of a line; a longer one is hardly a head, nor a row worth the time
 _MOST_CELLS: Final = 64
-_SHORTEST: Final = 8  # characters of a value
+_SHORTEST: Final = 7  # characters of a value
 _LETTERS_ALONE: Final = 16  # the same of small letters alone
 _MOST_SPACES: Final = 4  # in a name; with more, it is a sentence
 # What names of secrets contain, and heads of tables with a setting in each row; the rules decide what a name says.
@@ -57,6 +58,7 @@ _FILE: Final = lazy_pattern(r"[^/ ]+/[^/ ]+/|[\w.+-]+/[^/ ]*[.+-]")
 # No name has two hyphens; a key's BEGIN line does.
 _NAME: Final = lazy_pattern(r"(?!.{0,58}--)[A-Za-z_#][\w .#%/-]{0,59}")
 _OF_PASSWORD: Final = lazy_pattern("(?i:pass|pwd|pw$)")
+_PASSWORDS: Final = lazy_pattern(r"(?i:pass(?:word|wd|phrase|code)?s?|pwd?)\Z")  # not `password policy`
 _STORE: Final = lazy_pattern(r"={3,}[ ]Data[ ]={3,}[ \t\r]*")  # of Vault, before the head
 _FRAME: Final = lazy_pattern("[┌─┬┐]+")
 _WIDE: Final = lazy_pattern(r"[ ]{2,200}+")
@@ -182,7 +184,9 @@ def _is_secret(name: str, cell: str) -> bool:
         cell = cell.partition(";")[0].partition("=")[2].strip("=") or cell
     if len(cell) < _SHORTEST or (len(cell) < _LETTERS_ALONE and cell.isalpha() and cell.islower()):
         return False
-    return _is_random(cell) or (may_be_password(cell) and _OF_PASSWORD.search(name) is not None)
+    if may_be_password(cell):
+        return _OF_PASSWORD.search(name) is not None or _is_random(cell)
+    return _is_random(cell) or (is_made(cell) and _PASSWORDS.search(name) is not None)
 
 
 def _is_random(cell: str) -> bool:

@@ -132,7 +132,7 @@ RULES: Final = (
         r"[\"']?(?!\$|<|env:|file:)[^\s\"'-][^\s\"']{3}",
     ),
     AnchoredRule("password", "pass", r":(?<=[ ]pass:)(?!\$|<)[^\s\"']{4}"),
-    AnchoredRule("password", "openssl enc", r"[ ][^\n]{0,120}[ ]-k[ ][\"']?(?!\$|<)[^\s\"'-][^\s\"']{5}"),
+    AnchoredRule("password", "openssl enc", r"[^\n]{0,120}[ ]-k[ ][\"']?(?!\$|<)[^\s\"'-][^\s\"']{5}"),
     AnchoredRule("password", "smbclient", r"[ ][^\n]{0,120}[ ]-u[ ][^\s%]{1,64}%(?!\$|<)\S{4}"),
     AnchoredRule(
         "password",

@@ -239,7 +239,7 @@ _TWO_DIGITS: Final = r"(?=[^\s0-9]{0,40}+[0-9][^\s0-9]{0,40}+[0-9])[\w!@#%^&*+~?
 # Doubtful values last: where such a one is not random, nothing else is tried.
 _SHORT_PASSWORD: Final = (
     rf"{_NAMED}(?:{BEFORE}(?:(?:[\"'`\u201c]|(?<=[\"'`\u201c])){_GIVEN}[^\s\"'`<>$\u201d]{{8,200}}+[\"'`\u201d]"
-    rf"|[\"'`]?{_GIVEN}(?:{_SIGNED}|{_TWO_DIGITS}{_ENDS}|{DOUBT}[\w!@#%^&*+~?$/.=-]{{8,40}}+{_ENDS}))"
+    rf"|[\"'`]?{_GIVEN}(?:{_SIGNED}|{_TWO_DIGITS}{_ENDS}|{DOUBT}[\w!@#%^&*+~?$/.=-]{{8,100}}+{_ENDS}))"
     rf"|{LINE_BELOW}{_GIVEN}(?=[^\s0-9]{{0,40}}+[0-9]\S{{0,40}}?[0-9!@#^&*])[^\s\"'`<>{{}}$,./=:]{{8,40}}+{LINE_ENDS}"
     rf"|{_MADE}[\"'`]{_GIVEN}{DOUBT}[^\s\"'`<>$]{{8,200}}+[\"'`]"
     # Words may follow the name, if the value below is a random one: what a command that names it prints.

@@ -29,6 +29,12 @@ NEAR_VALUES: Final = (
     AnchoredRule("webhook-url", "with/key/", r"[\w-]{20}"),
     AnchoredRule("signed-url", "sig=", r"(?<=[?&]sig=)[\w%+/-]{20}"),
     AnchoredRule("secret-assignment", "code=", rf"(?:(?<=[?&]code=)|(?=[\w-]{{20,300}}+&state=)){DOUBT}[\w-]{{20}}"),
+    # A password of base64 that is not escaped; no port and path.
+    AnchoredRule(
+        "url-credentials",
+        "://",
+        rf"[\w.-]{{0,60}}+:(?![0-9]{{1,5}}/)(?=[0-9a-z+/]{{20}}){MIXED_WORD}{DOUBT}[0-9a-z+/]{{20,100}}+={{0,2}}@[\w\[]",
+    ),
     AnchoredRule("secret-assignment", "appid=", r"(?<=[?&]appid=)[0-9a-f]{32}(?![0-9a-f])"),
     AnchoredRule("secret-assignment", "/t/", r"[a-z]{2}-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
     AnchoredRule("secret-assignment", "/t/", rf"{MIXED_WORD}{DOUBT}[\w-]{{30,80}}+/"),  # of Anaconda

@@ -59,7 +59,7 @@ _LINKS: Final = "now|use|used|try|auf|mit|para|con|com|avec|par"
 # These only if they speak of the password: "the password field is input-42" and "expires with release-2024" do not.
 _IS: Final = (
     r"(?:'s|(?:[ ](?:for|of|on|at|in|to|there|here|we|you|i)\b[^\n]{0,100}?)?"
-    r"[ ](?:(?:will|should|must)[ ])?(?:is|was|be|as|with)(?:[ ]currently)?)"
+    r"[ ]\(?(?:(?:will|should|must)[ ])?(?:is|was|be|as|with)(?:[ ]currently)?)"
 )
 # From the name to the word. A sign is that of the name if neither a comma nor a bracket stands between.
 _AFTER_PASSWORD: Final = (
@@ -117,6 +117,11 @@ def spans(text: str, folded: str, within: Located) -> Generator[tuple[int, int]]
                 continue
             if says_name or any(_gives(text, folded, name, word) for name in NAMES):
                 yield word.span()
+
+
+def is_made(word: str) -> bool:
+    """Return whether all of a text is such a word."""
+    return _WORD.fullmatch(word) is not None and not (_NO_PASSWORD.search(word.lower()) or _CODE.match(word))
 
 
 def _words(text: str, folded: str, kinds: bytes, start: int, end: int) -> Generator[re.Match[str]]:

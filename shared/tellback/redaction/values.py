@@ -198,6 +198,7 @@ _TYPE_ENDS: Final = "".join(("(?:", "|".join(f"(?<={end})" for end in ("attribut
 NO_VALUE: Final = (
     r"(?!(?=[$<~^v0-9{%*&x.\[!?#])(?:[*&][a-z_]{1,40}+(?:(?:->|\.)[a-z_]{1,40}+)?;(?!\S)"  # a pointer of C
     r"|#(?:[0-9a-f]{3,4}){1,2}\b|0[0-9]{3}_[a-z]"  # a colour; a migration of Django
+    r"|(?<![\"'`])[0-9]{1,7}(?:[mnu]s|[kmg]i?b)(?![\w!@#$%^&*+?~-])"  # `second pass: 1200ms`
     r"|\^t[a-z]|!(?:vault|ref|sub|getatt|secret|env|env_var)\b|\?[a-z_ ]{0,60}\}"
     r"|0x[0-9a-f]{1,16}\b|0x[0-9a-f]{40}\b|~?\$[\w({]|[<{\[]|[~^v]?[0-9]{1,5}\.[0-9]{1,5}(?:\.[0-9]|[\"'])|%[(\w]|\*{3}|x{4}|\.{3}))(?!op://)"
     # Placeholders behind the prefix of a token; what Sealed Secrets encrypted; a colour in a style sheet.
