@@ -100,10 +100,11 @@ def test_an_alert_of_a_server_is_sent_once_whatever_the_number_of_teams(
             webhook=f"{server.url}/hook", webhook_secret="correct-horse-battery", slack=f"{server.url}/services",
             period=1, resolve_after=0,
         )  # fmt: skip
-        for sink in (WebhookSink(settings), SlackSink(settings)):
-            every = FleetWatcher(sink, evicting, Teams(evicting).names, settings)
-            every.step(stop)
-            assert len(every._watchers) == 5
+        sinks = WebhookSink(settings), SlackSink(settings)
+        watchers = [FleetWatcher(sink, evicting, Teams(evicting).names, settings) for sink in sinks]
+        for watcher in watchers:
+            watcher.step(stop)
+            assert len(watcher._watchers) == 5
         assert asked == ["INFO"] * 2, "once for each receiver"
         (posted,), (slack,) = (
             [one.json for one in server.requests if part in one.path] for part in ("hook", "services")
@@ -114,10 +115,11 @@ def test_an_alert_of_a_server_is_sent_once_whatever_the_number_of_teams(
         assert ":rotating_light: *eviction* firing · all teams · critical" in slack["text"]
         monkeypatch.undo()
         evicting.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
-        wait_until(lambda: every.step(stop) and len(server.requests) > 2, "the end is told of")
+        to_slack = watchers[1]
+        wait_until(lambda: to_slack.step(stop) and len(server.requests) > 2, "the end is told of")
         assert "*eviction* resolved" in server.requests[2].json["text"]
     stop.set()
-    every.run(stop)
+    to_slack.run(stop)
     assert not evicting.command("EXISTS", FLEET.key("alerting", "slack")), "another process takes over at once"
 
 
