@@ -46,8 +46,11 @@ def test_every_message_is_read(kept: list[dict[str, Any]]) -> None:
     messages = messages_of(kept)
     assert {family for family, _ in messages} == {"events", "commands", "signals", "turns"}
     for family, raw in messages:
-        again = msgspec.json.decode(msgspec.json.encode(decode(raw, family)))
-        assert {name: again[name] for name in json.loads(raw)} == json.loads(raw)
+        message, expected = decode(raw, family), json.loads(raw)
+        del expected["type"]
+        # not as today's codec writes it, which leaves out what is the default
+        read = {each.encode_name: getattr(message, each.name) for each in msgspec.structs.fields(message)}
+        assert msgspec.json.decode(msgspec.json.encode({name: read[name] for name in expected})) == expected
 
 
 def test_states_are_read_before_anything_is_written(old: Tellback, layout: Layout) -> None:

@@ -159,10 +159,12 @@ class SimulatedDatabase(Database):
     def blocking(
         self, seconds: float, *parts: Arg, then: ScriptCall | None = None, first: FirstCall | None = None
     ) -> Any:
-        assert parts[0] == "BLMOVE", f"no stand-in for {parts[0]!r}"
+        name, *rest = parts
+        assert name in ("BLMOVE", "BLPOP"), f"no stand-in for {name!r}"
         if first is not None:
             first.answered(self.run_each([first.call])[0])
-        reply = self._poll(seconds, ("LMOVE", *parts[1:]))
+        # as LPOP, but of several lists
+        reply = self._poll(seconds, ("LMOVE", *rest) if name == "BLMOVE" else ("LMPOP", len(rest), *rest, "LEFT"))
         return reply if then is None else self.run(then)
 
     def _poll(self, seconds: float, command: Command) -> Any:
