@@ -8,10 +8,11 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from tellback import Settings, Tellback
+from tellback import Settings, Tellback, connect
 from tellback.alerts.fleet_watcher import FleetWatcher
 from tellback.alerts.settings import AlertSettings
 from tellback.alerts.sinks import SlackSink, WebhookSink
@@ -73,6 +74,24 @@ def test_an_alert_and_the_metrics_say_that_redis_may_evict(tb: Tellback, databas
         database.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
     assert "eviction" not in firing()
     assert "tellback_evicting_servers 0.0" in render_metrics(tb)
+
+
+def test_a_user_who_may_not_ask_the_servers_reads_no_alert_and_no_value(settings: Settings, database: Database) -> None:
+    """A policy that is not known is neither an alert nor well, and costs no other metric and no list."""
+    database.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    database.command("ACL", "SETUSER", "w", "reset", "on", ">w", "~*", "&*", "+@all", "-info")
+    limited = msgspec.structs.replace(settings, redis_url=settings.redis_url.replace("redis://", "redis://w:w@"))
+    try:
+        listed = CliRunner().invoke(app, ["teams", "list", "--redis-url", limited.redis_url])  # of none, so it asks
+        with connect(settings=limited) as tb:
+            assert not firing_now(read_servers(tb.context.database), AlertSettings())
+            metrics = render_metrics(tb)
+    finally:
+        database.command("ACL", "DELUSER", "w")
+        database.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    assert "# TYPE tellback_evicting_servers gauge" in metrics
+    assert "\ntellback_evict" not in metrics
+    assert listed.exit_code == 0, listed.output
 
 
 @pytest.fixture
