@@ -16,6 +16,7 @@ from tellback.messaging.spool import SpooledEvent
 from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
+from tellback.state.intake import Intake
 from tellback.state.keys import Layout, stream_of
 from tests.support.tool_calls import call, calls, publish
 from tests.support.waiting import wait_until
@@ -81,6 +82,33 @@ def test_a_dead_letter_waits_until_its_stream_takes_entries_again(
     dead.replay(letter.id)
     consume()
     assert sorted(each.raw for each in dead.newest()) == ["by hand", "no JSON"]
+
+
+def test_a_dead_letter_stays_while_its_stream_has_another_type(
+    consume: Callable[[], None], database: Database, layout: Layout
+) -> None:
+    """Somebody has set the key by hand."""
+    stream, dead = stream_of(layout.of("s"), Family.EVENTS), DeadLetters(database, layout)
+    database.command("XADD", stream, "*", "m", "no JSON")
+    consume()
+    [letter] = dead.newest()
+    database.command("DEL", stream)
+    database.command("SET", stream, "by hand")
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        dead.replay(letter.id)
+    assert [each.id for each in dead.newest()] == [letter.id]
+    database.command("DEL", stream)
+
+
+def test_a_lease_is_released_whatever_type_its_stream_has(database: Database, layout: Layout) -> None:
+    """Its key would stay for the rest of the lease, and nobody could consume the stream that is made again."""
+    shard, intake = layout.shard(0), Intake(database, layout)
+    lease = intake.take_lease(shard, Family.EVENTS, 60)
+    assert lease is not None
+    database.command("SET", lease.stream, "by hand")
+    intake.release(lease)
+    database.command("DEL", lease.stream)
+    assert intake.take_lease(shard, Family.EVENTS, 60) is not None
 
 
 def test_a_call_for_which_too_few_ids_are_left_appends_none(database: Database, layout: Layout) -> None:
