@@ -29,7 +29,7 @@ def refusal(url: str) -> str:
     ("status", "said"),
     [
         (301, "HTTP 301: redirects are not followed; set the address to which it sends"),
-        (404, "HTTP 404: check its URL and its access"),
+        *((status, f"HTTP {status}: check its URL and its access") for status in (401, 403, 404, 405, 410)),
         (500, "HTTP 500"),
     ],
 )
@@ -43,6 +43,7 @@ def test_a_refused_notice_says_what_to_do(status: int, said: str) -> None:
 def test_a_missing_connection_has_its_reason_in_words() -> None:
     """It was the name of a class, such as `SSLError`."""
     assert refusal(f"http://127.0.0.1:{free_port()}") == "no connection: connection refused"
+    assert refusal(f"http://{'a' * 64}.invalid") == "no connection: UnicodeError"  # it has no words of the system
     with socket.create_server(("127.0.0.1", 0)) as plain:
 
         def answer() -> None:

@@ -14,6 +14,7 @@ from tellback import OutgoingResponse, RoutingOutcome, Tellback
 from tellback.backoff import Backoff
 from tellback.client import outbox
 from tellback.client.outbox import OutboxDelivery
+from tellback.errors import Unavailable
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.posted_answers import PostedAnswers
@@ -133,6 +134,17 @@ def test_who_may_not_wait_sleeps(tb: Tellback, database: Database, layout: Layou
     database.pipeline([("DEL", shard.key("posted", "chat")) for shard in layout.all])
     answered(tb)
     assert waits.wait(3_600) == 3_600, "not asked again for some seconds"
+
+
+def test_a_wait_for_a_redis_that_does_not_answer_raises(layout: Layout) -> None:
+    """As a poll does: a transport that slept would take an outage for a quiet channel."""
+
+    def blocking(*_: object) -> None:
+        raise Unavailable("no answer in time") from TimeoutError()
+
+    away: Any = SimpleNamespace(cluster=None, blocking=blocking)
+    with pytest.raises(Unavailable):
+        PostedAnswers(away, layout, "chat").wait(3_600)
 
 
 def test_on_a_cluster_transports_sleep_between_polls(layout: Layout) -> None:

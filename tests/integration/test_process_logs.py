@@ -19,7 +19,7 @@ from tellback_beat.app import TickFailures
 from tellback_workers.presence import ModelPreload, PresenceHeartbeat
 from tellback_workers.runtime import Runtime
 from tests.support.commands import running_beat
-from tests.support.redis_server import RedisServer
+from tests.support.redis_server import RedisServer, free_port
 from tests.support.waiting import wait_until
 
 
@@ -77,6 +77,14 @@ def test_a_worker_that_may_not_load_scripts_says_so_once(settings: Settings, dat
     assert (line["event"], line["log_level"]) == ("scripts.not_loaded", "error")
     assert "script|load" in line["reason"]
     assert "access.md" in line["reason"]
+
+
+def test_a_worker_whose_redis_is_away_leaves_that_to_its_loops(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heartbeat = _heartbeat(msgspec.structs.replace(settings, redis_url=f"redis://127.0.0.1:{free_port()}"))
+    heartbeat._load_scripts()
+    assert "scripts.not_loaded" not in capsys.readouterr().out
 
 
 def test_a_worker_names_the_oldest_redis_that_it_can_use(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
