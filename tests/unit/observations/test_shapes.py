@@ -122,6 +122,9 @@ def test_a_long_document_is_read_once() -> None:
     assert not is_document("--a: b\n" * 400 + "a line")
 
 
+TRACE = 'Traceback (most recent call last):\n  File "/lib/threading.py", line 1075, in run\nKeyError: 1'
+
+
 @pytest.mark.parametrize(
     ("command", "text", "expected"),
     [
@@ -137,6 +140,12 @@ def test_a_long_document_is_read_once() -> None:
         ("gh api repos/a/b/tags", '{"message":"Not Found","status":"404"}gh: Not Found (HTTP 404)', "error"),
         ("for f in a.yml b.yml; do grep for: $f; done", "    for: 5m\n    for: 10m", "ok"),
         ("grep -h timeout: ci.yml", "    timeout: 30", "ok"),
+        # G-396: a thread's own trace begins in no place of the command.
+        ("python -c 'import shop; shop.run()'", f"Exception in thread Thread-1 (run):\n{TRACE}", "error"),
+        # G-409: a body of `gh` may be a refusal if nothing else ran and it is data, a log that goes on is none.
+        ("gh api repos/a/b | jq .", '{"message": "Not Found", "status": "404"}', "ok"),
+        ("gh api repos/a/b/contents/notes", "Error: chart not found\nname: shop\nstate: failed", "ok"),
+        ("docker exec web tail -2 app.log", "OCI runtime exec failed: of a log\nStarted", "ok"),
     ],
 )
 def test_what_excuses_content_excuses_no_failure(command: str, text: str, expected: str) -> None:
