@@ -19,7 +19,7 @@ from tellback.state.intake import Intake
 from tellback.state.intake_lease import Lease, Read
 from tellback.state.keys import Layout, stream_of
 from tellback_workers import linger as module
-from tellback_workers.linger import Lingerer, NewStreams, QueuePressure
+from tellback_workers.linger import NewStreams
 from tellback_workers.runtime import Runtime
 from tests.support.clocks import later
 from tests.support.intake_entries import idle_streams, read_new
@@ -245,39 +245,6 @@ def test_who_leaves_gives_streams_and_markers_back(bench: LingerBench, layout: L
 def test_it_ends_when_it_is_quiet(bench: LingerBench) -> None:
     assert bench.linger(idle_seconds=0.05) == []
     assert bench.lingered_on() == 0
-
-
-def test_messages_that_wait_while_no_other_process_is_free_end_it(bench: LingerBench) -> None:
-    """One that a process fetches which has just become free does not, nor any while another process is free."""
-    checks = [(True, True), (True, False), (False, True), (True, True), (False, True), (True, True), (True, True)]
-    seen = iter(checks)
-    busy, waiting = False, False
-
-    def next_check() -> bool:
-        nonlocal busy, waiting
-        busy, waiting = next(seen)
-        return busy
-
-    queue = QueuePressure(next_check, lambda: waiting)
-    lingerer = Lingerer(bench.intake, bench.consumer, queue.needs_worker, lease_seconds=5, idle_seconds=60, batch=500)
-    lingerer.linger(bench.layout.all, FAMILY)
-    assert list(seen) == []
-
-
-def test_what_comes_between_the_two_checks_is_applied_before_the_second(bench: LingerBench) -> None:
-    """It waited for 10 ms, whether or not the second check found that the process was needed."""
-    applied: list[int] = []
-
-    def all_others_busy() -> bool:
-        applied.append(len(bench.recorder.tools))
-        if len(applied) == 1:
-            bench.append(0, "call")
-        return True
-
-    queue = QueuePressure(all_others_busy, lambda: True)
-    lingerer = Lingerer(bench.intake, bench.consumer, queue.needs_worker, lease_seconds=5, idle_seconds=60, batch=500)
-    assert lingerer.linger(bench.layout.all, FAMILY) == []
-    assert applied == [0, 1]
 
 
 def test_a_stream_that_another_consumes_is_left_until_it_is_free(bench: LingerBench, layout: Layout) -> None:
