@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Generator
 from pathlib import Path
@@ -158,6 +159,11 @@ def test_keys_that_redis_evicted_are_counted(tmp_path: Path) -> None:
         policies, keys = read_eviction(database)
         assert policies == {"": "allkeys-random"}
         assert 0 < keys <= 500 - database.command("DBSIZE")  # more may go between the two calls
+        [said] = firing_now(read_servers(database), AlertSettings()).values()
+        assert "keys deleted since it started" in said
+        database.command("CONFIG", "SET", "maxmemory", 0)
+        with connect(settings=Settings(redis_url=server.url, data_dir=str(tmp_path / "data"))) as tb:
+            assert re.search(r"^tellback_evicted_keys_total [1-9]", render_metrics(tb), re.MULTILINE)
         database.close()
 
 
