@@ -151,3 +151,9 @@ TRACE = 'Traceback (most recent call last):\n  File "/lib/threading.py", line 10
 def test_what_excuses_content_excuses_no_failure(command: str, text: str, expected: str) -> None:
     """Requirements G-370, G-396, G-408 and G-409."""
     assert found(command, text).code == expected
+
+
+def test_numbered_lines_of_a_file_are_the_file() -> None:
+    """A note on a file that was missing is no failure to read it."""
+    evidence = build_evidence("Read", {"path": "a.md"}, "1\tFile not found: a.md", None)
+    assert classify(evidence, {}).code == "ok"

@@ -37,6 +37,7 @@ def judged(command: str, text: str) -> Finding:
         ("psql shop -Atc 'drop table if exists a; select 1'", 'NOTICE:  table "a" does not exist, skipping\n1'),
         ("psql shop -Atc 'select note from job'", "Note:  see the log"),
         ("redis-cli -h cache -p 6380 lrange jobs:failed 0 -1", "Error: cart not found"),
+        ("redis-cli get said", "NOAUTH Authentication required\nsaid the gate"),  # the server says no more than a line
         ("sqlite3 ci.db 'select message from builds'", 'Error: near "form": syntax error\nfatal: no such cart'),
         ("mysql shop -Ne 'select note from jobs'", "Error: cart not found"),
         ("sqlite3 ci.db <<'E'\nselect note from jobs;\nE", "Error: cart not found"),
