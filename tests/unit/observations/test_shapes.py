@@ -145,6 +145,7 @@ TRACE = 'Traceback (most recent call last):\n  File "/lib/threading.py", line 10
         # G-409: a body of `gh` may be a refusal if nothing else ran and it is data, a log that goes on is none.
         ("gh api repos/a/b | jq .", '{"message": "Not Found", "status": "404"}', "ok"),
         ("gh api repos/a/b/contents/notes", "Error: chart not found\nname: shop\nstate: failed", "ok"),
+        ("frob a", "Error: chart not found\nname: shop\nstate: failed", "error"),
         ("docker exec web tail -2 app.log", "OCI runtime exec failed: of a log\nStarted", "ok"),
     ],
 )
