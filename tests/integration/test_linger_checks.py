@@ -1,4 +1,4 @@
-"""When a lingering process asks whether it is needed, and what it does between two such checks."""
+"""The checks by which a lingering process learns that it is needed, and what it does between two of them."""
 
 from __future__ import annotations
 
