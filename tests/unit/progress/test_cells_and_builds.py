@@ -8,6 +8,7 @@ from tellback.contracts.guidance import ToolInvoked
 from tellback.guidance.observations.tracebacks import raised_line
 from tellback.guidance.progress.reading import call_features
 from tellback.guidance.progress.substance import fails_in, labelled_error
+from tellback.guidance.progress.trail import ProgressTrail
 from tellback.guidance.shell import simple_commands
 from tests.support.dialects import (
     MadeCall,
@@ -292,3 +293,11 @@ def test_a_source_that_no_build_writes_is_read_again_in_vain(path: str) -> None:
 def test_a_build_of_nothing_new_leaves_what_it_left_before() -> None:
     """G-413."""
     assert spoken(woven(builds("make"), [claude_code("cat build/report.txt", LEFT)] * 6))
+
+
+def test_an_edit_that_no_run_followed_has_built_nothing() -> None:
+    trail = ProgressTrail()
+    trail.ran, trail.anything = 3, 5
+    assert (trail.changed_file("dist/a.js"), trail.changed_file("src/a.js")) == (3, 0)
+    trail.ran = 7
+    assert trail.changed_file("dist/a.js") == 5
