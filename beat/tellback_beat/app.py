@@ -45,9 +45,12 @@ class TickFailures(logging.Filter):
         return True
 
 
+_tick_failures = TickFailures()
+
+
 @signals.beat_init.connect
 def _shorten_failures(**_: object) -> None:
-    logging.getLogger("celery.beat").filters[:] = [TickFailures()]
+    logging.getLogger("celery.beat").addFilter(_tick_failures)  # once, however often beat starts in this process
 
 
 def schedule(settings: Settings) -> dict[str, dict[str, Any]]:
