@@ -15,7 +15,7 @@ from tellback.messaging.append_call import Bounds, append_call
 from tellback.messaging.spool import SpooledEvent
 from tellback.names import Family
 from tellback.state.database import Database
-from tellback.state.dead_letters import DeadLetters
+from tellback.state.dead_letters import DeadLetter, DeadLetters
 from tellback.state.intake import Intake
 from tellback.state.keys import Layout, stream_of
 from tests.support.tool_calls import call, calls, publish
@@ -66,14 +66,20 @@ def test_a_plain_append_finds_a_stream_begun_again_once_it_was_consumed(
     assert tb.dead.count() == 2
 
 
+def dead_letter(consume: Callable[[], None], database: Database, stream: str, dead: DeadLetters) -> DeadLetter:
+    """The only one: it came by the stream."""
+    database.command("XADD", stream, "*", "m", "no JSON")
+    consume()
+    [letter] = dead.newest()
+    return letter
+
+
 def test_a_dead_letter_waits_until_its_stream_takes_entries_again(
     consume: Callable[[], None], database: Database, layout: Layout
 ) -> None:
     """Its replay raised an error of redis-py."""
     stream, dead = stream_of(layout.of("s"), Family.EVENTS), DeadLetters(database, layout)
-    database.command("XADD", stream, "*", "m", "no JSON")
-    consume()
-    [letter] = dead.newest()
+    letter = dead_letter(consume, database, stream, dead)
     database.command("XADD", stream, HIGHEST, "m", "by hand")
     with pytest.raises(StateConflict, match="highest id"):
         dead.replay(letter.id)
@@ -89,9 +95,7 @@ def test_a_dead_letter_stays_while_its_stream_has_another_type(
 ) -> None:
     """Somebody has set the key by hand."""
     stream, dead = stream_of(layout.of("s"), Family.EVENTS), DeadLetters(database, layout)
-    database.command("XADD", stream, "*", "m", "no JSON")
-    consume()
-    [letter] = dead.newest()
+    letter = dead_letter(consume, database, stream, dead)
     database.command("DEL", stream)
     database.command("SET", stream, "by hand")
     with pytest.raises(ResponseError, match="WRONGTYPE"):
