@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from celery.beat import SchedulingError
+from celery.signals import beat_init
 from redis.exceptions import ResponseError
 from structlog.testing import capture_logs
 
@@ -53,6 +54,20 @@ def test_beat_shows_the_traceback_of_any_other_failure() -> None:
     assert TickFailures().filter(line)
     assert line.exc_info
     assert line.getMessage() == "Message Error: x"
+
+
+def test_a_filter_that_others_put_on_the_log_of_beat_stays() -> None:
+    """However often beat starts in one process, its own is there once."""
+    log, other = logging.getLogger("celery.beat"), logging.Filter()
+    before = list(log.filters)
+    log.addFilter(other)
+    try:
+        for _ in range(2):
+            beat_init.send(sender=None)
+        assert log.filters.count(other) == 1
+        assert [type(each) for each in log.filters].count(TickFailures) == 1
+    finally:
+        log.filters[:] = before
 
 
 def _heartbeat(settings: Settings) -> PresenceHeartbeat:
