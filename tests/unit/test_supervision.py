@@ -32,6 +32,40 @@ def test_a_supervisor_that_exits_late_is_waited_for_when_the_next_command_begins
     assert not psutil.pid_exists(process.pid)
 
 
+RENEWED_TOO_LATE = """
+import json, socket, time
+from tellback.commands.supervisor import CommandSupervisor, OwnWrites
+from tellback.commands.supervision import _HEADER
+
+runner, theirs = socket.socketpair()
+supervisor = CommandSupervisor(theirs, OwnWrites())
+out, err = socket.socketpair()
+
+def send(message, descriptors=()):
+    body = json.dumps(message).encode()
+    socket.send_fds(runner, [_HEADER.pack(len(body)) + body], descriptors)
+    supervisor._handle_request()
+
+order = {"op": "start", "argv": ["sleep", "60"], "cwd": "/", "env": {}, "limits": {}, "real_cwd": False}
+ends = [out.fileno(), err.fileno()]
+send(order | {"executable": None, "start_until": None, "alive_until": 0.0, "exclusive": False}, ends)
+supervisor._tick()
+send({"op": "alive", "until": time.monotonic() + 1e6})
+while supervisor.group:
+    supervisor._tick()
+print(runner.recv(4096).decode("latin-1"))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="its supervisor adopts orphans")
+@pytest.mark.programs
+def test_a_renewal_between_the_kill_and_the_end_does_not_hide_the_kill() -> None:
+    """The record had exit code -9 and no error, as if somebody else had killed the command."""
+    printed = subprocess.check_output([sys.executable, "-c", RENEWED_TOO_LATE], text=True)
+    assert '"status": -9' in printed
+    assert '"overdue": true' in printed
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
 @pytest.mark.programs
 def test_only_what_carries_the_mark_is_ended() -> None:

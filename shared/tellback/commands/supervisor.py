@@ -81,6 +81,7 @@ class CommandSupervisor:
         self.started = 0.0
         self.alive_until = float("inf")
         self.exclusive = False
+        self.overdue = False  # the end of the lease killed the command; a renewal that comes then changes nothing
         self.kill_at = float("inf")
         self.limits: dict[str, int] = {}
         self.control_group: Path | None = None
@@ -180,7 +181,7 @@ class CommandSupervisor:
                 os.close(descriptor)
             preparation.close()
         process.returncode = 0  # `_reap_children` collects the status, so `Popen` must not wait for it
-        self.group, self.ended, self.started = process.pid, False, started
+        self.group, self.ended, self.overdue, self.started = process.pid, False, False, started
         self.alive_until = _time(message["alive_until"])
         self.kill_at = float("inf")
         self.written_before = self.own_writes.count() if "written" in self.limits else 0
@@ -197,14 +198,14 @@ class CommandSupervisor:
             self.ended = True
             self._report_limit(self._cgroup_limit_reached())
             took = round((time.monotonic() - self.started) * 1000)
-            overdue = since_boot() >= self.alive_until
-            _send_message(self.runner, {"status": status, "ms": took, "idle": not left, "overdue": overdue})
+            _send_message(self.runner, {"status": status, "ms": took, "idle": not left, "overdue": self.overdue})
         elif self.ended and not left:
             self._report_limit(self._cgroup_limit_reached())
             _send_message(self.runner, {"idle": True})
         if self.ended and not left:
             self.group = 0
-        elif since_boot() >= min(self.alive_until, self.kill_at):
+        elif (now := since_boot()) >= min(self.alive_until, self.kill_at):
+            self.overdue = self.overdue or now >= self.alive_until
             self.next_watch = float("inf")
             self._signal(signal.SIGKILL)
         elif since_boot() >= self.next_watch:
