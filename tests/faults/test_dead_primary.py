@@ -36,7 +36,6 @@ from tellback.state.teams import Teams
 from tellback.state.turns import Turns
 from tellback.state.unavailable import NotPermitted
 from tellback_workers import tasks
-from tellback_workers.app import app
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import TeamScheduler
 from tests.support.hooks import run_hook, tool_event, troubles
@@ -85,7 +84,7 @@ def on_others(tb: Tellback, cluster: RedisCluster, gone: RedisServer, turns: lis
 
 def test_fallbacks_are_sent_where_the_primary_lives(cluster: RedisCluster, settings: Settings, dead: int) -> None:
     """One dead primary postponed the visits of all shards and teams."""
-    scheduler = TeamScheduler(app, Runtime(settings), lambda _: None)
+    scheduler = TeamScheduler(Runtime(settings), lambda _: None)
     gone = cluster.primaries[dead]
     with connect(settings=replace(settings, team=next(cluster.teams_on(gone)))) as tb:
         due = on_others(tb, cluster, gone, open_turns(tb, 600.0))
@@ -139,7 +138,7 @@ def test_a_shard_of_a_team_whose_number_of_shards_is_unknown_stays_active(
     visits.notice([f"{away}.3", f"{here}.99"])
     places = set(runtime.database.command("ZRANGE", FLEET.key("active"), 0, -1))
     assert f"{away}.3".encode() in places
-    TeamScheduler(app, runtime, lambda _: None).run(0.0)
+    TeamScheduler(runtime, lambda _: None).run(0.0)
     places = set(runtime.database.command("ZRANGE", FLEET.key("active"), 0, -1))
     assert f"{away}.3".encode() in places
     assert f"{here}.99".encode() not in places

@@ -22,7 +22,6 @@ from tellback.state.keys import FLEET, Layout, stream_of
 from tellback.state.slots import slot_of
 from tellback.state.team import open_layout
 from tellback_workers import scheduler
-from tellback_workers.app import app
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import TeamScheduler
 from tests.faults.test_dead_primary import timed
@@ -194,7 +193,7 @@ def test_a_search_that_finds_a_team_whose_own_key_is_away_stops_no_visit(tmp_pat
         for shard in (*shards, layout.shard(0)):
             runtime.database.command("XADD", stream_of(shard, Family.EVENTS), "*", "m", "{}")
         cluster.primaries[2].kill()
-        scheduler = TeamScheduler(app, runtime, woken.extend)
+        scheduler = TeamScheduler(runtime, woken.extend)
         began = clock.monotonic()
         scheduler.run(0.0)
         assert clock.monotonic() - began < 5, "each stream and team waited for the node, a third of a second"

@@ -154,15 +154,25 @@ def runtime(tb: Tellback, settings: Settings) -> Iterator[Runtime]:
 
 
 @pytest.fixture
-def app(settings: Settings) -> Iterator[Celery]:
-    """A Celery app that sends to the broker of this test, and has no tasks."""
+def app(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Celery]:
+    """A Celery app that has no tasks. Wake-ups are published by it to the broker of this test."""
     from celery import Celery
 
+    from tellback_workers import wakeups
     from tellback_workers.app import config
 
     with Celery("test", set_as_current=False) as app:
         app.conf.update(config(settings))
+        monkeypatch.setattr(wakeups, "current_app", app)
         yield app
+
+
+@pytest.fixture
+def broker_away(app: Celery) -> None:
+    """Nothing listens where wake-ups are published to."""
+    from tests.support.redis_server import free_port
+
+    app.conf.update(broker_url=f"redis://127.0.0.1:{free_port()}/0")
 
 
 @pytest.fixture

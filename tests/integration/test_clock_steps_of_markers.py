@@ -21,7 +21,6 @@ from tellback.state.keys import FLEET, Layout, lifetime_ms, stream_of
 from tellback.state.limits import LimitStore
 from tellback.state.presence import Presence, Worker
 from tellback.state.team import open_layout
-from tellback_workers.app import app
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import SILENT_PERIODS, TeamScheduler
 from tests.support.clocks import HOUR, ServerClock, SteppedServer, faketime_library, step, steps
@@ -65,7 +64,7 @@ def test_a_stand_in_finds_a_silent_beat_after_a_step_back(
     fleet.notice([tb.context.layout.team])
     turn = overdue(tb)
     step(clock, -1)
-    TeamScheduler(app, runtime, lambda _: None).run(SILENT_PERIODS)
+    TeamScheduler(runtime, lambda _: None).run(SILENT_PERIODS)
     assert state(turn) == "fallback"
     assert store(tb).overdue(10) == []
     assert fleet.claim_visits(period, 10).active == [], "the claim is of the clock as it is now"

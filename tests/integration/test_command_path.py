@@ -18,7 +18,7 @@ from tellback.state.job_keys import ANY_POOL
 from tellback.state.keys import stream_of
 from tellback.state.redis_py import RedisConnections
 from tellback.state.script_calls import Command
-from tellback_workers import jobs, wakeups
+from tellback_workers import jobs
 from tellback_workers.runtime import Runtime
 from tests.support.tool_calls import publish
 from tests.support.waiting import wait_until
@@ -30,9 +30,9 @@ SESSION = "s"
 @pytest.fixture
 def in_worker(settings: Settings, app: Celery, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
     """Tasks run here, as in a process of a worker."""
+    del app
     runtime = Runtime(settings)
     monkeypatch.setattr(jobs, "current_runtime", lambda: runtime)
-    monkeypatch.setattr(wakeups, "current_app", app)
     yield runtime
     runtime.database.close()
     runtime.short_database.close()

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from celery import Celery
 
 from tellback import (
     DeadlineFeedback,
@@ -32,7 +31,6 @@ from tellback.state.evaluations import Evaluations, shards_with_due_timers
 from tellback.state.intake import Intake
 from tellback.state.keys import Layout
 from tellback_workers import due_timers
-from tellback_workers.app import config
 from tellback_workers.due_timers import DueTimers
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
@@ -283,24 +281,23 @@ def test_a_timer_that_fails_costs_the_others_nothing(
     assert database.command("ZCARD", due) == 3, "it is tried again"
 
 
+@pytest.mark.usefixtures("app")
 def test_a_due_shard_is_woken_once_until_its_wake_up_is_taken(
-    tb: Tellback, settings: Settings, consume: Callable[[], None], database: Database, layout: Layout
+    tb: Tellback, consume: Callable[[], None], database: Database, layout: Layout
 ) -> None:
     """Each visit of its team does so; nothing is sent while nothing is due."""
     intake, queue = Intake(database, layout), f"{KEY_PREFIX}{Family.EVENTS}"
     tb.prompt("s", "p", feedback_providers=[timed()])
     consume()
-    with Celery("test", set_as_current=False) as app:
-        app.conf.update(config(settings))
-        tb.prompt("other", "p", feedback_providers=[timed(3_600)])
-        consume()
-        wait_due(database, layout)
-        for _ in range(3):
-            wake_timers(app, intake, database, layout)
-        assert database.command("LLEN", queue) == 1
-        intake.clear_timers_pending(layout.of("s"))
-        wake_timers(app, intake, database, layout)
-        assert database.command("LLEN", queue) == 2
+    tb.prompt("other", "p", feedback_providers=[timed(3_600)])
+    consume()
+    wait_due(database, layout)
+    for _ in range(3):
+        wake_timers(intake, database, layout)
+    assert database.command("LLEN", queue) == 1
+    intake.clear_timers_pending(layout.of("s"))
+    wake_timers(intake, database, layout)
+    assert database.command("LLEN", queue) == 2
 
 
 def test_the_due_set_holds_only_evaluations_that_time_can_move(

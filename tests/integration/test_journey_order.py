@@ -11,15 +11,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
-from celery import Celery
 
 from tellback import FeedbackProviderConfig, FeedbackTrigger, OutgoingResponse, SignalItem, Tellback, ToolUsageMonitor
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.job_keys import ANY_POOL
 from tellback.transports import PrintTransport, serve
-from tellback_workers import jobs, sweep_jobs, wakeups
-from tellback_workers.app import app, config
+from tellback_workers import jobs, sweep_jobs
 from tellback_workers.loops import consumer_of
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import TeamScheduler
@@ -69,12 +67,10 @@ def test_a_tool_call_to_its_feedback(tb: Tellback, runtime: Runtime) -> None:
     assert_order(TOOL_CALL, passed, dispatching)
 
 
+@pytest.mark.usefixtures("app")
 def test_a_command_to_its_record(tb: Tellback, runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     """The supervisor is a process of its own."""
-    broker = Celery("test", set_as_current=False)
-    broker.conf.update(config(tb.context.settings))
     monkeypatch.setattr(jobs, "current_runtime", lambda: runtime)
-    monkeypatch.setattr(wakeups, "current_app", broker)
     shard = tb.context.layout.of("s")
     with steps_passed(COMMAND) as passed:
         submitted = [tb.submit([sys.executable, "-c", "print(1)"], session="s") for _ in range(2)]
@@ -82,7 +78,6 @@ def test_a_command_to_its_record(tb: Tellback, runtime: Runtime, monkeypatch: py
         jobs.run_job.run(shard.team, shard.index, ANY_POOL)
         assert all(job.wait(timeout=60).succeeded for job in submitted)
         sweep_jobs.sweep_jobs(runtime, runtime.layout(shard.team))
-    broker.close()
     assert_order(COMMAND, passed, ["CommandSupervisor.serve"])
 
 
@@ -94,7 +89,7 @@ def test_a_turn_to_its_delivery_and_to_its_fallback(tb: Tellback, runtime: Runti
         opened(conversation="2", message_id="2").finish(OutgoingResponse.text_only("later"))
         consume(tb, runtime, Family.TURNS)
         overdue = opened(conversation="3", message_id="3", answer_within=0.001)
-        scheduler = TeamScheduler(app, runtime, lambda _: None)
+        scheduler = TeamScheduler(runtime, lambda _: None)
 
         def answered() -> bool:
             scheduler.run(0.0)

@@ -28,7 +28,6 @@ def runtime(settings: Settings, app: Celery, monkeypatch: pytest.MonkeyPatch) ->
     """A thread of a pool of two, of which the other is free."""
     runtime = Runtime(msgspec.structs.replace(settings, linger=STAYS))
     monkeypatch.setattr(tasks, "current_runtime", lambda: runtime)
-    monkeypatch.setattr(tasks, "app", app)
     app.amqp.queues.select([Family.EVENTS.value])
     pool_locks.open(SimpleNamespace(concurrency=2, pool_cls="threads"))
     yield runtime
@@ -51,12 +50,12 @@ def consume(layout: Layout, streams: int) -> Thread:
     return thread
 
 
-def leaves(thread: Thread, app: Celery, runtime: Runtime, layout: Layout) -> bool:
+def leaves(thread: Thread, runtime: Runtime, layout: Layout) -> bool:
     """Give the other thread a task, and the lingering one a message; return whether it leaves."""
     other = Thread(target=pool_locks.begin_task)
     other.start()
     other.join()
-    publish_wakeups(app, runtime.database, [(layout.shard(3), Family.EVENTS)])
+    publish_wakeups(runtime.database, [(layout.shard(3), Family.EVENTS)])
     thread.join(STAYS / 2)
     return not thread.is_alive()
 
@@ -67,11 +66,11 @@ PARTS = pytest.mark.parametrize(("streams", "cluster"), [(3, False), (1, True)])
 
 @PARTS
 def test_while_a_message_waits_nobody_lingers_on_a_part(
-    tb: Tellback, runtime: Runtime, app: Celery, layout: Layout, *, streams: int, cluster: bool
+    tb: Tellback, runtime: Runtime, layout: Layout, *, streams: int, cluster: bool
 ) -> None:
     runtime.__dict__["is_cluster"] = cluster
     publish(tb, 3)
-    publish_wakeups(app, runtime.database, [(layout.shard(3), Family.EVENTS)])
+    publish_wakeups(runtime.database, [(layout.shard(3), Family.EVENTS)])
     thread = consume(layout, streams)
     thread.join(STAYS / 2)
     assert not thread.is_alive(), "it lingers, although the next message waits"
@@ -80,21 +79,19 @@ def test_while_a_message_waits_nobody_lingers_on_a_part(
 
 @PARTS
 def test_without_a_message_it_lingers(
-    tb: Tellback, runtime: Runtime, app: Celery, layout: Layout, *, streams: int, cluster: bool
+    tb: Tellback, runtime: Runtime, layout: Layout, *, streams: int, cluster: bool
 ) -> None:
     runtime.__dict__["is_cluster"] = cluster
     publish(tb, 3)
     thread = consume(layout, streams)
     wait_until(lambda: lingers(runtime, layout), "it lingers")
-    assert leaves(thread, app, runtime, layout)
+    assert leaves(thread, runtime, layout)
 
 
-def test_on_all_streams_of_a_team_it_lingers_whatever_waits(
-    tb: Tellback, runtime: Runtime, app: Celery, layout: Layout
-) -> None:
+def test_on_all_streams_of_a_team_it_lingers_whatever_waits(tb: Tellback, runtime: Runtime, layout: Layout) -> None:
     """The message that waits may name a stream on which it lingers from now on."""
     publish(tb, 3)
-    publish_wakeups(app, runtime.database, [(layout.of("s"), Family.EVENTS)])
+    publish_wakeups(runtime.database, [(layout.of("s"), Family.EVENTS)])
     thread = consume(layout, 1)
     wait_until(lambda: lingers(runtime, layout) and calls(tb) == 3, "it lingers, and applies what waits")
-    assert leaves(thread, app, runtime, layout)
+    assert leaves(thread, runtime, layout)

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
-import msgspec
 import pytest
 from billiard import Pipe, Process
 from billiard.connection import Connection
@@ -22,14 +21,11 @@ from celery import Celery
 from tellback import Tellback
 from tellback.broker import KEY_PREFIX
 from tellback.names import Family
-from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback_workers import pool_locks as locks_module
-from tellback_workers.app import config
 from tellback_workers.linger import QueuePressure
 from tellback_workers.pool_locks import PoolLocks, PoolThreads, pool_locks
 from tellback_workers.wakeups import NotPublished, has_messages
-from tests.support.redis_server import free_port
 from tests.support.tool_calls import calls, publish
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
@@ -39,26 +35,21 @@ def test_the_broker_is_asked_only_while_no_other_process_is_free() -> None:
     assert not QueuePressure(lambda: False, lambda: pytest.fail("asked")).needs_worker()
 
 
-def test_messages_of_the_worker_s_queues_are_seen_and_stay(tb: Tellback, settings: Settings) -> None:
-    app = Celery(set_as_current=False)
-    app.conf.update(config(settings))
+def test_messages_of_the_worker_s_queues_are_seen_and_stay(tb: Tellback, app: Celery) -> None:
     app.amqp.queues.select(["events", "turns"])
-    assert not has_messages(app)
+    assert not has_messages()
     app.send_task("t", queue="commands", ignore_result=True)
-    assert not has_messages(app), "this worker does not read it"
+    assert not has_messages(), "this worker does not read it"
     app.send_task("t", queue="turns", ignore_result=True)
-    assert has_messages(app)
-    assert has_messages(app)
+    assert has_messages()
+    assert has_messages()
     assert tb.context.database.command("LLEN", f"{KEY_PREFIX}turns") == 1
-    app.close()
 
 
-def test_a_broker_that_is_away_is_not_taken_for_empty_queues(settings: Settings) -> None:
-    app = Celery(set_as_current=False)
-    app.conf.update(config(msgspec.structs.replace(settings, broker_url=f"redis://127.0.0.1:{free_port()}/0")))
+@pytest.mark.usefixtures("broker_away")
+def test_a_broker_that_is_away_is_not_taken_for_empty_queues() -> None:
     with pytest.raises(NotPublished):
-        has_messages(app)
-    app.close()
+        has_messages()
 
 
 def worker_lingers(tb: Tellback) -> bool:

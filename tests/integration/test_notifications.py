@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 import pytest
-from celery import Celery
 
 from tellback import Settings, Tellback, Unavailable, connect
 from tellback.broker import KEY_PREFIX
@@ -25,7 +24,6 @@ from tellback_workers.dispatcher import Dispatcher, Rescue
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import StandIn
 from tests.support.clocks import ServerClock, later
-from tests.support.redis_server import free_port
 from tests.support.tool_calls import publish
 from tests.support.turns import opened, overdue, state
 from tests.support.waiting import blocked, wait_until
@@ -241,11 +239,12 @@ def test_a_turn_notifies_its_team_now_and_then(
     assert notifications.wait(10) == [Notified("default")]
 
 
+@pytest.mark.usefixtures("app")
 def test_wakeups_of_several_teams_are_published_by_the_one_dispatcher(
-    tb: Tellback, app: Celery, settings: Settings, database: Database
+    tb: Tellback, settings: Settings, database: Database
 ) -> None:
     """A team that nobody knew when it started counts too; a name of no shard or no team that exists wakes nobody."""
-    dispatcher = Dispatcher(app, Runtime(settings), [])
+    dispatcher = Dispatcher(Runtime(settings), [])
     dispatcher.start()
     wait_until(lambda: blocked(database) == 1, "it waits")
     publish(tb, 1)
@@ -258,10 +257,11 @@ def test_wakeups_of_several_teams_are_published_by_the_one_dispatcher(
     assert len(named(database)) == 2
 
 
+@pytest.mark.usefixtures("app")
 def test_a_dispatcher_of_some_teams_leaves_the_others_to_others(
-    tb: Tellback, app: Celery, settings: Settings, database: Database
+    tb: Tellback, settings: Settings, database: Database
 ) -> None:
-    some = Dispatcher(app, Runtime(msgspec.structs.replace(settings, teams="zoo")), [])
+    some = Dispatcher(Runtime(msgspec.structs.replace(settings, teams="zoo")), [])
     some.start()
     wait_until(lambda: blocked(database) == 1, "it waits")
     others = listening(database)
@@ -273,21 +273,22 @@ def test_a_dispatcher_of_some_teams_leaves_the_others_to_others(
     assert {each.team for each in others.wait(10)} == {"default", "zoo"}
 
 
+@pytest.mark.usefixtures("app")
 def test_what_a_stand_in_finds_is_woken_after_the_fallbacks_while_its_dispatcher_waits(
-    tb: Tellback, app: Celery, settings: Settings, database: Database
+    tb: Tellback, settings: Settings, database: Database
 ) -> None:
     """A dispatcher that waited for notifications, which the visit had taken, left a burst alone for a second."""
     turn = overdue(tb)
     publish(tb, 1)
     runtime = Runtime(msgspec.structs.replace(settings, beat_period=0.05))
-    rescue = Rescue(app, runtime, [])  # its dispatcher's thread waits
+    rescue = Rescue(runtime, [])  # its dispatcher's thread waits
     states: list[str] = []
 
     def wake(streams: Sequence[StreamRef]) -> None:
         states.extend(state(turn) for _ in streams)
         rescue.wake_or_offer(streams)
 
-    worker = StandIn(app, runtime, wake)
+    worker = StandIn(runtime, wake)
     worker.start()
     wait_until(lambda: named(database) == {("default", tb.context.layout.of("s").index)}, "a wake-up is published")
     worker.stop()
@@ -295,21 +296,19 @@ def test_what_a_stand_in_finds_is_woken_after_the_fallbacks_while_its_dispatcher
     assert set(states) == {"fallback"}, "users come before the broker"
 
 
+@pytest.mark.usefixtures("broker_away")
 def test_what_the_broker_refuses_a_stand_in_is_left_to_its_dispatcher(tb: Tellback, settings: Settings) -> None:
     publish(tb, 1)
     runtime = Runtime(settings)
-    with Celery("away", set_as_current=False) as away:
-        away.conf.update(broker_url=f"redis://127.0.0.1:{free_port()}/0")
-        rescue = Rescue(away, runtime, [FAMILY])
-        rescue.wake_or_offer([(tb.context.layout.of("s"), FAMILY)])
-        had_streams = rescue.has_streams
-        rescue.wake_offered()
-        assert (had_streams, rescue.has_streams) == (False, True), (
-            "the thread that asked consumes nothing, its own does"
-        )
+    rescue = Rescue(runtime, [FAMILY])
+    rescue.wake_or_offer([(tb.context.layout.of("s"), FAMILY)])
+    had_streams = rescue.has_streams
+    rescue.wake_offered()
+    assert (had_streams, rescue.has_streams) == (False, True), "the thread that asked consumes nothing, its own does"
     runtime.database.close()
 
 
+@pytest.mark.usefixtures("broker_away")
 def test_while_the_broker_refuses_a_backlog_is_left_after_a_slice(
     tb: Tellback, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,14 +317,12 @@ def test_while_the_broker_refuses_a_backlog_is_left_after_a_slice(
     publish(tb, 25)
     stream = tb.context.layout.of("s"), FAMILY
     runtime = Runtime(msgspec.structs.replace(settings, consume_batch=10))
-    with Celery("away", set_as_current=False) as away:
-        away.conf.update(broker_url=f"redis://127.0.0.1:{free_port()}/0")
-        rescue = Rescue(away, runtime, [FAMILY])
-        rescue.wake([stream])
-        left = list[int]()
-        while rescue.has_streams:
-            rescue.consume_next()
-            left.append(runtime.database.command("XLEN", stream_of(*stream)))
+    rescue = Rescue(runtime, [FAMILY])
+    rescue.wake([stream])
+    left = list[int]()
+    while rescue.has_streams:
+        rescue.consume_next()
+        left.append(runtime.database.command("XLEN", stream_of(*stream)))
     runtime.database.close()
     assert left == [15, 5, 0]
 

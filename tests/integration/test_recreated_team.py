@@ -26,7 +26,6 @@ from tellback.state.keys import Layout, stream_of
 from tellback.state.steady import observe
 from tellback.state.team import existing_layouts
 from tellback.state.teams import Teams
-from tellback_workers.app import app
 from tellback_workers.loops import loop_of
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import TeamScheduler
@@ -44,7 +43,7 @@ def test_workers_serve_each_shard_of_a_team_that_was_made_again(
 ) -> None:
     """Its scheduler does, and so does a process of its pool, which learns of the team by its tasks alone."""
     runtime, pool, woken = Runtime(settings), Runtime(settings), list[StreamRef]()
-    scheduler = TeamScheduler(app, runtime, woken.extend)
+    scheduler = TeamScheduler(runtime, woken.extend)
     loops = list[object]()
     for shards in (before, 10 - before):
         with connect(settings=msgspec.structs.replace(settings, team=TEAM, shards=shards)) as tb:
@@ -136,7 +135,7 @@ def test_the_hosts_of_a_team_that_redis_lost_store_it_again(
 ) -> None:
     """Workers visit only teams that are stored: the event waited for ever, and the user got no fallback."""
     runtime, woken = Runtime(settings), list[StreamRef]()
-    scheduler = TeamScheduler(app, runtime, woken.extend)
+    scheduler = TeamScheduler(runtime, woken.extend)
     layout = tb.context.layout
 
     def loses_all() -> None:

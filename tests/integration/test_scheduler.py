@@ -13,7 +13,6 @@ from celery import Celery
 from structlog.testing import capture_logs
 
 from tellback import Tellback, connect
-from tellback.broker import broker_config
 from tellback.doctor.backlog import check_sweep as examined
 from tellback.errors import Unavailable
 from tellback.names import Family
@@ -29,7 +28,6 @@ from tellback.state.keys import FLEET, Layout, Shard, stream_of
 from tellback.state.presence import Presence
 from tellback.state.records import Records
 from tellback_workers import scheduler
-from tellback_workers.app import app
 from tellback_workers.runtime import Runtime, current_runtime
 from tellback_workers.scheduler import (
     SILENT_PERIODS,
@@ -67,14 +65,14 @@ def runs_out_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
         later(monkeypatch, scheduler.RUN_SECONDS)
         return finished
 
-    monkeypatch.setattr("tellback_workers.scheduler.sweep_turns", slow)
+    monkeypatch.setitem(scheduler._DUTIES, "turns", slow)
     monkeypatch.setattr("tellback_workers.sweep_turns.SLICE", 0.0)
 
 
 def test_a_worker_sweeps_when_nobody_has(tb: Tellback, settings: Settings) -> None:
     hasty = Runtime(msgspec.structs.replace(settings, beat_period=0.05))
     turn = overdue(tb)
-    worker = StandIn(app, hasty, nobody_woken)
+    worker = StandIn(hasty, nobody_woken)
     worker.start()
     wait_until(lambda: state(turn) == "fallback", "the worker has visited the team")
     worker.stop()
@@ -118,7 +116,7 @@ def test_one_of_many_workers_stands_in(tb: Tellback, settings: Settings, monkeyp
         swept.append(runtime)
         return True
 
-    monkeypatch.setattr("tellback_workers.scheduler.sweep_turns", count)
+    monkeypatch.setitem(scheduler._DUTIES, "turns", count)
     runtimes = [Runtime(settings) for _ in range(8)]
     barrier = threading.Barrier(8)
 
@@ -227,7 +225,7 @@ def test_a_duty_that_fails_costs_neither_the_others_nor_the_other_teams(
             raise ValueError("no turns")
         return sweep(runtime, layout)
 
-    monkeypatch.setattr("tellback_workers.scheduler.sweep_turns", failing)
+    monkeypatch.setitem(scheduler._DUTIES, "turns", failing)
     named = Runtime(msgspec.structs.replace(settings, channels="chat"))
     unknown = opened(tb, channel="telegrm")
     unknown.respond(HELLO)
@@ -251,7 +249,7 @@ def test_a_stopped_worker_ends_after_the_visits_at_hand(
         turns = [overdue(tb), overdue(other)]
         due_at_once(tb.context.database)
         ends = iter([False, True])
-        TeamScheduler(app, runtime, nobody_woken).run(SILENT_PERIODS, lambda: next(ends))
+        TeamScheduler(runtime, nobody_woken).run(SILENT_PERIODS, lambda: next(ends))
         assert sorted(state(turn) for turn in turns) == ["fallback", "open"]
         stand_in(runtime)
         assert {state(turn) for turn in turns} == {"fallback"}, "who comes next visits the other"
@@ -285,7 +283,7 @@ def test_redis_away_is_logged_and_tried_again(settings: Settings, own_redis: Red
     with connect(settings=known) as tb:
         turn = overdue(tb)
         own_redis.kill()
-        worker = StandIn(app, Runtime(known), nobody_woken)
+        worker = StandIn(Runtime(known), nobody_woken)
         with capture_logs() as logs:
             worker.start()
             wait_until(lambda: logs, "Redis is missed")
@@ -311,9 +309,7 @@ def test_a_refused_wakeup_costs_no_duty(tb: Tellback, runtime: Runtime, database
     assert state(turn) == "fallback"
 
 
-def test_a_silent_broker_delays_no_fallback(
-    tb: Tellback, runtime: Runtime, database: Database, settings: Settings
-) -> None:
+def test_a_silent_broker_delays_no_fallback(tb: Tellback, runtime: Runtime, database: Database, app: Celery) -> None:
     """Each team with due timers waited for it, and so did the fallbacks of the teams behind them: for minutes."""
     turn = opened(tb)
     deadline_passes(tb, turn)
@@ -326,15 +322,15 @@ def test_a_silent_broker_delays_no_fallback(
                 asked.append(state(turn))
 
     kept: list[socket.socket] = []
-    with socket.create_server(("127.0.0.1", 0)) as listener, Celery("silent", set_as_current=False) as silent:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=accept, daemon=True).start()
-        silent.conf.update(broker_config(settings), broker_url=f"redis://127.0.0.1:{listener.getsockname()[1]}/0")
-        silent.conf.broker_transport_options |= {"socket_timeout": 0.2, "socket_connect_timeout": 0.2}
+        app.conf.update(broker_url=f"redis://127.0.0.1:{listener.getsockname()[1]}/0")
+        app.conf.broker_transport_options |= {"socket_timeout": 0.2, "socket_connect_timeout": 0.2}
         for shard in [shard for name in "abc" for shard in runtime.layout(name).all]:
             database.command("ZADD", shard.key("timers"), 1, "s:p:e")
             database.command("PEXPIRE", shard.key("timers"), 60_000)
         TeamVisits(database).notice(["a", "b", "c", TEAM])
-        TeamScheduler(silent, runtime, nobody_woken).run()
+        TeamScheduler(runtime, nobody_woken).run()
         listener.shutdown(socket.SHUT_RDWR)
         for each in kept:
             each.close()
@@ -342,6 +338,7 @@ def test_a_silent_broker_delays_no_fallback(
     assert len(asked) < 12, "not for each shard of each team"
 
 
+@pytest.mark.usefixtures("broker_away")
 def test_a_broker_that_refuses_ends_no_run(tb: Tellback, runtime: Runtime, database: Database) -> None:
     """The decay of one team had no wake-up, and the duties of the teams behind it waited for another period."""
     bank = runtime.layout("a").shard(0)
@@ -349,9 +346,7 @@ def test_a_broker_that_refuses_ends_no_run(tb: Tellback, runtime: Runtime, datab
     turn = opened(tb)
     deadline_passes(tb, turn)
     TeamVisits(database).notice(["a", TEAM])
-    with Celery("away", set_as_current=False) as away:
-        away.conf.update(broker_url=f"redis://127.0.0.1:{free_port()}/0")
-        TeamScheduler(away, runtime, nobody_woken).run()
+    TeamScheduler(runtime, nobody_woken).run()
     assert state(turn) == "fallback"
 
 
@@ -361,7 +356,7 @@ def test_a_full_redis_stops_no_visit(settings: Settings, own_redis: RedisServer)
     with connect(settings=full) as tb, closing(Database(own_redis.url)) as database:
         turn = overdue(tb)
         database.command("CONFIG", "SET", "maxmemory", 1)
-        worker = StandIn(app, Runtime(full), nobody_woken)
+        worker = StandIn(Runtime(full), nobody_woken)
         worker.start()
         wait_until(lambda: state(turn) == "fallback", "the worker has visited the team")
         worker.stop()

@@ -21,7 +21,6 @@ from tellback.state.redis_py import RedisConnections
 from tellback.state.script_calls import Command
 from tellback.state.team import open_layout
 from tellback_workers import scheduler, team_search
-from tellback_workers.app import app
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import TeamScheduler
 from tellback_workers.team_search import SCAN_SECONDS, TeamSearch
@@ -75,7 +74,7 @@ def test_keys_of_many_new_teams_are_checked_four_in_a_run(
     database.pipeline([("HSET", layout.shard(0).key("team"), "shards", 1) for layout in teams])
     database.pipeline([("SET", key, "changed by hand") for key in (*health, timers)])
     fleet.notice([TEAM, *(layout.team for layout in teams)])
-    scheduler = TeamScheduler(app, runtime, nobody_woken)
+    scheduler = TeamScheduler(runtime, nobody_woken)
     left: list[int] = []
     for _ in range(3):
         scheduler.run()
@@ -101,7 +100,7 @@ def test_each_team_gets_its_check_of_keys(
     database.pipeline([("HSET", shard.key("team"), "shards", 1) for shard in shards])
     database.pipeline([("SET", shard.key("health"), "changed by hand") for shard in shards[always_wrong:]])
     fleet.notice([shard.team for shard in shards])
-    visits = TeamScheduler(app, runtime, nobody_woken)
+    visits = TeamScheduler(runtime, nobody_woken)
     for _ in range(5):
         database.pipeline([("SET", shard.key("timers"), "changed by hand") for shard in shards[:always_wrong]])
         visits.run()
@@ -251,7 +250,7 @@ def test_a_team_that_only_plain_xadd_uses_is_found(own_redis: RedisServer, setti
     database.command("SET", "tb:{fake.0}:in:events", 1)
     database.command("XADD", "tb:{NO TEAM.0}:in:events", "*", "m", b"{}")
     database.command("XADD", stream_of(Layout("acme", 1).shard(0), Family.EVENTS), "*", "m", b"{}")
-    visiting = TeamScheduler(app, runtime, woken.extend)
+    visiting = TeamScheduler(runtime, woken.extend)
     visiting.run()
     assert fleet.known() == ["acme"]
     assert set(woken) == {(runtime.layout("acme").shard(0), Family.EVENTS)}
@@ -267,7 +266,7 @@ def test_a_team_of_plain_xadd_that_redis_lost_is_found_again_with_its_shards(
     layout = open_layout(database, "acme", runtime.settings.shards + 4)
     stream = stream_of(layout.all[-1], Family.EVENTS)
     monkeypatch.setattr(team_search, "KNOWN_SECONDS", 0.0)
-    visiting = TeamScheduler(app, runtime, woken.extend)
+    visiting = TeamScheduler(runtime, woken.extend)
     for _ in range(2):
         database.command("XADD", stream, "*", "m", b"{}")
         for _ in range(3):
@@ -290,7 +289,7 @@ def test_the_first_search_that_meets_a_removed_team_of_plain_xadd_makes_it_again
     runtime = Runtime(msgspec.structs.replace(settings, redis_url=own_redis.url))
     database, woken = runtime.database, list[StreamRef]()
     stream = (runtime.layout("acme").shard(0), Family.EVENTS)
-    visiting = TeamScheduler(app, runtime, woken.extend)
+    visiting = TeamScheduler(runtime, woken.extend)
     database.command("FLUSHALL")  # as a removal, which takes the team out of all lists too
     database.command("XADD", stream_of(*stream), "*", "m", b"{}")
     visiting.run(0.0)

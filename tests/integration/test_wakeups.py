@@ -24,7 +24,6 @@ from tellback.state.intake_lease import IntakeEntry, Lease
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.keys import Layout, stream_of
 from tellback_workers import decay, due_timers, loops, tasks, wakeups
-from tellback_workers.app import config
 from tellback_workers.consumer import Consumer, Deferred
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
@@ -64,19 +63,18 @@ def test_a_wakeup_that_the_broker_lost_is_published_again(
     wait_until(lambda: calls(tb) == 3, "the entries are applied")
 
 
+@pytest.mark.usefixtures("app")
 def test_a_queue_that_nobody_reads_does_not_grow_for_ever(
-    tb: Tellback, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    tb: Tellback, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A family has no workers for days: each visit finds its stream idle, and its wake-ups stay in the broker."""
     monkeypatch.setattr(wakeups, "MAX_QUEUED", 3)
     shard = tb.context.layout.of("s")
     publish(tb, 1)
-    with Celery("test", set_as_current=False) as app:
-        app.conf.update(config(settings))
-        for _ in range(5):
-            wakeups.publish_wakeups(app, database, [(shard, Family.EVENTS)], again=True)
-            database.command("DEL", shard.key("wakeup", Family.EVENTS))
-        assert wakeups.queue_length(app, Family.EVENTS) == 3
+    for _ in range(5):
+        wakeups.publish_wakeups(database, [(shard, Family.EVENTS)], again=True)
+        database.command("DEL", shard.key("wakeup", Family.EVENTS))
+    assert wakeups.queue_length(Family.EVENTS) == 3
     assert database.command("LLEN", f"{KEY_PREFIX}{Family.EVENTS}") == 3
 
 
@@ -109,11 +107,10 @@ def test_a_new_team_is_served_by_workers_that_run(
 @pytest.fixture
 def in_worker(settings: Settings, app: Celery, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
     """Tasks run here, as in a process of a worker, and never linger."""
+    del app
     # A consumer ends with half its lease: one of 5 s was over on a busy machine.
     runtime = Runtime(msgspec.structs.replace(settings, consume_batch=10, linger=0.0, consumer_lease=60.0))
     monkeypatch.setattr(tasks, "current_runtime", lambda: runtime)
-    monkeypatch.setattr(tasks, "app", app)
-    monkeypatch.setattr(wakeups, "current_app", app)
     yield runtime
     runtime.database.close()
 
@@ -224,13 +221,14 @@ def test_an_error_of_one_stream_ends_the_message_after_the_others(
         assert in_worker.database.command("XLEN", stream_of(named, family)) == 0
 
 
+@pytest.mark.usefixtures("app")
 def test_a_pending_marker_of_another_type_costs_no_other_stream_its_wakeup(
-    break_type: Callable[[str], None], app: Celery, database: Database
+    break_type: Callable[[str], None], database: Database
 ) -> None:
     """It ended each visit of all teams before any turn got its fallback."""
     streams = [(Layout(f"t{number}", 1).shard(0), Family.EVENTS) for number in range(3)]
     break_type(streams[1][0].key("wakeup", Family.EVENTS))
-    wakeups.publish_wakeups(app, database, streams, again=True)
+    wakeups.publish_wakeups(database, streams, again=True)
     assert sorted(team for _, [[team, _]] in queued(database)) == ["t0", "t1", "t2"]
 
 
@@ -252,26 +250,31 @@ def test_a_task_that_finds_no_redis_is_postponed(task: Callable[[], None], monke
     assert [entry["event"].partition(".")[2] for entry in logs] == ["postponed"]
 
 
-def test_a_burst_is_announced_in_few_messages_that_several_processes_share(app: Celery, database: Database) -> None:
+@pytest.mark.usefixtures("app")
+def test_a_burst_is_announced_in_few_messages_that_several_processes_share(database: Database) -> None:
     few = [(Layout(f"t{number}", 1).shard(0), Family.EVENTS) for number in range(5)]
-    wakeups.publish_wakeups(app, database, few)
+    wakeups.publish_wakeups(database, few)
     assert len(queued(database)) == 5, "each process takes one"
     database.command("DEL", f"{KEY_PREFIX}{Family.EVENTS}")
     many = [(Layout(f"t{number}", 1).shard(0), Family.EVENTS) for number in range(400)]
-    wakeups.publish_wakeups(app, database, many)
+    wakeups.publish_wakeups(database, many)
     named = [team for _, streams in queued(database) for team, _ in streams]
     assert sorted(named) == sorted(shard.team for shard, _ in many[5:]), "those that were pending are not named again"
     assert 8 <= len(queued(database)) <= 16
     assert max(len(streams) for _, streams in queued(database)) <= wakeups.MAX_STREAMS
 
 
-def test_a_burst_that_the_broker_refuses_can_be_published_again(app: Celery, database: Database) -> None:
+def test_a_burst_that_the_broker_refuses_can_be_published_again(
+    app: Celery, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     places = [(Layout(f"t{number}", 1).shard(0), Family.EVENTS) for number in range(20)]
     with Celery("away", set_as_current=False) as away:
         away.conf.update(broker_url=f"redis://127.0.0.1:{free_port()}/0")
+        monkeypatch.setattr(wakeups, "current_app", away)
         with pytest.raises(wakeups.NotPublished):
-            wakeups.publish_wakeups(away, database, places)
-    wakeups.publish_wakeups(app, database, places)
+            wakeups.publish_wakeups(database, places)
+    monkeypatch.setattr(wakeups, "current_app", app)
+    wakeups.publish_wakeups(database, places)
     assert sum(len(streams) for _, streams in queued(database)) == 20
 
 

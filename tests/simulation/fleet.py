@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 from unittest import mock
 
 from kombu.exceptions import KombuError
@@ -19,7 +19,7 @@ from tellback.embedding.embedder import _batched_encoders
 from tellback.names import Family, Task
 from tellback.redaction import Redactor
 from tellback.state.job_keys import ANY_POOL, queue_of
-from tellback_workers import decay, dispatcher, due_timers, jobs, scheduler, sweep_jobs, tasks, team_search, wakeups
+from tellback_workers import decay, dispatcher, due_timers, jobs, scheduler, tasks, team_search, wakeups
 from tellback_workers.loops import clusters, guidance_of, loop_of
 from tellback_workers.runtime import Runtime
 from tests.simulation.broker import Broker
@@ -121,10 +121,10 @@ class Fleet:
         """Start a worker's main process: dispatcher, which rescues these families, and scheduler."""
         spawn = self.world.scheduler.spawn
         process = self.world.scheduler.process(name)
-        made, app = self._runtime(process), cast("Any", self.broker)
-        listening = dispatcher.Dispatcher(app, made, families)
+        made = self._runtime(process)
+        listening = dispatcher.Dispatcher(made, families)
         spawn(process, listening.run, "dispatcher")
-        standing_in = scheduler.StandIn(app, made, listening.rescue.wake_or_offer)
+        standing_in = scheduler.StandIn(made, listening.rescue.wake_or_offer)
         spawn(process, standing_in.run, "scheduler")
         return process
 
@@ -219,18 +219,14 @@ class Fleet:
         self._forget()
         stand_ins: list[tuple[Any, str, Any]] = [
             *((module, "current_runtime", self.runtime) for module in (tasks, jobs, scheduler, decay, due_timers)),
-            (tasks, "app", self.broker),
-            (scheduler, "current_app", self.broker),
-            (decay, "current_app", self.broker),
             (team_search, "SCAN_COUNT", 1_000_000),  # all keys at once: their order differs between two servers
             (wakeups, "current_app", self.broker),
-            (sweep_jobs, "current_app", self.broker),
             (jobs, "run", self.run_command),
             (jobs, "output_tap", mock.Mock(return_value=nullcontext())),
             (jobs, "end_survivors", mock.Mock(return_value=0)),
             (clusters, "encoder_for", self._encoder_for),
             (tasks, "pool_locks", SimulatedPoolLocks(self)),
-            (tasks, "has_messages", Broker.has_messages),
+            (tasks, "has_messages", self.broker.has_messages),
         ]
         with ExitStack() as stack:
             stack.callback(self._forget)

@@ -21,7 +21,6 @@ from tellback.state.job_submissions import enqueue_call
 from tellback.state.jobs import Jobs
 from tellback.state.keys import Shard, stream_of
 from tellback.state.records import Records
-from tellback_workers.app import app
 from tellback_workers.decay import run_for
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import TeamScheduler
@@ -89,11 +88,11 @@ class SchedulerVisits:
         self.published: list[tuple[Task, Sequence[Any]]] = []
         self.woken: list[StreamRef] = []
 
-    def publish(self, _app: object, task: Task, arguments: Sequence[Any], _queue: str) -> None:
+    def publish(self, task: Task, arguments: Sequence[Any], _queue: str) -> None:
         self.published.append((task, arguments))
 
     def visit(self, number: int) -> None:
-        scheduler = TeamScheduler(app, self.runtime, self.woken.extend)
+        scheduler = TeamScheduler(self.runtime, self.woken.extend)
         for _ in range(number):
             scheduler.run(0.0)
 

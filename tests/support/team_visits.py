@@ -8,7 +8,6 @@ from typing import Final
 from tellback.state.database import Database
 from tellback.state.fleet import TeamVisits
 from tellback.state.intake import StreamRef
-from tellback_workers.app import app
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import EARLY, SILENT_PERIODS, TeamScheduler
 
@@ -21,7 +20,7 @@ def nobody_woken(places: Sequence[StreamRef]) -> None:
 
 def visit(runtime: Runtime, periods: float = EARLY, wake: Callable[[Sequence[StreamRef]], None] = nobody_woken) -> None:
     """Visit the teams that are due, as one worker of many does."""
-    TeamScheduler(app, runtime, wake).run(periods)
+    TeamScheduler(runtime, wake).run(periods)
 
 
 def stand_in(runtime: Runtime) -> None:

@@ -10,7 +10,6 @@ import pytest
 from tellback import Settings, clock
 from tellback.state.fleet import Visits
 from tellback.state.keys import FLEET
-from tellback_workers.app import app
 from tellback_workers.scheduler import BATCH, RUN_SECONDS, TeamScheduler
 
 
@@ -18,7 +17,7 @@ def test_each_run_goes_on_where_the_last_one_ended(monkeypatch: pytest.MonkeyPat
     """If each began with the first team, those behind a run's second would wait for as long as the node is away."""
     runtime = mock.Mock(settings=Settings())
     runtime.database.answering.return_value = []
-    scheduler, visited, now = TeamScheduler(app, runtime, mock.Mock()), list[str](), [0.0]
+    scheduler, visited, now = TeamScheduler(runtime, mock.Mock()), list[str](), [0.0]
 
     def visit(teams: Collection[str]) -> tuple[dict[str, object], ...]:
         visited.extend(teams)
@@ -42,7 +41,7 @@ def test_the_list_is_read_where_it_is_needed(monkeypatch: pytest.MonkeyPatch) ->
     fleet.claim_visits.return_value = Visits([], [], more=False)
     fleet.known.return_value = ["acme", "zoo"]
     fleet.work.return_value = {}
-    scheduler = TeamScheduler(app, runtime, mock.Mock())
+    scheduler = TeamScheduler(runtime, mock.Mock())
     for name, value in (("_fleet", fleet), ("_search", mock.Mock())):
         monkeypatch.setattr(scheduler, name, value)
     scheduler.run()

@@ -21,7 +21,6 @@ from tellback.guidance.provider import ProviderFailure
 from tellback.log import get_logger
 from tellback.state.intake import StreamRef
 from tellback_workers import scheduler
-from tellback_workers.app import app
 from tellback_workers.dispatcher import Dispatcher
 from tellback_workers.isolation import call_within
 from tellback_workers.log import configure
@@ -208,8 +207,8 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Runtime:
 def test_the_threads_of_a_worker_say_once_why_they_wait(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of the two said it twice a second, and 57 and 67 times in 35 s in which Redis had no disk."""
     for thread, event in (
-        (Dispatcher(app, runtime, ()), "dispatcher.retry"),
-        (StandIn(app, runtime, nobody_woken), "scheduler.postponed"),
+        (Dispatcher(runtime, ()), "dispatcher.retry"),
+        (StandIn(runtime, nobody_woken), "scheduler.postponed"),
     ):
         call, enough = failing("away")
         monkeypatch.setattr(thread, "repeat", call)

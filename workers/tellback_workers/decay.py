@@ -11,7 +11,7 @@ import secrets
 from typing import Final
 
 import structlog
-from celery import current_app, shared_task
+from celery import shared_task
 
 from tellback import clock
 from tellback.errors import Unavailable
@@ -37,7 +37,7 @@ def decay(team: str, token: str = "") -> None:
     token = token or secrets.token_hex(8)
     try:
         if not run_for(Decay(runtime.database, runtime.layout(team)), token, SECONDS):
-            publish(current_app, Task.DECAY, (team, token), SWEEPS_QUEUE)
+            publish(Task.DECAY, (team, token), SWEEPS_QUEUE)
     except Unavailable as away:
         _logger.warning("decay.postponed", team=team, reason=str(away))
 

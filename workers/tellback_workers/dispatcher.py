@@ -26,7 +26,7 @@ from typing import Any, Final
 
 import structlog
 from billiard.process import current_process
-from celery import Celery, bootsteps, current_app, signals
+from celery import bootsteps, current_app, signals
 
 from tellback import clock
 from tellback.errors import TellbackError
@@ -110,8 +110,7 @@ def families_of(pool: str, queues: Collection[str]) -> frozenset[Family]:
 class Rescue:
     """Publishes wake-ups, and consumes the streams whose wake-up was refused; `wake_or_offer` is for other threads."""
 
-    def __init__(self, app: Celery, runtime: Runtime, families: Collection[Family]) -> None:
-        self._app = app
+    def __init__(self, runtime: Runtime, families: Collection[Family]) -> None:
         self._runtime = runtime
         self._families = families
         self._streams: dict[StreamRef, None] = {}
@@ -130,7 +129,7 @@ class Rescue:
         whose notifications a visit had taken stood still for as long.
         """
         try:
-            publish_wakeups(self._app, self._runtime.database, streams, again=True)
+            publish_wakeups(self._runtime.database, streams, again=True)
         except NotPublished:
             self._offered.extend(streams)
 
@@ -145,7 +144,7 @@ class Rescue:
         """Publish the wake-ups that are due; if the broker refuses, `consume_next` does their work."""
         if streams and clock.monotonic() >= self._refused_until:
             try:
-                publish_wakeups(self._app, self._runtime.database, streams, again=again)
+                publish_wakeups(self._runtime.database, streams, again=again)
             except NotPublished as refusal:
                 self._refused_until = clock.monotonic() + REFUSED_BACKOFF
                 if self._runtime.lines.is_due("rescue.wakeup_failed", str(refusal)):
@@ -179,11 +178,11 @@ SHORT_MS: Final = 1  # while a stream is to be rescued; 0 would block forever
 class Dispatcher(RepeatingThread):
     """Waits for notifications, in one thread."""
 
-    def __init__(self, app: Celery, runtime: Runtime, families: Collection[Family]) -> None:
+    def __init__(self, runtime: Runtime, families: Collection[Family]) -> None:
         """Set up a dispatcher; `runtime` must not be shared with a pool, and `families` are those to rescue here."""
         super().__init__("dispatcher", _logger, "dispatcher.retry", runtime.lines)
         self._runtime = runtime
-        self.rescue = Rescue(app, runtime, families)
+        self.rescue = Rescue(runtime, families)
 
     def repeat(self) -> None:
         """Dispatch until the worker stops."""
@@ -216,9 +215,9 @@ class DispatcherStep(bootsteps.StartStopStep):
         families = families_of(pool, parent.app.amqp.queues.consume_from)
         # A pool of threads shares this process's runtime, and with it the one copy of the model.
         runtime = Runtime(load()) if "prefork" in pool else current_runtime()
-        dispatcher = Dispatcher(parent.app, runtime, families)
+        dispatcher = Dispatcher(runtime, families)
         # While the broker refuses wake-ups, the dispatcher consumes what the scheduler finds.
-        self._running = [dispatcher, StandIn(parent.app, Runtime(load()), dispatcher.rescue.wake_or_offer)]
+        self._running = [dispatcher, StandIn(Runtime(load()), dispatcher.rescue.wake_or_offer)]
         for each in self._running:
             each.start()
 

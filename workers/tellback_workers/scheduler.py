@@ -20,7 +20,7 @@ from typing import Final
 
 import structlog
 from cachetools import LRUCache
-from celery import Celery, current_app, shared_task
+from celery import shared_task
 from redis.exceptions import ResponseError
 
 from tellback import clock
@@ -72,9 +72,8 @@ _logger = structlog.get_logger("tellback.scheduler")
 class TeamScheduler:
     """Visits teams for one process."""
 
-    def __init__(self, app: Celery, runtime: Runtime, wake: Callable[[Sequence[StreamRef]], None]) -> None:
+    def __init__(self, runtime: Runtime, wake: Callable[[Sequence[StreamRef]], None]) -> None:
         """Set up a scheduler; `wake` has streams consumed, and raises `NotPublished` if nobody can be asked."""
-        self._app = app
         self._runtime = runtime
         self._wake = wake
         self._fleet = TeamVisits(runtime.database)
@@ -279,7 +278,7 @@ class TeamScheduler:
             return among_answering(
                 self._runtime.database,
                 layout.all,
-                lambda some: _DUTIES[duty](self._app, self._runtime, layout.only(some)),
+                lambda some: _DUTIES[duty](self._runtime, layout.only(some)),
             )
         except NotPublished as refusal:  # the broker is unavailable; the other duties need Redis alone
             _logger.warning("scheduler.wakeup_failed", team=layout.team, duty=duty, reason=str(refusal))
@@ -292,40 +291,36 @@ class TeamScheduler:
             return True
 
 
-def _observe_clock(_app: Celery, runtime: Runtime, layout: Layout) -> bool:
+def _observe_clock(runtime: Runtime, layout: Layout) -> bool:
     observe(runtime.database, layout.all, gap_ms(runtime.settings.beat_period))
     return True
 
 
-def _fire_timers(app: Celery, runtime: Runtime, layout: Layout) -> bool:
-    wake_timers(app, runtime.intake(layout.team), runtime.database, layout)
+def _fire_timers(runtime: Runtime, layout: Layout) -> bool:
+    wake_timers(runtime.intake(layout.team), runtime.database, layout)
     return True
 
 
-def _sweep_turns(_app: Celery, runtime: Runtime, layout: Layout) -> bool:
-    return sweep_turns(runtime, layout)
-
-
-def _sweep_outbox(_app: Celery, runtime: Runtime, layout: Layout) -> bool:
+def _sweep_outbox(runtime: Runtime, layout: Layout) -> bool:
     sweep_outbox(runtime, layout)
     return True
 
 
-def _sweep_jobs(_app: Celery, runtime: Runtime, layout: Layout) -> bool:
+def _sweep_jobs(runtime: Runtime, layout: Layout) -> bool:
     sweep_jobs(runtime, layout)
     return True
 
 
-def _decay(app: Celery, runtime: Runtime, layout: Layout) -> bool:
+def _decay(runtime: Runtime, layout: Layout) -> bool:
     if Decay(runtime.database, layout).due_shards():
-        publish(app, Task.DECAY, (layout.team,), SWEEPS_QUEUE)
+        publish(Task.DECAY, (layout.team,), SWEEPS_QUEUE)
     return True
 
 
 # In this order: first the clock, by which the others go, then fallbacks, because users wait for them.
-_DUTIES: Final[Mapping[str, Callable[[Celery, Runtime, Layout], bool]]] = {
+_DUTIES: Final[dict[str, Callable[[Runtime, Layout], bool]]] = {
     CLOCK: _observe_clock,
-    "turns": _sweep_turns,
+    "turns": sweep_turns,
     "jobs": _sweep_jobs,
     "timers": _fire_timers,
     "outbox": _sweep_outbox,
@@ -353,15 +348,13 @@ def visit_teams() -> None:
 @lru_cache(maxsize=1)
 def _scheduler_of(runtime: Runtime) -> TeamScheduler:
     """Return the scheduler of this process, which remembers how far its walk over the keys has come."""
-    return TeamScheduler(
-        current_app, runtime, lambda places: publish_wakeups(current_app, runtime.database, places, again=True)
-    )
+    return TeamScheduler(runtime, lambda places: publish_wakeups(runtime.database, places, again=True))
 
 
 class StandIn(RepeatingThread):
     """A thread of a worker's main process that visits what nobody else does."""
 
-    def __init__(self, app: Celery, runtime: Runtime, wake: Callable[[Sequence[StreamRef]], None]) -> None:
+    def __init__(self, runtime: Runtime, wake: Callable[[Sequence[StreamRef]], None]) -> None:
         """Set up the thread; no other process may share the connections of `runtime`.
 
         `wake` gets the streams that a run found, after the run: it may wait for a broker, and users for fallbacks.
@@ -369,7 +362,7 @@ class StandIn(RepeatingThread):
         super().__init__("scheduler", _logger, "scheduler.postponed", runtime.lines, runtime.settings.beat_period / 2)
         self._found: list[StreamRef] = []
         self._wake = wake
-        self._scheduler = TeamScheduler(app, runtime, self._found.extend)
+        self._scheduler = TeamScheduler(runtime, self._found.extend)
 
     def repeat(self) -> None:
         """Make the visits that are due, then wake what they found."""

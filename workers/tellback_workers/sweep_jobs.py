@@ -10,7 +10,6 @@ from collections import Counter
 from typing import Final
 
 import structlog
-from celery import current_app
 
 from tellback.errors import Unavailable
 from tellback.state.job_keys import pool_of, queue_of
@@ -92,9 +91,9 @@ def _abandon(runtime: Runtime, layout: Layout) -> None:
         for command_id in command_ids:
             _logger.warning("job.abandoned", command_id=command_id)
     for host in abandoned:  # last, because the broker may be unavailable, and the records matter more
-        purge(current_app, queue_of(host))
+        purge(queue_of(host))
 
 
 def _wake_idle(runtime: Runtime, layout: Layout) -> None:
     for shard, pool, queued in Jobs(runtime.database, layout).idle_pools(IDLE_SECONDS, WAKEUP_SECONDS):
-        wake_pool(shard, pool, min(queued, REPEATED - queue_length(current_app, queue_of(pool))))
+        wake_pool(shard, pool, min(queued, REPEATED - queue_length(queue_of(pool))))

@@ -15,7 +15,6 @@ from celery.exceptions import SoftTimeLimitExceeded
 from tellback.errors import InvalidInput, NotFound, Unavailable
 from tellback.names import Family, Task
 from tellback.state.keys import Shard
-from tellback_workers.app import app
 from tellback_workers.consumer import SLICE
 from tellback_workers.linger import Lingerer, NewStreams, QueuePressure
 from tellback_workers.loops import consumer_of
@@ -45,7 +44,7 @@ def consume(family_name: str, streams: Sequence[tuple[str, int]]) -> None:
         group = groups.popleft()
         try:
             left = _consume(runtime, group, family, is_all=len(group) == len(shards))
-            publish_wakeups(app, runtime.database, [(shard, family) for shard in left])
+            publish_wakeups(runtime.database, [(shard, family) for shard in left])
         except Unavailable as away:  # includes a wake-up that the broker refused: the scheduler finds what waits
             _postpone([(shard.team, shard.index) for shard in group], away)
         except SoftTimeLimitExceeded:
@@ -109,9 +108,9 @@ def _linger(runtime: Runtime, shards: Sequence[Shard], family: Family, *, is_par
     with pool_locks.acquire_linger() as free:
         # In a burst the next message is in the queue already. To wait until no other process is free, as a lingering
         # one does, took a third of the processes' time: each is free for a moment between two messages.
-        if not free or (is_part and has_messages(app)):
+        if not free or (is_part and has_messages()):
             return []
-        pressure = QueuePressure(pool_locks.all_others_busy, lambda: has_messages(app))
+        pressure = QueuePressure(pool_locks.all_others_busy, has_messages)
         lingerer = Lingerer(
             runtime.intake(shards[0].team),
             consumer_of(runtime, shards[0].team, family),

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import structlog
-from celery import Celery, current_app
+from celery import current_app
 from kombu.exceptions import KombuError
 from redis import exceptions
 
@@ -45,19 +45,19 @@ class NotPublished(Unavailable):
     """Raised when the broker is unavailable or full, so no wake-up can be published."""
 
 
-def publish(app: Celery, task: Task, arguments: Sequence[Any], queue: str) -> None:
+def publish(task: Task, arguments: Sequence[Any], queue: str) -> None:
     """Publish a wake-up.
 
     Raises:
         NotPublished: the broker refused it.
     """
-    with _refusals(app):
-        app.send_task(task, arguments, queue=queue, ignore_result=True, retry_policy=_RETRIES)
+    with _refusals():
+        current_app.send_task(task, arguments, queue=queue, ignore_result=True, retry_policy=_RETRIES)
 
 
 @contextmanager
-def _refusals(app: Celery) -> Generator[None]:
-    broker = str(app.conf.broker_url)
+def _refusals() -> Generator[None]:
+    broker = str(current_app.conf.broker_url)
     if clock.monotonic() < _silent_until.get(broker, 0.0):
         raise NotPublished("the broker did not answer a moment ago")
     try:
@@ -68,7 +68,7 @@ def _refusals(app: Celery) -> Generator[None]:
         raise NotPublished(f"can't publish to the broker ({error})") from error
 
 
-def publish_wakeups(app: Celery, database: Database, streams: Sequence[StreamRef], *, again: bool = False) -> None:
+def publish_wakeups(database: Database, streams: Sequence[StreamRef], *, again: bool = False) -> None:
     """Publish the wake-ups that are due: of streams that have no pending marker and no lingering consumer.
 
     A burst of many streams is announced in few messages, because publishing one costs more than consuming a small
@@ -81,7 +81,7 @@ def publish_wakeups(app: Celery, database: Database, streams: Sequence[StreamRef
     """
     if not streams:
         return
-    long = {family for family in {family for _, family in streams} if again and is_long(app, family)}
+    long = {family for family in {family for _, family in streams} if again and is_long(family)}
     wanted = [stream for stream in streams if stream[1] not in long]
     states = mark_pending(database, wanted)
     due: dict[Family, list[Shard]] = {}
@@ -96,7 +96,7 @@ def publish_wakeups(app: Celery, database: Database, streams: Sequence[StreamRef
     ]
     for number, (family, shards) in enumerate(messages):
         try:
-            publish(app, *_message_for(family, shards), family.value)
+            publish(*_message_for(family, shards), family.value)
         except NotPublished:
             unmark_pending(database, [(shard, family) for family, left in messages[number:] for shard in left])
             raise
@@ -117,64 +117,64 @@ def _message_for(family: Family, shards: Sequence[Shard]) -> tuple[Task, tuple[A
     return Task.CONSUME, (family.value, [[shard.team, shard.index] for shard in shards])
 
 
-def is_long(app: Celery, family: Family) -> bool:
+def is_long(family: Family) -> bool:
     """Check whether so many wake-ups wait in a family's queue that a round of visits should add none."""
     try:
-        return queue_length(app, family.value) >= MAX_QUEUED
+        return queue_length(family.value) >= MAX_QUEUED
     except NotPublished:  # rescue works without the broker, so its outage must not hide idle streams
         return False
 
 
-def wake_timers(app: Celery, intake: Intake, database: Database, layout: Layout) -> None:
+def wake_timers(intake: Intake, database: Database, layout: Layout) -> None:
     """Publish a wake-up for each shard with due timers, on the queue of events, whose workers have the providers.
 
     Without a broker the timers wait: the next tool call of an evaluation fires them too.
     """
     due = shards_with_due_timers(database, layout)
-    if not due or is_long(app, Family.EVENTS):
+    if not due or is_long(Family.EVENTS):
         return
     for shard in due:
         if intake.try_mark_timers_pending(shard):
             try:
-                publish(app, Task.FIRE_TIMERS, (shard.team, shard.index), Family.EVENTS.value)
+                publish(Task.FIRE_TIMERS, (shard.team, shard.index), Family.EVENTS.value)
             except NotPublished as refusal:
                 intake.clear_timers_pending(shard)
                 _logger.debug("timers.wakeup_failed", reason=str(refusal))
 
 
-def queue_length(app: Celery, queue: str) -> int:
+def queue_length(queue: str) -> int:
     """Return the number of messages in a queue that no worker has fetched.
 
     Raises:
         NotPublished: the broker is unavailable.
     """
-    with _refusals(app), app.connection_for_write() as connection:
+    with _refusals(), current_app.connection_for_write() as connection:
         channel: Any = connection.channel()  # kombu's stubs know only what all transports share
         # Not a passive declare: kombu looks for that queue without its own key prefix and never finds it.
         return int(channel.queue_declare(queue).message_count)
 
 
-def purge(app: Celery, queue: str) -> None:
+def purge(queue: str) -> None:
     """Drop the wake-ups of a queue that nobody reads; the sweep wakes a worker that reads it later.
 
     Raises:
         NotPublished: the broker is unavailable.
     """
-    with _refusals(app), app.connection_for_write() as connection:
+    with _refusals(), current_app.connection_for_write() as connection:
         channel: Any = connection.channel()  # as in `queue_length`
         channel.queue_purge(queue)
 
 
-def has_messages(app: Celery) -> bool:
+def has_messages() -> bool:
     """Check whether a message waits in any queue that this worker reads.
 
     Raises:
         NotPublished: the broker is unavailable.
     """
-    with _refusals(app), app.pool.acquire(block=True) as held:
+    with _refusals(), current_app.pool.acquire(block=True) as held:
         connection: Any = held  # as in `queue_length`
         channel = connection.default_channel
-        return any(channel.queue_declare(queue).message_count for queue in app.amqp.queues.consume_from)
+        return any(channel.queue_declare(queue).message_count for queue in current_app.amqp.queues.consume_from)
 
 
 MAX_WAKEUPS: Final = 32  # at once; a woken worker continues with the next job, so more would only wait in the queue
@@ -187,9 +187,9 @@ def wake_pool(shard: Shard, pool: str, jobs: int) -> bool:
         # A host may be gone forever: 400 commands for an absent one left 400 messages in its queue. An expiry would
         # bound nothing, because only a reader drops expired messages, and by comparing the clocks of two hosts. The
         # queue of ANY_POOL always has readers: the workers that apply the submissions.
-        room = MAX_WAKEUPS if pool == ANY_POOL else MAX_WAKEUPS - queue_length(current_app, queue)
+        room = MAX_WAKEUPS if pool == ANY_POOL else MAX_WAKEUPS - queue_length(queue)
         for _ in range(min(jobs, room)):
-            publish(current_app, Task.RUN_JOB, (shard.team, shard.index, pool), queue)
+            publish(Task.RUN_JOB, (shard.team, shard.index, pool), queue)
     except NotPublished as refusal:
         _logger.warning("job.wakeup_failed", team=shard.team, pool=pool, reason=str(refusal))
         return False
