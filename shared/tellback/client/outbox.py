@@ -16,7 +16,7 @@ import msgspec
 from tellback import clock
 from tellback.backoff import Backoff
 from tellback.client.client_context import ClientContext
-from tellback.client.turn_checks import check_name, check_struct, check_wait, to_milliseconds
+from tellback.client.turn_checks import check_name, check_struct, check_wait
 from tellback.contracts.limits import MAX_ERROR_CHARS
 from tellback.contracts.turns import DeliveryKind, OutgoingResponse, RoutingOutcome, Settlement
 from tellback.errors import InvalidInput
@@ -26,6 +26,7 @@ from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.outbox import Delivery, Outbox, OutboxLimits, OutboxQueue
 from tellback.state.posted_answers import PostedAnswers
+from tellback.state.script_calls import to_milliseconds
 from tellback.state.steady import gap_ms
 from tellback.turns.pipeline.checks import error_line
 

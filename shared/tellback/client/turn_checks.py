@@ -47,11 +47,6 @@ from tellback.turns.pipeline.runner import TurnPipeline
 Struct = TypeVar("Struct", bound=msgspec.Struct)
 
 
-def to_milliseconds(seconds: float) -> int:
-    """Return seconds as the whole milliseconds that scripts take. A time above 0 must not become 0, so at least 1."""
-    return max(1, round(seconds * 1000))
-
-
 def check_text(name: str, value: object, max_bytes: int | None) -> str:
     """Return text that can be stored. With `max_bytes`, it must have from 1 to that many bytes as UTF-8."""
     if not isinstance(value, str):

@@ -30,7 +30,6 @@ from tellback.client.turn_checks import (
     check_text,
     default_pipeline,
     run_turn,
-    to_milliseconds,
 )
 from tellback.contracts.limits import MAX_CODE_CHARS, MAX_FIELD_BYTES, MAX_REFERENCE_BYTES
 from tellback.contracts.turns import (
@@ -46,6 +45,7 @@ from tellback.contracts.turns import (
 from tellback.errors import InvalidInput, StateConflict, Unavailable
 from tellback.messaging.publisher import CLOSED
 from tellback.redaction import redact_text
+from tellback.state.script_calls import to_milliseconds
 from tellback.state.turn_view import LostTurnOrigin, TurnAnswer, TurnRef, TurnView, excerpt
 from tellback.state.turns import MAX_MERGED, NewTurn, Turns, turn_id
 from tellback.tracing import turn_span

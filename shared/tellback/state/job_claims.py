@@ -19,6 +19,7 @@ from tellback.contracts.commands import CommandSubmitted
 from tellback.state.job_losses import report_unreadable
 from tellback.state.keys import Shard
 from tellback.state.readable import UNREADABLE, whole
+from tellback.state.script_calls import to_milliseconds
 from tellback.state.scripts import commands as scripts
 
 FRESH_SECONDS: Final = 0.1  # for how long a view of the queues is good enough to lease by
@@ -113,10 +114,10 @@ class Claim:
             candidates=[head.shard.key("job", id_) for id_ in ids],
             pool=claimant.pool,
             token=self._token,
-            lease_ms=milliseconds(claimant.seconds),
+            lease_ms=to_milliseconds(claimant.seconds),
             worker=claimant.worker,
             host=claimant.host,
-            retry_lease_ms=milliseconds(claimant.retry_seconds or claimant.seconds),
+            retry_lease_ms=to_milliseconds(claimant.retry_seconds or claimant.seconds),
             members=head.members,
         )
 
@@ -130,8 +131,3 @@ class Claim:
             report_unreadable(error, shard=repr(self.shard))
             return None
         return JobLease(self.shard, submitted, int(reply[1]), self._token, int(reply[2]), asked)
-
-
-def milliseconds(seconds: float) -> int:
-    """Return a lease in milliseconds; Redis refuses one of none."""
-    return max(1, round(seconds * 1000))

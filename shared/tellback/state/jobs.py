@@ -28,7 +28,7 @@ from tellback.state.answering import among_answering
 from tellback.state.audit import MAX_PHRASE_CHARS, Author
 from tellback.state.database import Database, shorten_lifetime, small_write
 from tellback.state.decisions import decide
-from tellback.state.job_claims import Claim, JobClaimant, JobLease, milliseconds
+from tellback.state.job_claims import Claim, JobClaimant, JobLease
 from tellback.state.job_keys import command_keys, outcome_of, pool_of, stored_record
 from tellback.state.job_losses import (
     STORED_FIELDS,
@@ -42,7 +42,7 @@ from tellback.state.job_losses import (
 )
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.readable import UNREADABLE, read_each, reply_of, without_errors
-from tellback.state.script_calls import Command, ScriptCall
+from tellback.state.script_calls import Command, ScriptCall, to_milliseconds
 from tellback.state.scripts import commands as scripts
 from tellback.state.scripts import common
 from tellback.state.steady import GAP_MS, Observed, observe, steady_now
@@ -240,9 +240,9 @@ class Jobs:
 
         Each is returned once in `wakeup_seconds`, with the number of its queued commands.
         """
-        found: list[tuple[Shard, str, int]] = []
+        found, life = list[tuple[Shard, str, int]](), to_milliseconds(wakeup_seconds)
         for shard, now in zip(self._layout.all, steady_now(self._db, self._layout.all), strict=True):
-            pools, until, life = shard.key("pools"), now - milliseconds(quiet_seconds), milliseconds(wakeup_seconds)
+            pools, until = shard.key("pools"), now - to_milliseconds(quiet_seconds)
             for raw in self._db.command("ZRANGE", pools, "-inf", until, "BYSCORE", "LIMIT", 0, SWEEP_BATCH):
                 pool = raw.decode(errors="replace")  # one that is not a pool has no queue, and is removed
                 key, queue = shard.key("jobwakeup", pool), shard.key("jobs", pool)

@@ -15,6 +15,11 @@ Arg = str | bytes | int | float
 Command = Sequence[Arg]
 
 
+def to_milliseconds(seconds: float) -> int:
+    """Return seconds as the whole milliseconds that scripts take. A time above 0 must not become 0, so at least 1."""
+    return max(1, round(seconds * 1000))
+
+
 class Script:
     """A script by its file's name without `.lua`, and the digest of its text.
 
