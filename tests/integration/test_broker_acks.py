@@ -10,9 +10,7 @@ from celery import Celery
 from tellback.broker import KEY_PREFIX
 from tellback.broker_transport import BROKER_ERRORS
 from tellback.names import Task
-from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback_workers.app import config
 from tests.support.link import Link
 from tests.support.redis_server import RedisServer
 
@@ -21,10 +19,9 @@ HELD = 2  # by a worker of as many processes
 
 @pytest.mark.parametrize("how", ["ack", "reject"])
 def test_a_message_whose_acknowledgement_fails_takes_no_place(
-    settings: Settings, database: Database, redis_server: RedisServer, how: str
+    app: Celery, database: Database, redis_server: RedisServer, how: str
 ) -> None:
-    with Link(redis_server.port) as link, Celery("test", set_as_current=False) as app:
-        app.conf.update(config(settings))
+    with Link(redis_server.port) as link:
         for _ in range(HELD + 1):
             app.send_task(Task.VISIT_TEAMS, queue="scratch", ignore_result=True)
         with app.connection(link.url) as held:

@@ -12,10 +12,8 @@ from celery import Celery
 from tellback.broker import KEY_PREFIX
 from tellback.broker_transport import check_envelope, check_task
 from tellback.names import Family, Task
-from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback_workers.app import app as worker_app
-from tellback_workers.app import config
 
 SAMPLES: Final[dict[str, Any]] = {
     "team": "default",
@@ -36,10 +34,9 @@ def possible_arguments(task: str) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("task", list(Task))
-def test_each_form_of_a_task_passes_the_check(task: Task, settings: Settings, database: Database) -> None:
+def test_each_form_of_a_task_passes_the_check(task: Task, app: Celery, database: Database) -> None:
     """The message with which a decay continues was rejected: it worked for one second in each lease of 30 only."""
     worker_app.loader.import_default_modules()
-    app = Celery(config_source=config(settings))
     forms = possible_arguments(task.value)
     assert forms
     for arguments in forms:
@@ -50,4 +47,3 @@ def test_each_form_of_a_task_passes_the_check(task: Task, settings: Settings, da
         check_envelope(raw)
         check_task(raw)
     database.command("DEL", f"{KEY_PREFIX}probe", f"{KEY_PREFIX}_kombu.binding.probe")
-    app.close()

@@ -12,7 +12,6 @@ from tellback.names import Family, Task
 from tellback.state.database import Database
 from tellback.state.keys import FLEET, Layout
 from tellback.state.presence import Presence
-from tellback_workers.app import config
 from tests.support.cli import teams
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
@@ -64,14 +63,12 @@ def test_each_act_prints_the_teams_row_as_the_list_has_it(settings: Settings) ->
 
 
 def test_a_wakeup_that_outlived_its_team_is_no_rejected_message(
-    tb: Tellback, settings: Settings, database: Database, start_workers: StartWorkers
+    tb: Tellback, app: Celery, database: Database, start_workers: StartWorkers
 ) -> None:
     """Requirement A-606. `tellback doctor` said that something else writes to the broker."""
     presence = Presence(database, tb.context.layout.team)
-    with Celery("test", set_as_current=False) as celery:
-        celery.conf.update(config(settings))
-        for name, shard in (("removed", 0), (tb.context.layout.team, 99)):
-            celery.send_task(Task.CONSUME, (Family.EVENTS, [(name, shard)]), queue=Family.EVENTS, ignore_result=True)
+    for name, shard in (("removed", 0), (tb.context.layout.team, 99)):
+        app.send_task(Task.CONSUME, (Family.EVENTS, [(name, shard)]), queue=Family.EVENTS, ignore_result=True)
     workers = start_workers(1, pool="threads")
     wait_until(lambda: "there is no team removed" in workers.log(), "the team is not found")
     wait_until(lambda: "there is no shard 99" in workers.log(), "nor is the shard")
