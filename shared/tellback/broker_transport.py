@@ -293,6 +293,7 @@ class _TaskGuard:
 
     Message = _TaskMessage
     QoS = _FreeingQos
+    _client: Any = None
 
     def basic_consume(
         self: Any,
@@ -317,6 +318,19 @@ class _TaskGuard:
                     message.reject()
 
         return cast("Any", super()).basic_consume(queue, no_ack, guarded, *args, **kw)
+
+    def _create_client(self, asynchronous: bool = False) -> Any:  # noqa: FBT001, FBT002 - kombu's signature
+        """Return the client of this channel's pool.
+
+        kombu makes a new one for each command. With redis-py 8.1 that is half of what an event of Celery takes.
+        """
+        # A child, and a channel that was closed, have another pool.
+        if not asynchronous and self._client and self._client.connection_pool is cast("Any", self).pool:
+            return self._client
+        made = cast("Any", super()._create_client(asynchronous))  # type: ignore[misc]  # mixed in
+        if not asynchronous:
+            self._client = made
+        return made
 
     def _get_pool(self, *args: Any, **options: Any) -> Any:
         """Open the pool of this channel's Redis connections.

@@ -117,6 +117,17 @@ def test_a_broadcast_whose_content_is_no_object_of_json_is_rejected(
     assert len(rejections) == 1
 
 
+def test_a_channel_keeps_its_client_until_it_has_another_pool(connection: Connection) -> None:
+    """Kombu makes one for each command, and drops the pool in a child that has inherited it."""
+    channel: Any = connection.channel()
+    with channel.conn_or_acquire() as first, channel.conn_or_acquire() as second:
+        assert second is first
+    channel._after_fork()
+    with channel.conn_or_acquire() as own:
+        assert own.connection_pool is not first.connection_pool
+        assert own.ping()
+
+
 def test_a_channel_whose_connection_another_thread_closed_has_lost_it(connection: Connection) -> None:
     """Kombu raises an `AttributeError`, which nobody takes for a lost connection."""
     channel: Any = connection.channel()
