@@ -83,7 +83,7 @@ def test_a_stop_finishes_what_runs_within_ten_seconds(
         assert WAITS < 10
         assert time.monotonic() - begun < WAITS + BUSY
         assert running(tree) == []
-        record = job.wait(timeout=1)
+        record = job.wait(timeout=BUSY)
         assert record.exit_code == 0
         assert "finished" in record.stdout_tail
 
@@ -117,7 +117,8 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         wait_until(started.exists, "a command runs")
         tree = up.tree()
         up.process.send_signal(signal.SIGINT)
-        time.sleep(0.5)
+        # Two signals that a busy process has not heard are one.
+        wait_until(lambda: not psutil.pid_exists(up.pids["beat"]), "the first signal is heard: beat has ended")
         begun = time.monotonic()
         up.process.send_signal(signal.SIGINT)
         assert up.process.wait(timeout=60) == 0

@@ -211,6 +211,41 @@ def _state(pid: int) -> str:
         return "Z"
 
 
+SIGNALLED_AS_IT_STOPS = """
+import signal, socket, sys
+from pathlib import Path
+from types import SimpleNamespace
+from tellback.up import supervisor
+from tellback.up.child import ChildProcess, ChildProgram
+
+supervisor.STOP_SECONDS = float("inf")
+log = Path(sys.argv[1]) / "log"
+stubborn = "import signal; signal.signal(15, signal.SIG_IGN); print('on', flush=True); signal.pause()"
+child = ChildProcess(ChildProgram("c", [sys.executable, "-c", stubborn], log, {}), report=print)
+settings, folder = SimpleNamespace(redis_url="", served_teams=()), SimpleNamespace(path=Path(), close=print)
+system = SimpleNamespace(settings=settings, flower_url=None, data_dir=folder, redis=None)
+guard, theirs = socket.socketpair()
+up = supervisor.SystemSupervisor(system, guard, SimpleNamespace(stopping=lambda: signal.raise_signal(15)))
+up._children["c"] = child
+
+def start():
+    child.start()
+    while not log.read_text():
+        supervisor.clock.sleep(0.01)
+    signal.raise_signal(15)
+
+up._start = start
+up.run()
+"""
+
+
+class TestSupervisor:
+    @pytest.mark.programs
+    def test_a_second_signal_counts_from_the_word_that_invites_it(self, tmp_path: Path) -> None:
+        """One that came before the wait began was taken for the first, and only a third one ended the wait."""
+        run_program([sys.executable, "-c", SIGNALLED_AS_IT_STOPS, tmp_path], timeout=60, check=True)
+
+
 class TestGuard:
     @pytest.mark.programs
     def test_where_the_kernel_does_not_help_it_kills_the_groups_that_had_not_ended(self) -> None:

@@ -239,21 +239,21 @@ class SystemSupervisor:
         if self._signals:
             self._reporter.stopping()
         redis = self._children.pop("redis", None)
-        self._end_children(list(self._children.values()), seconds)
+        self._end_children(list(self._children.values()), seconds, heard=1)
         if redis is not None:
-            self._end_children([redis], REDIS_STOP_SECONDS)
+            self._end_children([redis], REDIS_STOP_SECONDS, heard=max(1, self._signals))
         for folder in self._announced:
             with contextlib.suppress(OSError):
                 remove_connection_file(folder, os.getpid())
         kill_descendants()
         self._system.data_dir.close()
 
-    def _end_children(self, children: list[ChildProcess], seconds: float) -> None:
-        """Terminate children, wait, then kill them; a second signal from the user skips the wait."""
-        asked, deadline = self._signals, clock.monotonic() + seconds
+    def _end_children(self, children: list[ChildProcess], seconds: float, heard: int) -> None:
+        """Terminate children, wait, then kill them; more signals from the user than were `heard` skip the wait."""
+        deadline = clock.monotonic() + seconds
         for child in children:
             child.terminate()
-        while clock.monotonic() < deadline and self._signals < max(asked + 1, 2):
+        while clock.monotonic() < deadline and self._signals <= heard:
             running = [child for child in children if child.process is not None and child.exit_code() is None]
             if not running:
                 return
