@@ -190,6 +190,22 @@ def test_an_alarm_that_strikes_while_the_timer_is_being_stopped_does_no_harm(mon
     assert call_within(10.0, lambda: 42) == 42
 
 
+def test_a_process_that_stands_still_after_the_answer_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such an answer was taken for one that had swallowed its interruption, and three disable a provider."""
+    late, restored = 0.0, sys.setrecursionlimit
+
+    def stand_still(limit: int) -> None:
+        nonlocal late
+        late = 60.0
+        restored(limit)
+
+    monkeypatch.setattr(sys, "setrecursionlimit", stand_still)  # the last step of a call
+    monotonic = clock.monotonic
+    monkeypatch.setattr(clock, "monotonic", lambda: monotonic() + late)
+    assert call_within(10.0, lambda: 42) == 42
+    assert late
+
+
 @pytest.mark.bulk
 def test_many_short_calls_are_never_struck_by_a_late_alarm() -> None:
     """A timer that outlives its call would interrupt the worker's own work."""
