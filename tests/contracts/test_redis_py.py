@@ -138,12 +138,12 @@ def test_a_lost_connection_is_replaced_and_the_call_repeated(redis_server: Redis
 
 
 def test_a_blocking_read_outlasts_the_timeout_of_its_socket(redis_server: RedisServer) -> None:
-    with closing(RedisConnections(redis_server.url, call_deadline=0.2)) as connections:
-        assert connections.run_blocking(0.5, ("BLPOP", KEY)) == [None]
+    with closing(RedisConnections(redis_server.url, call_deadline=0.8)) as connections:
+        assert connections.run_blocking(1.0, ("BLPOP", KEY)) == [None]
         with connections.connection() as connection:
             socket = open_socket(connection)
             assert socket is not None
-            assert socket.gettimeout() == 0.2, "the longer time held for that read alone"
+            assert socket.gettimeout() == 0.8, "the longer time held for that read alone"
         assert connections.run(("ECHO", "a")) == b"a"
 
 

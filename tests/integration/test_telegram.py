@@ -220,7 +220,7 @@ def test_an_attachment_that_is_refused_does_not_stop_the_others(
 
 def test_one_delivery_ends_within_its_time(tb: Tellback, api: HttpServer) -> None:
     answered(tb, "a" * 4096 * 5)
-    bot = TelegramTransport(TOKEN, api=api.url, timeout=0.5, longest=2.0)
+    bot = TelegramTransport(TOKEN, api=api.url, timeout=2.0, longest=2.0)
     api.then(ok())
     api.usual = refused(500, "Internal")
     delivery = first(tb)
@@ -233,7 +233,7 @@ def test_the_token_is_in_no_error_log_or_record(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     turn = answered(tb, "1")
-    bot = TelegramTransport(token, api=api.url, timeout=0.3)
+    bot = TelegramTransport(token, api=api.url)
     kept = repr(bot)
     for behaviour in (refused(500, f"Internal: /bot{token}/sendMessage failed"), reset):
         api.then(behaviour)

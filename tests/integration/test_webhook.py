@@ -133,7 +133,7 @@ def test_each_reply_is_settled_as_documented(
 def test_a_receiver_that_removes_duplicates_gets_what_nobody_knows_again_with_the_same_key(
     tb: Tellback, server: HttpServer, behaviour: Behaviour
 ) -> None:
-    webhook = WebhookTransport(server.url, SECRET, timeout=0.5, deduplicates=True)
+    webhook = WebhookTransport(server.url, SECRET, timeout=2.0, deduplicates=True)  # the second reply has to come
     turn = answered(tb, "1")
     server.then(behaviour)
     assert round_of(tb, webhook, most=2) == ["retry", "delivered"]
