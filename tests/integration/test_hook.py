@@ -22,6 +22,7 @@ from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
 from tellback.state.keys import Layout, stream_of
+from tests.support.clocks import in_this_thread
 from tests.support.hooks import context_of, run_hook, start_hook, tool_event, troubles
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
@@ -288,7 +289,7 @@ def test_feedback_that_is_there_is_taken_without_a_pause(settings: Settings, mon
             return replies.pop()
 
     paused: list[float] = []
-    monkeypatch.setattr(clock, "sleep", paused.append)
+    in_this_thread(monkeypatch, "sleep", paused.append)
     options = read_options([], {"TELLBACK_DATA_DIR": settings.data_dir})
     event = read_event(b'{"session_id":"s1","tool_name":"Bash"}', "PostToolUse")
     asked = HookRequest(event, "p", lambda: b"", ("e1", b"{}"), ["op1"])

@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import pytest
 
-from tellback import clock
 from tellback.messaging.append_call import notification
 from tellback.settings import Settings
 from tellback.state.database import Database
@@ -17,6 +16,7 @@ from tellback.state.keys import Layout, stream_of
 from tellback_workers import linger as module
 from tellback_workers.linger import Lingerer, NewStreams, QueuePressure
 from tellback_workers.runtime import Runtime
+from tests.support.clocks import in_this_thread
 from tests.support.lingering import FAMILY, LingerBench
 
 
@@ -84,8 +84,8 @@ def test_between_the_two_checks_it_reads_without_waiting(
         checks.append(now)
         return next(answers)
 
-    monkeypatch.setattr(clock, "monotonic", lambda: now)
-    monkeypatch.setattr(clock, "sleep", sleep)
+    in_this_thread(monkeypatch, "monotonic", lambda: now)
+    in_this_thread(monkeypatch, "sleep", sleep)
     monkeypatch.setattr(Intake, "read_next", read)
     lingerer = Lingerer(
         bench.intake, bench.consumer, has_other_work, lease_seconds=60, idle_seconds=60, batch=500,

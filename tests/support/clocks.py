@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,3 +108,16 @@ def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """From now on it is so much later for this process; its clock continues."""
     before = clock.monotonic
     monkeypatch.setattr(clock, "monotonic", lambda: before() + seconds)
+
+
+def in_this_thread(monkeypatch: pytest.MonkeyPatch, name: str, function: Callable[..., Any]) -> None:
+    """Replace a function of `clock` for this thread alone.
+
+    Threads of clients that earlier tests closed may still run. Those that watch calls sleep 50 times a second.
+    """
+    here, original = threading.get_ident(), getattr(clock, name)
+
+    def chosen(*arguments: Any) -> Any:
+        return (function if threading.get_ident() == here else original)(*arguments)
+
+    monkeypatch.setattr(clock, name, chosen)

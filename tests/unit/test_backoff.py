@@ -10,9 +10,9 @@ from itertools import islice
 
 import pytest
 
-from tellback import clock
 from tellback.backoff import Backoff, retry
 from tellback.errors import InvalidInput, Unavailable
+from tests.support.clocks import in_this_thread
 
 
 class Flaky:
@@ -30,15 +30,10 @@ class Flaky:
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The delays that this thread made, on a clock that moves by them alone; threads of earlier tests may still run."""
+    """The delays that were made, on a clock that moves by them alone."""
     delays: list[float] = []
-    here, sleep, monotonic = threading.get_ident(), clock.sleep, clock.monotonic
-
-    def delay(seconds: float) -> None:
-        (delays.append if threading.get_ident() == here else sleep)(seconds)
-
-    monkeypatch.setattr(clock, "sleep", delay)
-    monkeypatch.setattr(clock, "monotonic", lambda: sum(delays) if threading.get_ident() == here else monotonic())
+    in_this_thread(monkeypatch, "sleep", delays.append)
+    in_this_thread(monkeypatch, "monotonic", lambda: sum(delays))
     return delays
 
 

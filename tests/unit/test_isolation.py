@@ -23,6 +23,7 @@ from tellback.guidance.registry import ProviderRegistry
 from tellback.guidance.state import BatchEffects, new_evaluation
 from tellback_workers.isolation import IsolatedInvoker, call_within
 from tests.support import providers
+from tests.support.clocks import in_this_thread
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CONTEXT = FeedbackContext(session="s", prompt="p", now=NOW, began_at=NOW, tool_call_count=3)
@@ -243,7 +244,7 @@ def test_with_the_budget_spent_custom_providers_are_not_asked_and_built_in_ones_
 ) -> None:
     """Each call seems to take 0.15 s of a budget of 0.2 s: it reads the clock four times."""
     times = itertools.count()
-    monkeypatch.setattr(clock, "monotonic", lambda: next(times) * 0.05)
+    in_this_thread(monkeypatch, "monotonic", lambda: next(times) * 0.05)
     one = invoker(timeout=5.0, budget=0.2)
     assert [isinstance(one.ask(spec("Monitor"), CALLED), Feedback) for _ in range(2)] == [True, True]
     with pytest.raises(ProviderSkipped):
