@@ -185,15 +185,20 @@ def test_a_host_that_fails_by_itself_ends_the_replay(tb: Tellback, monkeypatch: 
         replayed(tb, talk(1), every=1, within=0.5)
 
 
+def start_as_host(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:
+    """Start a shell script in place of each host."""
+    python = folder / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(hosts, "sys", SimpleNamespace(executable=str(python)))
+
+
 @pytest.mark.parametrize("every", [1, 2])
 def test_a_host_that_is_gone_before_its_assignment_is_named(
     tb: Tellback, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, every: int
 ) -> None:
     """It was a broken pipe, which the command line takes for that of its reader and ends in silence."""
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\nexit 3\n")
-    python.chmod(0o755)
-    monkeypatch.setattr(hosts, "sys", SimpleNamespace(executable=str(python)))
+    start_as_host(monkeypatch, tmp_path, "exit 3")
 
     def long_line(_: HostAssignment) -> bytes:
         return b"x" * 1_000_000  # more than a pipe holds
@@ -203,8 +208,11 @@ def test_a_host_that_is_gone_before_its_assignment_is_named(
         replayed(tb, talk(1), every=every, within=0.5)
 
 
-def test_a_host_that_does_not_end_ends_the_replay_with_its_name(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_does_not_end_ends_the_replay_with_its_name(
+    tb: Tellback, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """It was a traceback of the standard library."""
+    start_as_host(monkeypatch, tmp_path, "exec sleep 300")
     monkeypatch.setattr(hosts, "_HOST_TIMEOUT", 0.01)
     with pytest.raises(TellbackError, match=r"its host has not ended after 0\.01 s"):
         replayed(tb, talk(1), every=2, within=0.5)
