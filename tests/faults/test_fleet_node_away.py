@@ -108,7 +108,7 @@ def test_a_tick_waits_once_for_the_node_that_hangs(
 def test_a_host_waits_once_for_the_node_that_takes_notifications(cluster: RedisCluster, settings: Settings) -> None:
     """Each batch of events for other nodes, and each turn that was to be opened, waited five seconds for it."""
     layout = Layout(settings.team, 1)
-    with closing(Database(cluster.url, call_deadline=2.0)) as database:
+    with closing(Database(cluster.url, call_deadline=5.0)) as database:
         database.command("PING")
         notice = ActivityNotice(database, layout)
         cluster.primaries[1].suspend()
@@ -116,7 +116,7 @@ def test_a_host_waits_once_for_the_node_that_takes_notifications(cluster: RedisC
             took = [timed(lambda: notify(database, [stream_of(layout.shard(0), Family.EVENTS)])) for _ in range(4)]
             began = clock.monotonic()
             notice.send()
-            assert clock.monotonic() - began < 2, "the deadline of a call"
+            assert clock.monotonic() - began < 5, "the deadline of a call"
         finally:
             cluster.primaries[1].resume()
     assert min(took[1:]) < 0.5 < took[0]

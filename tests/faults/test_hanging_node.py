@@ -69,7 +69,7 @@ def test_a_node_that_hangs_is_asked_again_beside_the_work(cluster: RedisCluster)
 
 def test_a_worker_loads_scripts_into_the_other_nodes_and_reports_itself_while_one_hangs(cluster: RedisCluster) -> None:
     """Its report came every fifteen seconds, after which it expires: the worker seemed to be gone."""
-    with closing(Database(cluster.url, call_deadline=2.0)) as database:
+    with closing(Database(cluster.url, call_deadline=5.0)) as database:
         connections: Any = database._connections
         database.load_scripts(all_scripts())
         cluster.client(cluster.primaries[2]).command("SCRIPT", "FLUSH")
@@ -81,7 +81,7 @@ def test_a_worker_loads_scripts_into_the_other_nodes_and_reports_itself_while_on
             database.load_scripts(all_scripts())
             connections._silent = dict.fromkeys(connections._silent, 0.0)
             database.now_ms()
-            assert clock.monotonic() - began < 2, "the deadline of a call"
+            assert clock.monotonic() - began < 5, "the deadline of a call"
         finally:
             cluster.primaries[0].resume()
         wanted = [script.sha for script in all_scripts()]

@@ -240,7 +240,7 @@ def test_the_doctor_says_what_follows_if_the_node_with_the_teams_own_key_is_away
 
 def test_nodes_that_hang_are_asked_at_once(cluster: RedisCluster) -> None:
     """The doctor asked one after another, and waited for a whole deadline for each."""
-    with closing(Database(cluster.url, call_deadline=1.0)) as database:
+    with closing(Database(cluster.url, call_deadline=2.0)) as database:
         several = database.cluster
         assert several is not None
         assert several.unanswered_pings() == []
@@ -254,7 +254,7 @@ def test_nodes_that_hang_are_asked_at_once(cluster: RedisCluster) -> None:
             for node in cluster.primaries:
                 node.resume()
     assert [is_primary for _, is_primary in unanswered] == [True] * 3
-    assert took < 2.0
+    assert took < 5.0, "one after another they took six"
 
 
 def test_the_doctor_names_a_node_that_hangs(cluster: RedisCluster, settings: Settings) -> None:

@@ -64,8 +64,8 @@ def test_feedback_comes_as_additional_context_after_the_call_that_earned_it(
 ) -> None:
     start_workers(1, queues="events")
     start = time.monotonic()
-    assert run_hook(settings, tool_event("toolu_1"), config, PATIENT) == b""
-    assert time.monotonic() - start < 9, "a call that was evaluated and has earned nothing is not waited for"
+    assert run_hook(settings, tool_event("toolu_1"), config, "--wait=60") == b""
+    assert time.monotonic() - start < 60, "a call that was evaluated and has earned nothing is not waited for"
     answer = run_hook(settings, tool_event("toolu_2"), config, PATIENT)
     assert json.loads(answer)["hookSpecificOutput"]["hookEventName"] == "PostToolUse"
     assert context_of(answer) == "[Feedback - Goal]\n\nMind the goal."
