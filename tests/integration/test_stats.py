@@ -31,7 +31,7 @@ DAY_MS = 86_400_000
 @pytest.fixture
 def worker_settings(settings: Settings) -> Settings:
     """Workers that have the misbehaving providers."""
-    return Settings(redis_url=settings.redis_url, providers=providers.SETTING, provider_timeout=0.05)
+    return Settings(redis_url=settings.redis_url, providers=providers.SETTING, provider_timeout=0.2)
 
 
 def answer(settings: Settings, *arguments: str) -> dict[str, Any]:
