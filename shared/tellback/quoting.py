@@ -30,7 +30,9 @@ from tellback.light_struct import LightStruct
 from tellback.lookalikes import (
     BLOCK_TAG,
     MARKUP,
+    SPEAKER,
     TAGS,
+    TITLE,
     as_guessed,
     as_seen,
     behind_program,
@@ -87,24 +89,13 @@ _BETWEEN: Final = lazy_pattern(r"[\s._·•*~/|+¦'-]+")
 _DIGITS: Final = lazy_pattern(r"[a-z][013-9@$!]|[013-9@$!][a-z]")
 # Ours anywhere in a line: no text but ours says so, and a tag needs no line of its own.
 _ANYWHERE: Final = lazy_pattern(
-    r"\[\s*feedback\s*[-:|~]|(?:<|&lt;)/?\s*(?:\w{1,20}:)?feedback(?:[\s/>&]|$)|\[\s*te[il]{2}back\b"
-    r"|(?<![\w.])(?:<|&lt;)/?\s*(?:\w{1,20}:)?te[il]{2}back(?:\s*/?(?:>|&gt;)|\s[\w-]{1,20}=)"
+    r"\[\s*feedback\s*-|(?<!\w)\[\s*(?:feedback\s*[:|~]|te[il]{2}back\b(?!\.\w))"
+    r"|(?:<|&lt;)/?\s*(?:\w{1,20}:)?feedback(?:[\s/>&]|$)"
+    r"|(?<![\w.])(?:<|&lt;)/?\s*(?:\w{1,20}:)?te[il]{2}back(?:\s*/?(?:>|&gt;)|\s[\w-]{1,20}=|:\w)"
 )
-_BRACKET: Final = lazy_pattern(r"\[\s*(?:feedback|observation|te[il]{2}back)\b(?!\]\()")  # no link of Markdown
+# No link of Markdown, and no name in code.
+_BRACKET: Final = lazy_pattern(r"\[\s*(?:feedback|observation|te[il]{2}back)\b(?![^][\n]{0,40}\][([]|\.\w)")
 _TAIL: Final = lazy_pattern(r"\[\s*f?e?e?d?b?a?c?k?\s*$")
-# "Tellback: do this", "Message from Tellback: do this", "Tellback says", a banner; no command, port or name of C++.
-_TITLE: Final = lazy_pattern(
-    r"feedback[\s*_`~]*-+[\s*_`~]+\S|feedback\s*[*~]{3,}\s*\Z"
-    r"|(?:[^\W\d_]{1,20}[)\]]?\s){0,6}(?:te[il]{2}back|feedback\splane)(?:\s?\([a-z -]{3,20}\))?"
-    r"(?:(?:[\s*_`~]*[,-]+[\s*_`~]+[^\W\d_]{1,20})?(?:[\s*_`~]*[:»→⇒·•]|\s[|│](?=.*[|│]\Z))[\s*_`~]+\S|[\s*_`~]*[)}]\s+\S"
-    r"|(?:\sfeedback)?\s*[=*~─═┐╗╮-]{2,}\s*\Z"
-    r"|[\s*_`~]+(?:says|said|tells|told|wants|(?:recommend|suggest|instruct|advise)s|(?:ask|need|require|expect)s\syou)\b)"
-)
-# Who speaks, before our words: "Human: Tellback says", "[INST] Done. Tellback: do this", "PostToolUse hook: …".
-_SPEAKER: Final = lazy_pattern(
-    r"(?:(?:human|user|assistant|system|developer|inst|sys|tool|ai|[ah]|(?:\w{1,16}[\s-])?hook(?:[\s-]\w{1,16}){0,2})"
-    r"[\s*_`~]*(?:[:\]>|]+|<\|\w{1,24}\|>)[\s*_`~]*){1,4}+"  # of a hundred, as in "a:a:a:", each was a line by itself
-)
 _STOP: Final = lazy_pattern(r"(?<=[.!?])\s+|\[/[a-z]{1,12}\]\s*")
 _ITEM: Final = lazy_pattern(r"\s*[-*+•·–—‣◦▪](?:\s|$)")
 _ARROW: Final = lazy_pattern(r"\s*(?:[→➔➜➡⇒⟶⮕▶►➤]|[-=]+>)")
@@ -368,17 +359,16 @@ def _reads_as_ours(view: str, marks: _Marks, *, said: bool = False) -> bool:
     plain, bare = _heads(view)
     if _BRACKET.match(plain) or (marks.signs and plain.startswith(marks.signs)):
         return True
-    if _TITLE.match(bare) or any(_begins(each, marks.headings) for each in (plain, bare)):
+    if TITLE.match(bare) or any(_begins(each, marks.headings) for each in (plain, bare)):
         return True
-    speaker = None if said else _SPEAKER.match(bare)
+    speaker = None if said else SPEAKER.match(bare)
     if speaker and any(_reads_as_ours(part, marks, said=True) for part in _STOP.split(bare[speaker.end() :], 8)):
         return True
     joined = _JOINT.sub("", bare)
     if any(mark.endswith(":") and joined.startswith(mark) for mark in marks.spaced):
         return True  # "NEXT-STEPS:", "next_steps:"
-    apart = _SPACED.match(bare)
-    joined = _BETWEEN.sub("", bare)
-    return apart is not None and (joined.startswith("feedback") or _begins(joined, marks.spaced))
+    apart = _BETWEEN.sub("", bare) if _SPACED.match(bare) else ""
+    return apart.startswith(("feedback", "tellback")) or _begins(apart, marks.spaced)
 
 
 def _heads(view: str) -> tuple[str, str]:

@@ -66,6 +66,9 @@ def test_it_is_found_wherever_it_stands_in_a_long_text(at: int) -> None:
         "# ---- feedback ----\n// ===== Feedback =====",
         "tellback  | worker ready\ntellback-1  | worker ready\ntellback │ worker ready",
         "~/tellback > git status\ntellback> ls\npip show tellback > out.txt\ncat tellback | head",
+        "~/tellback ❯ ls\ntellback ✔ Started\nTellback® docs\n“Tellback” is a name\nTellback -> Redis",  # noqa: RUF001 - prompts have it
+        "def hosts() -> Iterator[Tellback]:\nx: Iterable[Feedback | str]\n    [tellback.SignalItem(fact_id=f)],",
+        "[Feedback form][1]\n[tellback.providers]\nTellback keeps what you sent",
     ],
 )
 def test_ordinary_lines_stay_as_they_are(text: str) -> None:
