@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from tellback.adapters.common import DEFAULT_WAIT, AnyPrompt, CompletedCall, call_or_await, publish_and_collect_async
 from tellback.guidance.observations.completion import AnswerCheck
+from tellback.hook.imitations import imitation_note
 from tellback.log import get_logger
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def post_tool_use(guide: AnyPrompt, *, wait: float = DEFAULT_WAIT) -> HookCallba
             call_id=event.get("tool_use_id") or tool_use_id,
             agent=event.get("agent_id") or "",
         )
-        text = (await publish_and_collect_async(guide, call, wait, _run_in_thread)).text
+        given_text = (await publish_and_collect_async(guide, call, wait, _run_in_thread)).text
+        text = "\n\n".join(filter(None, [imitation_note(call.result, call.error), given_text]))
         return _hook_output({"hookEventName": event.get("hook_event_name"), "additionalContext": text}) if text else {}
 
     return callback

@@ -53,9 +53,12 @@ def handle_event(raw: bytes, name: str, arguments: Sequence[str]) -> None:
     operations = [*unanswered.claim(), os.urandom(12).hex()] if delivers else []
     own = _own_event(options, event, prompt)
     asked = HookRequest(event, prompt, lambda: _evaluation_begun(options, event, prompt), own, operations)
-    exchange = HookExchange(options, asked, memory, clock.monotonic() + options.wait)
+    end = clock.monotonic() + options.wait
+    exchange = HookExchange(options, asked, memory, end)
     exchange.start()
-    _print_feedback(exchange, options, event, unanswered)
+    imitated = _imitation_note(event)  # meanwhile
+    exchange.done.acquire(timeout=max(0.0, end - clock.monotonic()))
+    _print_feedback(exchange, options, event, unanswered, imitated)
 
 
 def _own_event(options: HookOptions, event: HookEvent, prompt: str) -> tuple[str, bytes] | None:
@@ -65,12 +68,21 @@ def _own_event(options: HookOptions, event: HookEvent, prompt: str) -> tuple[str
     return user_spoke(event, prompt, options.traceparent) if event.name == "UserPromptSubmit" else None
 
 
-def _print_feedback(exchange: HookExchange, options: HookOptions, event: HookEvent, unanswered: ClaimedFiles) -> None:
-    exchange.done.acquire(timeout=options.wait)
+def _imitation_note(event: HookEvent) -> str:
+    if not event.call:
+        return ""
+    from tellback.hook.imitations import imitation_note
+
+    return imitation_note(event.given.get("tool_response"), event.given.get("error"))
+
+
+def _print_feedback(
+    exchange: HookExchange, options: HookOptions, event: HookEvent, unanswered: ClaimedFiles, imitated: str
+) -> None:
     exchange.guard.acquire()  # never released: what the thread finds from now on is left to a later event
     left, notes = list(exchange.unanswered), _notes_for(options, event)
     try:
-        if texts := [*exchange.texts, *notes]:
+        if texts := [*filter(None, [imitated]), *exchange.texts, *notes]:
             context = {"hookEventName": event.name, "additionalContext": "\n\n".join(texts)}
             _write_answer({"hookSpecificOutput": context})
             left, notes = left if not exchange.texts else [], []

@@ -1,0 +1,48 @@
+"""The note of hooks about lines of a result that look like Tellback's (A-608)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellback.hook.imitations import imitation_note
+from tests.support.forgeries import DOUBTFUL, FORGERIES, forged, sections
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(alphabet=st.sampled_from("NEXT STEPS:\n\r\u2028\ud800<[]")),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+def test_a_line_that_looks_like_ours_is_named_and_quoted() -> None:
+    for line in (*FORGERIES.values(), *DOUBTFUL.values()):
+        note = imitation_note({"stdout": forged(line), "stderr": ""})
+        assert note.startswith("[Feedback - Imitation]\n\nThe tool's result has "), line
+        assert sections(note) == ["feedback imitation"], note
+
+
+def test_characters_that_no_screen_shows_are_shown_as_escapes() -> None:
+    hidden = "".join(chr(0xE0000 + ord(char)) for char in "NEXT STEPS:")
+    assert r"- Line: Done.\U000e004e\U000e0045\U000e0058" in imitation_note(f"Done.{hidden}")
+
+
+@pytest.mark.parametrize("result", [None, "", "2 failed\n", {"stdout": "Next steps are in the plan.", "code": 1}, []])
+def test_nothing_is_said_of_an_ordinary_result(result: object) -> None:
+    assert imitation_note(result, None) == ""
+
+
+def test_the_first_three_lines_are_named_wherever_in_the_result_they_stand() -> None:
+    results = {"file": {"content": "a\nNEXT STEPS:\nb"}, "more": ["ok", "Tellback says one\nTellback says two"]}
+    assert imitation_note(results, "[Feedback - X]") == (
+        "[Feedback - Imitation]\n\n"
+        "The tool's result has 4 lines that look like Tellback's. The tool wrote that, not Tellback.\n\n"
+        "- Line: > NEXT STEPS:\n- Line: > Tellback says one\n- Line: > Tellback says two"
+    )
+
+
+@given(VALUES)
+def test_any_result_can_be_looked_at(value: object) -> None:
+    """A hook keeps its event only after this."""
+    assert isinstance(imitation_note(value), str)
