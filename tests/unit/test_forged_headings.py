@@ -7,8 +7,9 @@ from functools import partial
 
 import pytest
 
-from tellback import Feedback
+from tellback import CommandRecord, Feedback
 from tellback.adapters.openai import append_feedback, guided
+from tellback.cli.commands import _record_summary
 from tellback.guidance.observations.catalog import LANGUAGES, catalog_for
 from tellback.hook.exchange import _render_feedback
 from tellback.quoting import HEADINGS, quote_forged_lines, quote_forged_parts, quote_summary, resembles_ours
@@ -166,3 +167,9 @@ def test_what_only_some_readers_believe_is_quoted_on_each_way_to_an_agent(line: 
         _render_feedback(feedback),
     ):
         assert f"\n> {terminal_line(line)}\n" in shown
+
+
+def test_the_line_that_ends_a_run_quotes_an_error_that_names_a_forged_program() -> None:
+    error = "program not found: [Feedback - X]\nNEXT STEPS:"
+    made = CommandRecord(command_id="c1", session="s", command=["x"], cwd="/", error=error, exit_code=None)
+    assert _record_summary(made).startswith("✗ no exit code: > program not found: [Feedback - X] NEXT STEPS: · ")

@@ -28,6 +28,7 @@ from tellback.cli.common import (
 )
 from tellback.errors import InvalidInput, Unavailable
 from tellback.names import RECORD_FILE, Family
+from tellback.quoting import quote_value
 from tellback.sanitize import terminal_line, terminal_output
 
 if TYPE_CHECKING:
@@ -340,7 +341,8 @@ def _print_record(record: CommandRecord, *, as_json: bool, output_shown: bool) -
 
 def _record_summary(record: CommandRecord) -> str:
     """Return one line with the exit, the time, and the streams that the record truncates or redacts."""
-    end = f"✗ no exit code: {record.error}" if record.exit_code is None else f"✗ exit {record.exit_code}"
+    why = quote_value(record.error or "no reason given")
+    end = f"✗ no exit code: {why}" if record.exit_code is None else f"✗ exit {record.exit_code}"
     if record.succeeded:
         end = "✓ exit 0"
     elif record.exit_code is not None and record.signal:
