@@ -183,6 +183,12 @@ def test_secrets_whose_names_end_as_marks_and_ids_do_are_hidden(name: str) -> No
         'declare -x OLDPWD="/srv/shop-2"',
         "readFile('/etc/passwd', 'utf8', callback);",
         "perldoc -u Some::Modulename",
+        "password = base64.b64decode(rest)",
+        "username, _, passwd = str2bytes.to_utf16le(given).partition(b':')",
+        '_PassArg.context: "context",',
+        'if pass_arg == "environment":',
+        "Problem reported by Ann Brady (Bug#51433#14).",
+        '"Asia/Singapore|-80|012345467|-2Bg6T.p 17anT.p 7hXE dM00 17bO 8Fyu Mspu DTA0"',
         "_ZNSt10filesystem15last_write_timeERKNS_7__cxx114pathENSt6chrono10time_pointINS_12__file_clockENS_4EEE@@GLIBCXX",
     ],
 )

@@ -66,6 +66,7 @@ _AFTER_PASSWORD: Final = (
     r"(?:[^\n]{0,118}?(?:\b|_)"
     rf"(?:{_LINKS}|(?<!log in )(?<!login )(?<!logged in ){NOT_MOVED}to)[ ]{{1,4}}"
     rf"|(?:ord|d|wd|hrase|ode)?{_IS}[ ]{{1,4}}"
+    r"|(?:ord|d|wd|hrase|ode)(?:[ ](?:for|of)[ ][^\s]{1,40})?[ ](?:(?:was|has[ ]been)[ ])?changed[ ]from[ ]{1,4}"
     r"|(?:[ ]|ord[ ]|d[ ]|wd[ ]|hrase[ ]|ode[ ]){1}[ ]{0,3}"
     rf"|[^\n,;(){{}}&|]{{0,118}}?(?:[=:>/\u2013\u2014-]|[ ]\((?:currently[ ])?)[ ]{{0,4}}){_QUOTES}"
 )
@@ -89,7 +90,7 @@ _AFTER_USER: Final = lazy_pattern(
 # What each of these has before the word, its quotes and spaces; but for " (".
 _BEFORE_WORD: Final = (
     *_LINKS.split("|"),
-    *("to", "is", "was", "be", "as", "with", "'s", "currently"),
+    *("to", "from", "is", "was", "be", "as", "with", "'s", "currently"),
     *("pass", "passw", "password", "passwd", "pw", "pwd"),
     *"=:>/\u2013\u2014-",
 )

@@ -31,9 +31,10 @@ _WORD: Final = lazy_pattern(
 )
 # Formulas (`2^bitLength`, `a1*B2*c3`) have words and short names, and texts for URLs only `%20` and the like.
 _LONG_PART: Final = lazy_pattern(r"(?![A-Z]?[a-z]{2,30}(?:[A-Z][a-z]+|[A-Z]+)*[0-9]*(?![0-9A-Za-z]))[0-9A-Za-z]{5}")
-# `ntdll!RtlUserThreadStart+0x2b`, `UserService#findById2Async`: no small letter stands alone, as in random values.
+# `ntdll!RtlUserThreadStart+0x2b`, `UserService#findById2Async`: no small letter stands alone, as in random values. Then
+# tickets: `Bug#51433#29`.
 _NAMES: Final = lazy_pattern(
-    r"(?=.*[a-z]{4})(?:0x[0-9A-Fa-f]+|(?:By|Id|In|Is|Of|On|To|Ui)(?![a-z])|[gms]_|[A-Z]*[a-z]{2,}|[A-Z]+(?![a-z])"
+    r"(?=.*[a-z]{4}|[A-Za-z]{2,10}(?:#[0-9]{1,8})+\Z)(?:0x[0-9A-Fa-f]+|(?:By|Id|In|Is|Of|On|To|Ui)(?![a-z])|[gms]_|[A-Z]*[a-z]{2,}|[A-Z]+(?![a-z])"
     rf"|[0-9]+(?!x)|[{re.escape(_CHARACTERS)}])++"
 )
 _OF_URLS: Final = lazy_pattern(r"(?:[^!#%^*]|%[0-9A-Fa-f]{2})+")
