@@ -189,6 +189,8 @@ def test_secrets_whose_names_end_as_marks_and_ids_do_are_hidden(name: str) -> No
         'if pass_arg == "environment":',
         "Problem reported by Ann Brady (Bug#51433#14).",
         '"Asia/Singapore|-80|012345467|-2Bg6T.p 17anT.p 7hXE dM00 17bO 8Fyu Mspu DTA0"',
+        '"Asia/Pyongyang|KST JCST|-8u -90 -80|01012343|-2CsUu Ucnu 9Iou dXXu jdA0 kQo0 hXB0"',
+        '"Africa/Freetown|LMT FMT -01|R R 10 E 0|0123|-3ygn7 1gFc0 Lhc7 MnE 11ck 1oLE 11ck 1oLE 11ck 1pbE"',
         "_ZNSt10filesystem15last_write_timeERKNS_7__cxx114pathENSt6chrono10time_pointINS_12__file_clockENS_4EEE@@GLIBCXX",
     ],
 )

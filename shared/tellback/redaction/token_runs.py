@@ -43,7 +43,8 @@ _GROUPS: Final = " ".join(["wwww"] * 6)
 _GROUPS_RUN: Final = _GROUPS.encode()
 _FEW: Final = 200  # characters; `in` takes 1.7 ns for one of a longer text, stringzilla 0.2
 _GROUP: Final = "[0-9A-Za-z]{4}"
-_IN_GROUPS: Final = lazy_pattern(rf"(?<![\w.-])(?<!\.\w ){_GROUP}(?: {_GROUP}){{5}}(?![\w.-]| {_GROUP}(?!\w))")
+_NOT_IN_SERIES: Final = r"(?<!\.\w )(?<!\|-\w{5} )"  # not behind other numbers of a time zone
+_IN_GROUPS: Final = lazy_pattern(rf"(?<![\w.-]){_NOT_IN_SERIES}{_GROUP}(?: {_GROUP}){{5}}(?![\w.-]| {_GROUP}(?!\w))")
 _OF_GROUP: Final = lazy_pattern("[a-z][A-Z0-9]|[0-9][A-Za-z]|[A-Z][0-9]")
 _SAME_ENDS: Final = 4  # of six random groups one in 16,000 has as many
 _MIXED_GROUPS: Final = 3  # of six random groups 99 % have as many; words, hexadecimal numbers and dates have not
@@ -146,10 +147,10 @@ def _places_of_groups(text: str) -> list[int]:
     found: list[int] = []
     for match in _IN_GROUPS.finditer(text):
         kinds = any(map(str.islower, match[0])), any(map(str.isupper, match[0])), any(map(str.isdigit, match[0]))
-        ends = match[0][3::5]
-        if max(map(ends.count, ends)) >= _SAME_ENDS:
-            continue  # data of time zones: `1cN0 1db0 1dd0 …`
-        if all(kinds) and sum(_OF_GROUP.search(group) is not None for group in match[0].split()) >= _MIXED_GROUPS:
+        ends, groups = match[0][3::5], match[0].split()
+        if max(map(ends.count, ends)) >= _SAME_ENDS or len({*groups}) < len(groups):
+            continue  # data of time zones: `1cN0 1db0 1dd0 …`, `11ck 1oLE 11ck 1oLE …`
+        if all(kinds) and sum(_OF_GROUP.search(group) is not None for group in groups) >= _MIXED_GROUPS:
             found.append(match.start())
     return found
 
