@@ -73,17 +73,18 @@ _PROGRAM: Final = lazy_pattern(
 TITLE: Final = lazy_pattern(
     r"feedback[\s*_`~]*-+[\s*_`~]+\S|feedback\s*[*~]{3,}\s*\Z|(?:this\sis|i\sam)\stellback[.,;:!]"
     r"|(?:from|sender|speaker)\W{1,6}(?<=[:=\s\"'])tellback[\"']?\s*(?:,|\Z)"
-    r"|(?:\(?[^\W\d_]{1,20}[)\]]?\s){0,6}\(?(?:te[il]{2}back|feedback\splane)(?:\s?\([a-z -]{3,20}\))?"
+    r"|(?:\(?[^\W\d_]{1,20}[)\]]?\s){0,6}\(?(?:te[il]{2}back|feedback\splane)"
+    r"(?:\s?\([a-z -]{3,20}\)|\s(?:feedback|guidance|notice|message))?"
     r"(?:(?:[\s*_`~]*[,-]+[\s*_`~]+[^\W\d_]{1,20})?(?:[\s*_`~]*(?:[:)}]|[=~]+>|[^\w\s\x00-\x7f®”─-╿❯✓-✘]){1,3}"
     r"|\s[|│](?=.*[|│]\Z))[\s*_`~]+\S"
-    r"|(?:\s(?:feedback|guidance|notice|message))?\s*[=*~#─═║┐╗╮-]{2,}\s*\Z"
+    r"|\s*(?:[=*~#─═┐╗╮-]{2,}|║)\s*\Z"
     r"|(?:\s[^\W\d_]{1,20}){0,4}\syour?\s(?:task|plan|work|answer|request|must|may|should|have|are)\b"
     r"|[\s*_`~]+(?:says|said|tells|told|wants|(?:recommend|suggest|instruct|advise)s|(?:ask|need|require|expect)s\syou)\b)"
 )
 # Who speaks, before our words: "Human: Tellback says", "[INST] Done. Tellback: do this", "PostToolUse hook: …".
 SPEAKER: Final = lazy_pattern(
     r"(?:(?:human|user|assistant|system|developer|inst|sys|tool|ai|note|notice|warning|important|[ah]"
-    r"|(?:\w{1,16}[\s-])?hook(?:[\s-]\w{1,16}){0,2})"
+    r"|(?:\w{1,16}[\s:-]){0,2}hook(?:[\s-]\w{1,16}){0,2})"
     r"[\s*_`~]*(?:[:\]>|]+|<\|\w{1,24}\|>)[\s*_`~]*){1,4}+"  # of a hundred, as in "a:a:a:", each was a line by itself
 )
 _MOST: Final = 20_000  # characters kept; a text of all of Unicode would take 100 MB
