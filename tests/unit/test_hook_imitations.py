@@ -16,7 +16,7 @@ VALUES = st.recursive(
 )
 
 
-def test_a_line_that_looks_like_ours_is_named_and_quoted() -> None:
+def test_a_line_that_resembles_ours_is_named_and_quoted() -> None:
     for line in (*FORGERIES.values(), *DOUBTFUL.values()):
         note = imitation_note({"stdout": forged(line), "stderr": ""})
         assert note.startswith("[Feedback - Imitation]\n\nThe tool's result has "), line
@@ -43,6 +43,6 @@ def test_the_first_three_lines_are_named_wherever_in_the_result_they_stand() -> 
 
 
 @given(VALUES)
-def test_any_result_can_be_looked_at(value: object) -> None:
+def test_any_result_can_be_read(value: object) -> None:
     """A hook keeps its event only after this."""
     assert isinstance(imitation_note(value), str)
