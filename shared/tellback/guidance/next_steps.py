@@ -8,7 +8,7 @@ from tellback.contracts.guidance import ToolCall
 from tellback.guidance.observations.texts import timeout_in
 from tellback.guidance.progress.detectors import NOTHING_SHOWN
 from tellback.guidance.progress.effects import SHELLS, plain_name, works_on_code
-from tellback.guidance.progress.faults import CUT_OFF, MUTE
+from tellback.guidance.progress.faults import CUT_OFF
 from tellback.guidance.progress.fruitless import MISSING
 from tellback.guidance.progress.programs import effect_of
 from tellback.guidance.progress.reading import command_line
@@ -38,9 +38,6 @@ MISCALLED_STEP: Final = (
 )
 LIMITED_STEP: Final = "Wait as long as it asks before you call it again, ask for less, or go on with what you have."
 ROOM_STEP: Final = "There is no room for all of it: give it less at a time, or free what it lacks (memory, disk)."
-MUTE_STEP: Final = (
-    "The shell itself seems broken; its folder may be gone. Start a new one, or go to a folder that exists."
-)
 MISSING_PAGES_STEP: Final = (
     "Guess no further address or name: open what lists them, such as an index, or search for it."
 )
@@ -169,7 +166,6 @@ _GUESSED: Final = lazy_pattern(
 )
 # The first that fits counts.
 _FITTING: Final = (
-    (lazy_pattern(MUTE), MUTE_STEP),
     (_TAKEN, TAKEN_STEP),
     (_GIT, GIT_STEP),
     (_REFUSED_EDIT, REFUSED_EDIT_STEP),

@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from tellback.guidance.next_steps import LACKING_STEP, MISSING_PAGES_STEP, MUTE_STEP
+from tellback.guidance.next_steps import LACKING_STEP, MISSING_PAGES_STEP
 from tellback.guidance.progress.substance import is_absent
 from tests.support.dialects import MadeCall, claude_code, mini_swe_agent, nudges_in, spoken
 from tests.support.stretches import claude_edit
@@ -18,10 +18,6 @@ from tests.support.stretches import claude_edit
 
 def fetched(path: str, said: str = "Request failed with status code 404") -> MadeCall:
     return "WebFetch", {"url": f"https://docs.example/{path}", "prompt": "How?"}, said
-
-
-def mute(command: str) -> MadeCall:
-    return "Bash", {"command": command}, "Exit code 1"
 
 
 def test_addresses_that_are_guessed_one_after_another_are_reported_at_the_fourth() -> None:
@@ -93,17 +89,6 @@ def test_a_page_that_is_there_ends_the_row_of_those_that_are_not() -> None:
 )
 def test_what_says_that_an_address_does_not_exist(said: str, *, absent: bool) -> None:
     assert is_absent(said) is absent
-
-
-def test_a_shell_that_fails_without_a_word_is_reported_at_the_third_call() -> None:
-    calls = [mute("ls -la src"), mute("git status --short"), mute("echo test"), mute("pwd")]
-    ((call, feedback),) = nudges_in(calls)
-    assert (call, feedback.suggestions) == (3, (MUTE_STEP,))
-
-
-@pytest.mark.parametrize("command", ["grep -q TODO src/{}.py", "test -f {}.txt", "rm {} 2>/dev/null", "pgrep {}"])
-def test_commands_that_answer_by_their_exit_code_do_not_make_a_broken_shell(command: str) -> None:
-    assert nudges_in([mute(command.format(name)) for name in ("one", "two", "three", "four", "five")]) == []
 
 
 def test_a_port_in_an_error_is_no_line_of_a_file() -> None:

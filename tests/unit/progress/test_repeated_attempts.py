@@ -89,7 +89,7 @@ def test_a_line_that_failed_at_its_end_has_changed_what_comes_before_it(then: st
 def test_a_line_that_failed_at_its_only_act_has_changed_nothing() -> None:
     ahead, back = (f"cd /r && sed -i 's/{old}:5432/{new}:5432/' conf.yml" for old, new in ((5433, 5432), (5432, 5433)))
     calls = [mini_swe_agent(line, error, 2) for line, error in zip((ahead, back, ahead), ERRORS, strict=False)]
-    assert kinds(calls) == [(3, "failing_tool")]
+    assert kinds(calls) == []
 
 
 def sed(place: int, path: str) -> MadeCall:

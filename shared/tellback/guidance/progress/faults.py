@@ -6,8 +6,7 @@ Functions of the features of one call, for the detectors.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from tellback.guidance.observations.texts import timeout_in
 from tellback.guidance.progress.effects import INTERPRETERS, plain_name, words_in
@@ -120,17 +119,6 @@ def shows_progress(features: CallFeatures) -> bool:
     A command line that changes something and then waits for it is another attempt, whatever it shows.
     """
     return features.failed and features.waits and not features.writes and bool(features.lines) and features.known < 1
-
-
-MUTE: Final = "It failed without a word."
-"""Feedback quotes this of a failure that nothing explains."""
-# Programs that say why they fail, unless their output is thrown away.
-_TALKERS: Final = words_in("cd ls cat head tail pwd echo printf true date whoami git mkdir cp mv rm exit")
-
-
-def says_why(programs: Sequence[str], params: Mapping[str, Any]) -> bool:
-    """Check whether a command line would say why it failed."""
-    return bool(programs) and _TALKERS.issuperset(programs) and "/dev/null" not in str(params)
 
 
 OWN_SCRIPT: Final = mark("own script")  # the key under which the last script that worked is remembered

@@ -79,7 +79,6 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     operates: bool = False  # a command line that works on a service, a cluster or another machine
     lists: bool = False  # a command line that works on a service or a cluster, or asks what it has
     sends: bool = False  # a call that sends something to a service, or may do so
-    mute: bool = False  # it failed without a word, though its programs say why they fail
     news: int = 0  # fingerprint of the result's substance
     misuse: str = ""  # the file in which a name, a call or a text did not fit what it was used on
     complaint: int = 0  # mark of the error without the words of the call itself, 0 if it has none

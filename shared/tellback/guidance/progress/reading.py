@@ -30,7 +30,6 @@ from tellback.guidance.progress.effects import (
     tool_effect,
 )
 from tellback.guidance.progress.failures import read_complaint, read_failure
-from tellback.guidance.progress.faults import says_why
 from tellback.guidance.progress.features import END, SHOWN, CallFeatures, Edit, View
 from tellback.guidance.progress.output import exit_code_of, printed_by
 from tellback.guidance.progress.patches import read_patch
@@ -94,7 +93,6 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
     if features.failed:
         if not features.error and code is not None and code > 1:  # an exit of 1 may be an answer
             features.error = f"exit code {code}, without output"
-        features.mute = not text and says_why(features.programs, event.params)
         if features.error and features.edit is None:
             read_complaint(features, text, " ".join(map(str, event.params.values())))
     if features.faulty or features.effect in ("read", "search", "run", "test", "wait"):
