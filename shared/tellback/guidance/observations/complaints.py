@@ -52,13 +52,15 @@ _PASSING_ON: Final = words_in(
     " curl wget http https xh lynx w3m ssh tmux screen script mysql mariadb psql sqlite3 redis-cli mongosh duckdb"
     " pandoc groff base64 iconv gzip gunzip pdftotext html2text git"
 )
-_LISTING: Final = words_in("get list ls search info view status help --help -h events output diff history explain")
+_LISTING: Final = words_in(
+    "get list ls search info view status help --help -h events output diff history explain --explain"
+)
 _NAME: Final = re.compile(r"[A-Za-z][\w.+-]+$")
 _SEARCHES: Final = words_in("get search logs log cat api history help --help -h")  # a value, a log's line, or no result
 _OF_OTHERS: Final = words_in("logs logging log attach cat describe inspect show api")
 _RUNNING: Final = words_in("npm yarn pnpm bun cargo docker podman kubectl go dotnet swift deno uv poetry mvn mise")
 _RUNS: Final = words_in("run exec start dev")
-_SHOWING: Final = _OF_OTHERS | _RUNS | {"test"}
+_SHOWING: Final = _OF_OTHERS | _RUNS | {"test", "--explain", "explain"}
 _SHOWS_FILES: Final = words_in("cat bat less more nl tac")
 _BUILDERS: Final = words_in("make gmake just ninja rake tox nox xargs time env parallel")
 
@@ -125,7 +127,7 @@ _UNABLE: Final = re.compile(
     r"|abort(?:ed|ing)?(?:[:!]| with\b| due\b)|failed(?:[.!]?$|:| to\b)"
     r"|un(?:known|expected) (?:command|option|flag|argument)\b|unrecogni[sz]ed\b|not recogni[sz]ed\b)"
     # "Unknown unit 'm'", "conformability error": they begin or are the line.
-    r"|(?:unknown|undefined|unsupported|duplicate) \w{2,40}(?:$|:| [\"'`\u2018])"
+    r"|(?:unknown|undefined|unsupported|duplicate|invalid) \w{2,40}(?:$|:| [\"'`\u2018])"
     r"|(?!no )(?:[a-z]{3,20} ){1,3}error[.!]?$",
     re.IGNORECASE,
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tellback.guidance.observations.testruns import count_tests
+from tellback.guidance.observations.testruns import count_tests, reason_of_failure
 from tellback.guidance.observations.tracebacks import raised_line
 
 _LINES: Final = re.MULTILINE
@@ -39,7 +39,9 @@ _CRASHES: Final = re.compile(
     r"|(?:\S{1,200}\.rb|-e|<internal:\S{1,200}>):\d+:in [^\n]{1,200}: [^\n]{1,300} \([A-Z][\w:]{0,100}\)$"
     r"|(?:PHP )?(?:Fatal|Parse) error: {1,4}[^\n]{1,300} on line \d+$|PHP Fatal error: [^\n]{1,300}"
     r"|BEGIN failed--compilation aborted[^\n]{0,200}|syntax error at \S{1,200} line \d+, near [^\n]{1,200}"  # Perl
-    r"|error: (?:Uncaught [^\n]{1,300}|[^\n]{1,300}$(?=\n {4}at \S))"
+    r"|error: (?:Uncaught [^\n]{1,300}|[^\n]{1,300}$(?=\n {4}at \S|(?:\n[^\n]{0,300}){0,12}?\n\nBun v\d))"
+    r"|Node\.js v\d{1,3}(?:\.\d{1,3}){2}\s*\Z"  # below the trace, of which `| tail` may leave nothing else
+    r"|E {3,8}(?P<tested>[A-Z][\w.]{1,80}(?:Error|Exception): [^\n]{1,300})"  # pytest, of which `grep ^E` leaves it
     # R names the call first, and adds that it halted.
     r"|Error(?: in [^\n]{1,200} "
     r"|): ?[^\n]{0,300}(?:\n {2}[^\n]{1,300})?$(?=\n(?:[^\n]{0,200}\n){0,12}?Execution halted$)|Execution halted$"
@@ -65,7 +67,7 @@ _CRASHES: Final = re.compile(
 _CRASH_WORDS: Final = (
     *("panic", "rror:", "Error", "ERROR", " error ", "error at", "xception", "bort", "fault", "Killed", "Terminated"),
     *("exceeded", "terminat", "halted", "Unhandled", "failed", "** (", ".rb:", "<internal:", ".php line ", "lua"),
-    *("Bus error", "while executing"),
+    *("Bus error", "while executing", "Node.js v"),
 )
 _PLACE: Final = r"[^\s:()]{1,300}"  # a file; names with spaces are rare in diagnostics and common in prose
 
@@ -93,7 +95,7 @@ _COMPILERS: Final = re.compile(
     r"|! (?:LaTeX Error|Undefined)[^\n]{1,200}(?:\nl\.\d{1,7} [^\n]{1,200})?"  # what is undefined ends that line
     r"|\u2718 \[ERROR\] [^\n]{1,300}|\[ERROR\] COMPILATION ERROR[^\n]{0,80}|Errors parsing \S{1,300}"
     rf"|{_PLACE}(?:\(\d+,\d+\):|:\d+:\d+ -) error TS\d+: [^\n]{{1,300}}|error: TS\d{{4,5}} \[ERROR\]: [^\n]{{1,300}}"
-    rf"|[Ee]rror(?:\[[\w-]{{1,60}}\]| \(\d{{1,6}}\))?: [^\n]{{1,300}}(?=\n +--> )"
+    rf"|[Ee]rror(?:\[[\w-]{{1,60}}\]| \(\d{{1,6}}\))?: [^\n]{{1,300}}(?=\n +--> )|error\[E\d{{4}}\]: [^\n]{{1,300}}"
     r"|error: could not compile [^\n]{1,200}"
     # Go's compiler, vet and golangci-lint name a column; lines of `grep -n` and of tests do not.
     rf"|(?:vet: )?{_PLACE}\.go:\d+:\d+: [^\n]{{1,300}}"
@@ -101,6 +103,7 @@ _COMPILERS: Final = re.compile(
     r"|collect2: error: [^\n]{1,100}|[^\n]{0,200}undefined reference to [^\n]{1,100}"
     r"|(?:[\w./-]{0,80}[/-])?ld(?:\.\w{1,8})?: (?!warning)[^\n]{1,300}$(?<!:)"
     r"| {1,4}error \u2022 [^\n]{1,300}"  # Dart and Flutter
+    r"| {1,4}\d{1,7}:\d{1,5} {1,12}error {2,9}\S[^\n]{1,300}"  # ESLint, below the file, of any script that runs it
     r"|SystemCheckError: [^\n]{1,200}|CommandError: [^\n]{1,200})",
     _LINES,
 )
@@ -111,7 +114,8 @@ _TOTALS: Final = re.compile(
     r"|[1-9]\d{0,8} errors?, \d+ warnings?, \d+ \w+|[1-9]\d{0,8} errors?(?: generated\.?)?$"  # pyright; javac, clang
     r"|\W{0,3}[1-9]\d{0,8} problems? \([1-9]\d{0,8} errors?[^)\n]{0,60}\)?"  # eslint
     r"|[1-9]\d{0,8} issues?:$"  # golangci-lint
-    r"|[1-9]\d{0,8} files? (?:would be|failed to) reformat(?:ted)?|\[warn\] Code style issues found[^\n]{0,100}"
+    r"|[1-9]\d{0,8} files? (?:would be|failed to|would fail to) reformat(?:ted)?"
+    r"|\[warn\] Code style issues found[^\n]{0,100}"
     r"|(?:\[[\w:.-]{1,60}\] )?ERROR task failed|Error: no test specified$"  # deno; a new package of npm
     r"|npm (?:ERR!|error) [^\n]{1,200}|.{0,4}ELIFECYCLE.{1,200}"
     r"|error Command failed[^\n]{0,200}|error: script \"[^\"\n]{1,80}\" (?:exited|was terminated)[^\n]{0,80}"
@@ -183,12 +187,13 @@ _COMMANDS: Final = re.compile(
     r"|(?:docker: )?Error response from daemon: [^\n]{1,700}"
     r"|(?:docker: )?Cannot connect to the Docker daemon[^\n]{0,100}"
     rf"|[\w./-]{{1,60}}: (?:fatal )?(?:{ERROR_WORDS}) ?[:\uff1a] [^\n]{{1,200}}"
-    r"|[\w./-]{1,60}: (?:unrecognized|invalid|illegal|unknown) (?:option|service)[^\n]{0,100}|(?:rm|cp|mv|mkdir|touch"
-    r"|tee|chmod|ln|tar(?: \(child\))?|gzip|bzip2|xz|unzip|sed|awk|dd|install): {1,2}(?:cannot|can't|can not|failed"
-    r"|[Ee]rror|[Ee]xiting with failure|-e expression|[^\n]{1,200}: (?:No such file or directory|Permission denied"
+    r"|[\w./-]{1,60}: (?:unrecognized|invalid|illegal|unknown|bad) (?:option|service)[^\n]{0,100}"
+    r"|(?:rm|cp|mv|mkdir|touch|tee|chmod|ln|tar(?: \(child\))?|gzip|bzip2|xz|unzip|sed|awk|dd|install): {1,2}(?:can"
+    r"(?:not|'t| not)|failed|[Ee]rror|[Ee]xiting with failure|-e expression|[^\n]{1,200}: (?:No such file or directory"
+    r"|Permission denied"
     r"|Operation not permitted|Is a directory|File exists|cannot open"
     r"|not in gzip format))[^\n]{0,200}$(?!\n[^\n]{0,200}\(ignored\)$)"  # make's
-    r"|Your proposed edit has introduced new syntax error[^\n]{0,80})",
+    r"|Your proposed edit has introduced new syntax error[^\n]{0,80}(?:\n{1,2}ERRORS:\n(?P<lint>[^\n]{1,300}))?)",
     _LINES,
 )
 
@@ -357,21 +362,13 @@ def failure_in(output: str, *, probes: bool) -> str | None:
     return line and said_of(output, line)
 
 
-# The reason of the first failed test: of pytest behind its mark, of Go below the name of the test.
-_REASON: Final = re.compile(
-    r"^E {3}(?! )(?P<said>\S[^\n]{1,300})|^ *--- FAIL: [^\n]{1,200}\n(?: *--- FAIL: [^\n]{1,200}\n){0,9}"
-    r" {4,40}(?P<go>\S+\.go:\d+: [^\n]{1,300})",
-    _LINES,
-)
-
-
 def named_failure(output: str) -> str:
     """Return what to call a failure: failed tests with their number, otherwise the line that names it."""
     counts = count_tests(output)
     line = failure_line(output)
     if counts is None or not counts.bad:
         return said_of(output, line)
-    line = line or _found(_REASON, output) or ""
+    line = line or reason_of_failure(output) or ""
     return f"{counts}: {line}" if line else str(counts)
 
 
