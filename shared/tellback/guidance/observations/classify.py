@@ -135,7 +135,8 @@ def classify_cancelled(evidence: Evidence) -> Finding | None:
 
 # Hooks, sandboxes and confined folders of hosts, where the words do not stand in a tool's error.
 _DENIED_BY_HOST: Final = re.compile(
-    r"\s{0,40}(?:<tool_use_error>|Error: )?(?:failed in sandbox: sandbox denied\b"
+    r"\s{0,40}(?:<tool_use_error>|Error: )?(?:failed in sandbox\b[^\n]{0,80}: sandbox denied\b"
+    r"|cd to '[^'\n]{1,300}' was blocked\. For security\b"
     r"|File path must be within one of the workspace directories\b|Path not in workspace: )",
     re.IGNORECASE,
 )

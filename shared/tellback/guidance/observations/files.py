@@ -40,7 +40,8 @@ _MARKED: Final = re.compile(
 # A short text about a path, in place of what stands there.
 _ABOUT_A_FILE: Final = re.compile(
     r"(?:file|path|director(?:y|ies)|folder)\b.{0,300}?\b(?:does not exist|doesn't exist|not found|not exist|is not a"
-    r"|too large|could not be|cannot be|is binary|not allowed|outside|already exists|beyond the end|out of range)\b"
+    r"|too large|could not be|cannot be|must be|is binary|not allowed|outside|already exists|beyond the end"
+    r"|out of range)\b"
     r"|no such file or directory"
     r"|\b(?:could not|cannot|can't|failed to|unable to) (?:read|open|find|access|stat|load)\b|permission denied"
     r"|is a directory\b|\bE(?:NOENT|ISDIR|ACCES)\b",
@@ -50,7 +51,7 @@ _ABOUT_A_FILE: Final = re.compile(
 _NUMBERED: Final = re.compile(r"^ {0,8}\d{1,7}(?:\t|\u2192|[:|] )", re.MULTILINE)  # lines of the file itself
 
 _NO_FILE: Final = re.compile(
-    r"\W*(?:the )?(?:file|path|directory)(?: (?:content|size))?(?: \([^)\n]{1,40}\))?"
+    r"\W*(?:the )?(?:file|path|directory)(?: \S{1,300})?(?: \([^)\n]{1,40}\))?"
     r" (?:does not exist|not found|exceeds (?:the )?max\w*)\b[^\n]{0,200}$",
     re.IGNORECASE,
 )
@@ -70,7 +71,7 @@ _NOT_CHANGED: Final = re.compile(
     r"|file (?:already exists|has not been read|has been modified|does not exist|not found)\b"
     r"|your (?:proposed edit has introduced|edit was not applied)|multiple occurrences of|no sufficiently similar match"
     r"|expected \d+ occurrences? but found|apply_patch verification failed|the tool execution failed\b"
-    r"|invalid (?:context|patch|hunk|line range|diff)\b"
+    r"|invalid (?:context|patch|hunk|line range|diff)\b|\w+ tried to use \w+ without value for required parameter\b"
     r"|error: (?:patch failed|corrupt patch|\S{1,300} patch does not apply)"
     r"|(?:patching file \S{1,300}\s{1,9})?hunk #\d+ failed|cannot (?:overwrite|edit|write|create)\b|access denied\b"
     r"|MCP error -\d)",
@@ -111,7 +112,8 @@ def _classify_read(evidence: Evidence, *, finds: bool) -> Finding | None:
         if finds and _FOUND_NOTHING.match(text):
             return Finding("no_results")
         speaks = _ABOUT_A_FILE.search(text) is not None
-        if _MARKED.match(text) and (speaks or text.lstrip().startswith(("<", "ERROR:\n"))):
+        marked = _MARKED.match(text) and not _of_other(text, evidence.params)
+        if marked and (speaks or text.lstrip().startswith(("<", "ERROR:\n"))):
             return Finding("error", text)
         about = speaks and text.count("\n") < 3 and _NUMBERED.search(text) is None
         if _NO_FILE.match(text) or (about and _names_path(text, evidence.params)):
@@ -151,6 +153,17 @@ def _classify_edit(text: str, *, failed: bool) -> Finding | None:
     if counts is not None and counts.bad:
         return Finding("error", str(counts))
     return None if failed or _MARKED.match(text) else Finding("ok")
+
+
+# Node's, of a system call. A log that is read may consist of one.
+_CALLED: Final = re.compile(r"\bE[A-Z]{3,9}: [^\n]{1,200}, \w{2,9} '(?:[^'\n]{0,300}[/\\])?(?P<name>[^'\n/\\]{1,300})'")
+
+
+def _of_other(text: str, params: Mapping[str, Any]) -> bool:
+    """Check for an error about another file than the one that was asked for."""
+    called = _CALLED.search(text)
+    asked = [params[name] for name in _PATHS if isinstance(params.get(name), str)]
+    return called is not None and bool(asked) and not any(called["name"] in path for path in asked)
 
 
 def _names_path(text: str, params: Mapping[str, Any]) -> bool:
