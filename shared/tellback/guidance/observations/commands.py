@@ -174,14 +174,13 @@ def _filters_lines(command: SimpleCommand) -> bool:
 def shows_traceback(commands: Sequence[SimpleCommand], output: str) -> bool:
     """Check for a traceback that code in the command printed, as from a log: its own begins in `<string>`, `<stdin>`.
 
-    Filters may shorten it, but its first line is followed by where it began.
+    Filters may shorten it, but its first line is followed by where it began. A log may be shown beside it.
     """
-    first, *filters = commands or (None,)
-    if first is None or not first.program.startswith("python") or not is_inline(first):
+    runs = [each for each in commands if not is_reading(each)]
+    if not runs or not all(each.program.startswith("python") and is_inline(each) for each in runs):
         return False
-    if filters and not all(each.before == "|" and is_reading(each) for each in filters):
-        return False
-    begun = "Traceback (most recent call last):" + ("\n  File " if filters else "")  # `grep Error` leaves no place
+    alone = len(commands) == 1
+    begun = "Traceback (most recent call last):" + ("" if alone else "\n  File ")  # `grep Error` leaves no place
     traced = begun in output and "Exception in thread " not in output
     return traced and 'File "<std' not in output and 'File "<string>"' not in output
 

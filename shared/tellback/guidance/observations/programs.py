@@ -275,13 +275,13 @@ def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Fi
     output = _NOTHING_FIRST.sub("", without_startup(output, run.commands))
     if any(map(is_reading, run.commands)) and all(is_reading(each) or each.program in QUIET for each in run.commands):
         return _classify_reading(run, output, evidence, known=known)
-    if not evidence.failed and shows_traceback(run.commands, output):
+    counted = count_tests(output) is not None
+    if not (evidence.failed or counted) and shows_traceback(run.commands, output):
         return Finding("ok")
     said = _said_failure(run, output, known=known)
     echoed = not evidence.failed and _is_echo(said, run, output, evidence.tool, known=known)
     if echoed:
         said = None
-    counted = count_tests(output) is not None
     if said is None and evidence.failed and "\n" in output.strip():  # one line may be of the tool that ran it
         said = evidence.message
     if said is not None:
@@ -327,7 +327,8 @@ def _is_no_report(output: str, commands: Sequence[SimpleCommand]) -> bool:
     if not commands or any(each.program in CLIENTS for each in commands):
         return False
     written = text != "" and (writes_out(commands, text) or is_value(text, commands) or runs_inline(commands))
-    several = "\n" in text and text[:1] != "{"  # an object of JSON is one record, however it is laid out
+    shown = any(each.program == "json.tool" for each in commands)  # `python -m json.tool report.json`
+    several = "\n" in text and (shown or text[:1] != "{")  # an object of JSON is one record, however it is laid out
     return written or several or text[:1] in ('"', "'") or _REPR.fullmatch(text) is not None
 
 
@@ -348,7 +349,8 @@ def _classify_reading(run: ProgramRun, output: str, evidence: Evidence, *, known
     trusted = known and not any(each.before in ("|", ";", "&") for each in run.commands)
     asked = trusted or any(each.before == "||" for each in run.commands)
     line = None if asked else _unreadable_line(text, run.commands)
-    if line is not None and any(line in " ".join(each.words) for each in run.commands):  # `echo "error: none"`
+    given = " ".join(word for each in run.commands for word in each.words).replace('\\"', '"')
+    if line is not None and line in given:  # `echo "error: none"`
         line = None
     if line is not None or evidence.failed:
         return Finding("error", pointed_line(text) or line or evidence.message)

@@ -154,6 +154,16 @@ _VALUES: Final = tuple(
             r"(?i:\bselect\b)",
             rf"(?:mysql|mariadb): (?!\[Warning\])|{_ROWS}ERROR (?:\d{{4,5}} \(\w{{5}}\)|\d{{4,5}}: )",
         ),
+        # The titles of a history: what git says of itself has other words.
+        (
+            "git",
+            r"\b(?:log|show|tag|for-each-ref|rev-list|branch)\b.*%(?:[sBbN]|\((?:subject|contents|body))",
+            (
+                r"(?:fatal|error): (?:ambiguous argument|bad (?:default )?(?:revision|object)|not a (?:git|valid)"
+                r"|your current|un(?:known|recognized) |invalid |malformed |detected dubious|cannot c\w+ to|no such "
+                r"|unable to read)"
+            ),
+        ),
         ("ps", "", "error: "),  # of processes, whose words may be any
         ("crontab", r"^-l\b", r"no crontab for |crontab: "),
     )
