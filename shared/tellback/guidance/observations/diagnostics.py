@@ -193,7 +193,7 @@ _COMMANDS: Final = re.compile(
     r"|Permission denied"
     r"|Operation not permitted|Is a directory|File exists|cannot open"
     r"|not in gzip format))[^\n]{0,200}$(?!\n[^\n]{0,200}\(ignored\)$)"  # make's
-    r"|Your proposed edit has introduced new syntax error[^\n]{0,80}(?:\n{1,2}ERRORS:\n(?P<lint>[^\n]{1,300}))?)",
+    r"|Your proposed edit has introduced new syntax error[^\n]{0,80})",
     _LINES,
 )
 
