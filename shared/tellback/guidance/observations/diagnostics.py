@@ -41,7 +41,6 @@ _CRASHES: Final = re.compile(
     r"|BEGIN failed--compilation aborted[^\n]{0,200}|syntax error at \S{1,200} line \d+, near [^\n]{1,200}"  # Perl
     r"|error: (?:Uncaught [^\n]{1,300}|[^\n]{1,300}$(?=\n {4}at \S|(?:\n[^\n]{0,300}){0,12}?\n\nBun v\d))"
     r"|Node\.js v\d{1,3}(?:\.\d{1,3}){2}\s*\Z"  # below the trace, of which `| tail` may leave nothing else
-    r"|E {3,8}(?P<tested>[A-Z][\w.]{1,80}(?:Error|Exception): [^\n]{1,300})"  # pytest, of which `grep ^E` leaves it
     # R names the call first, and adds that it halted.
     r"|Error(?: in [^\n]{1,200} "
     r"|): ?[^\n]{0,300}(?:\n {2}[^\n]{1,300})?$(?=\n(?:[^\n]{0,200}\n){0,12}?Execution halted$)|Execution halted$"
