@@ -180,7 +180,7 @@ def _holds_secret(table: Table, cells: Sequence[str], names_secret: Callable[[st
 
 
 def _is_secret(name: str, cell: str) -> bool:
-    if "cookie" in name.lower():  # `id=value; Path=/`; a sign of equality at the end fills up base64
+    if "=" in cell and "cookie" in name.lower():  # `id=value; Path=/`; a sign of equality at the end fills up base64
         cell = cell.partition(";")[0].partition("=")[2].strip("=") or cell
     if len(cell) < _SHORTEST or (len(cell) < _LETTERS_ALONE and cell.isalpha() and cell.islower()):
         return False

@@ -312,7 +312,7 @@ RULES: Final = (
     AnchoredRule(
         "secret-assignment",
         "key",
-        r"(?<=[pty].key)(?:(?<=setup....)|(?<=secret....)|(?<=entry....))"
+        r"(?<=[pty][^=]key)(?:(?<=setup....)|(?<=secret....)|(?<=entry....))"
         r"[^\n:]{0,40}+:?[ \n]{1,4}(?:[a-z2-7]{4}[ ]?){4,16}$" + AT_END,
     ),
     *(
