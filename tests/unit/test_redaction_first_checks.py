@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tellback.redaction import made_passwords, margins, phrases, redact_text
+from tellback.redaction import find_secret, made_passwords, margins, phrases, redact_text
 from tellback.redaction.substrings import located
 
 SECRET = "kind: Secret\ndata:\n  settings: aHVudGVyMg==\n"
@@ -28,6 +28,10 @@ def test_a_password_with_a_sign_is_hidden_whichever_comes_first_of_its_digit_and
 def test_a_value_with_signs_is_hidden_from_twelve_characters_on(value: str) -> None:
     assert redact_text(f"salt={value}") != f"salt={value}"
     assert redact_text(f"salt={value[:-1]}") == f"salt={value[:-1]}"
+
+
+def test_the_key_of_a_session_is_hidden_with_its_quote() -> None:
+    assert find_secret("export BW_SESSION='kX7dQ2mZ9vR4tW6bY3nH8jL5pC1gF0sX+a1B2c3D4e5=='") is not None
 
 
 @pytest.mark.parametrize("pod", ["api-7d9f8b6c5d-x2z9k", "api-zb9f8b6c-9dz9k"])

@@ -77,8 +77,6 @@ SECRETS: Final = {
     "hook": ("webhook",),
     "_dsn": ("_dsn",),
     "_pat": ("_pat",),
-    "_pw": ("_pw",),
-    "x-amz-cred": ("x-amz-credential",),
     "contribsys": ("contribsys__com",),
     "hash": tuple(f"api{sign}hash" for sign in ("", "_", "-", " ", ".")),  # of Telegram
 }
@@ -314,7 +312,7 @@ RULES: Final = (
     AnchoredRule("secret-assignment", "key", f"{_KEY_WITH_SIGNS}{_SIGNED}", f"(?<=[ignre_. -]key){_AHEAD_ENDED}"),
     *_secrets(),
     # A session's cookie, which opens it. `session_id` and `sessionId` name it in logs and calls, and stay.
-    AnchoredRule("secret-assignment", "sess", rf"ion=(?<=_session=){MIXED}{long_value(16)}"),
+    AnchoredRule("secret-assignment", "sess", rf"ion=(?<=_session=)[\"']?{MIXED}{long_value(16)}"),
     # The fixed pattern (A-56), and what headers carry.
     AnchoredRule("api-key", "api", "[_-]?key="),
     AnchoredRule(

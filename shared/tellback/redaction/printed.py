@@ -52,7 +52,6 @@ RULES: Final = (
         "key",
         r"[\\\"](?:(?<=primarykey.)|(?<=secondarykey.))(?:(?<=\")|\")[ ]?:[ ]?\\?\"[0-9a-z+/]{43,86}={1,2}",
     ),
-    AnchoredRule("secret-assignment", "sess", r"ion=(?<=bw_session=)[\"']?[\w+/=-]{40}"),
     AnchoredRule(
         "secret-assignment",
         "pass",
@@ -342,7 +341,6 @@ NEAR_VALUES: Final = (
         for of in ("client_random ", "_traffic_secret_0 ", "exporter_secret ")
     ),
     AnchoredRule("secret-assignment", "raw result: ", MIXED_WORD),  # of a scanner of secrets
-    AnchoredRule("secret-assignment", "hex:", r"(?<=[0-9] hex:)[0-9a-f]{32}"),
     AnchoredRule("password", "invalid user ", rf"{MIXED_WORD}{DOUBT}\S{{8,100}}+[ ]from"),
     AnchoredRule("password", "bundle config", rf"[^\n]{{1,120}}[ ][\w.-]{{1,64}}:{_NOT_HERE}\S{{6}}"),
     *(
