@@ -30,6 +30,11 @@ def test_a_value_with_signs_is_hidden_from_twelve_characters_on(value: str) -> N
     assert redact_text(f"salt={value[:-1]}") == f"salt={value[:-1]}"
 
 
+@pytest.mark.parametrize("sign", ["=", ": ", ' = "ab" -> "', ': str = "', "|=", ' string = "', ': ["', "=b'"])
+def test_a_value_with_signs_is_known_behind_each_sign(sign: str) -> None:
+    assert redact_text(f"salt{sign}a!bbccd@dee1ff2") != f"salt{sign}a!bbccd@dee1ff2"
+
+
 def test_the_key_of_a_session_is_hidden_with_its_quote() -> None:
     assert find_secret("export BW_SESSION='kX7dQ2mZ9vR4tW6bY3nH8jL5pC1gF0sX+a1B2c3D4e5=='") is not None
 

@@ -18,6 +18,7 @@ from tellback.redaction.values import (
     AHEAD,
     AHEAD_LONG,
     AHEAD_PASSWORD,
+    AHEAD_SIGNED,
     AT_END,
     BELOW,
     CLOSE,
@@ -306,9 +307,9 @@ RULES: Final = (
         "secret-assignment",
         "token",
         f"{preceded_by(_TOKENS)}{_SIGNED}",
-        f"(?<=[{_BEFORE_TOKEN}]token){_AHEAD_ENDED}",  # most words `token` end here
+        f"(?<=[{_BEFORE_TOKEN}]token){AHEAD_SIGNED}",  # most words `token` end here
     ),
-    AnchoredRule("secret-assignment", "salt", _SIGNED, _AHEAD_ENDED),
+    AnchoredRule("secret-assignment", "salt", _SIGNED, AHEAD_SIGNED),
     AnchoredRule("secret-assignment", "key", f"{_KEY_WITH_SIGNS}{_SIGNED}", f"(?<=[ignre_. -]key){_AHEAD_ENDED}"),
     *_secrets(),
     # A session's cookie, which opens it. `session_id` and `sessionId` name it in logs and calls, and stay.

@@ -89,6 +89,11 @@ AHEAD_LONG: Final = (
     AHEAD.replace(f"(?:{_SIGN}|", rf"""(?:(?:{_SIGN}|["'](?<=[ \t].)|{_OLD}|""")[:-1]
     + rf"{_MAYBE_QUOTED}(?:{_SCHEME}|)(?:{_WITH_DIGIT}|{_LONG_WORD_AHEAD})|{_IN_BRACKETS}))"
 )
+# The same where the name ends, before a value that may have any sign: six characters of it.
+AHEAD_SIGNED: Final = (
+    AHEAD.replace(r"[\w.-]{0,40}+", "", 1).replace(f"(?:{_SIGN}|", rf"(?:(?:{_SIGN}|{_OLD}|")[:-1]
+    + rf"{_MAYBE_QUOTED}[^\"'`\s\\]{{6}}))"
+)
 # The same before a password, which may be a short word in quotes. What nearly every value begins with comes first.
 _BEGINS: Final = (
     r"[a-z_]{0,60}+(?:[0-9!@#%^&*+?~-]|[.=](?<![a-z_]{31}.)[a-z_]{0,30}+[0-9!@#%^&*?]"
