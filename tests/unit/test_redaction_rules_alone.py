@@ -84,6 +84,7 @@ LINES: Final = (
     "cli_a1b2c3d4e5f6a7b",
     "x TFMwdExTMUNSVWRKVGl",
     "my_dsn=k1-22ab99cd-33",
+    "10 SHA256 HEX:60869701F0B885263E6B42610DE5973F9B3986C6B6386CCD8290CA883EBE4060",
     "$ consul keygen\nhunter2-of-2026x",
 )
 

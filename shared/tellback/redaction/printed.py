@@ -341,6 +341,7 @@ NEAR_VALUES: Final = (
         for of in ("client_random ", "_traffic_secret_0 ", "exporter_secret ")
     ),
     AnchoredRule("secret-assignment", "raw result: ", MIXED_WORD),  # of a scanner of secrets
+    AnchoredRule("secret-assignment", "hex:", r"(?<=[0-9] hex:)[0-9a-f]{32}"),  # of chrony
     AnchoredRule("password", "invalid user ", rf"{MIXED_WORD}{DOUBT}\S{{8,100}}+[ ]from"),
     AnchoredRule("password", "bundle config", rf"[^\n]{{1,120}}[ ][\w.-]{{1,64}}:{_NOT_HERE}\S{{6}}"),
     *(
