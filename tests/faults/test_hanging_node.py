@@ -212,7 +212,7 @@ def test_alerts_of_other_teams_wait_once_for_a_node_that_hangs(
 ) -> None:
     """Each check of a team on it took five seconds, before those of the others."""
     stop, sink = threading.Event(), mock.Mock()
-    sink.name = "webhook"
+    sink.name = sink.receiver = "webhook"
     with closing(Database(cluster.url)) as database:
         connections: Any = database._connections
         layouts = [Teams(database).create(f"team-{number}", 1) for number in range(12)]

@@ -59,7 +59,7 @@ def made(server: HttpServer, **changes: Any) -> AlertSettings:
 
 def watcher(tb: Tellback, settings: AlertSettings, sink: Sink | None = None) -> AlertWatcher:
     sink = sink or WebhookSink(settings)
-    known = NotifiedAlerts(tb.context.database, tb.context.layout.shard(0), sink.name)
+    known = NotifiedAlerts(tb.context.database, tb.context.layout.shard(0), sink.receiver)
     return AlertWatcher(sink, known, lambda: team_status(tb.context.database, tb.context.layout), settings)
 
 
@@ -98,7 +98,7 @@ def test_a_change_is_sent_once_and_its_end_too(tb: Tellback, server: HttpServer,
     again = watcher(tb, settings)
     again.step()
     assert len(server.requests) == 1, "another process posts, for as long as it lives"
-    database.command("DEL", tb.context.layout.shard(0).key("alerting", "webhook"))
+    database.command("DEL", tb.context.layout.shard(0).key("alerting", WebhookSink(settings).receiver))
     for _ in range(3):
         again.step()
     assert [one.json["state"] for one in server.requests] == ["firing", "resolved"]
@@ -152,7 +152,7 @@ def test_each_rule_fires_and_links_to_its_runbook(tb: Tellback, server: HttpServ
         return status
 
     for sink in (WebhookSink(settings), SlackSink(settings)):
-        known = NotifiedAlerts(tb.context.database, tb.context.layout.shard(0), sink.name)
+        known = NotifiedAlerts(tb.context.database, tb.context.layout.shard(0), sink.receiver)
         AlertWatcher(sink, known, read, settings).step()
     by_webhook = {one.json["alert"]: one.json for one in server.requests if "hook" in one.path}
     by_slack = [one.json["text"] for one in server.requests if "services" in one.path]
@@ -173,15 +173,15 @@ def test_a_process_that_lost_its_turn_while_the_receiver_took_long_sends_no_more
     """The process that has taken over sends the next alert, and each is sent once. Requirement A-444."""
     well = team_status(tb.context.database, tb.context.layout)
     ill = msgspec.structs.replace(well, dead_letters=7, waiting={"events": 9}, waited={"events": 99})
-    lease = tb.context.layout.shard(0).key("alerting", "webhook")
+    settings = made(server)
+    lease = tb.context.layout.shard(0).key("alerting", WebhookSink(settings).receiver)
 
     class SlowSink(WebhookSink):
         def send(self, notice: AlertNotice) -> None:
             super().send(notice)
             tb.context.database.command("SET", lease, "another process", "PX", 60_000)
 
-    settings = made(server)
-    known = NotifiedAlerts(tb.context.database, tb.context.layout.shard(0), "webhook")
+    known = NotifiedAlerts(tb.context.database, tb.context.layout.shard(0), WebhookSink(settings).receiver)
     AlertWatcher(SlowSink(settings), known, lambda: ill, settings).step()
     assert [one.json["alert"] for one in server.requests] == ["dead-letters"]
 
@@ -190,7 +190,8 @@ def test_each_team_is_watched_from_its_first_event_to_its_removal(
     tb: Tellback, settings: Settings, server: HttpServer, database: Database
 ) -> None:
     """Without names, one team alone was watched. Requirement A-553."""
-    every = FleetWatcher(WebhookSink(made(server, period=1)), database, Teams(database).names, made(server, period=1))
+    sink = WebhookSink(made(server, period=1))
+    every = FleetWatcher(sink, database, Teams(database).names, made(server, period=1))
     stop = threading.Event()
     late_turn(tb)
     wait_until(lambda: every.step(stop) and server.requests, "the team is told of")
@@ -205,7 +206,7 @@ def test_each_team_is_watched_from_its_first_event_to_its_removal(
     assert (server.requests[2].json["team"], server.requests[2].json["state"]) == ("default", "resolved")
     stop.set()
     every.run(stop)
-    lease = tb.context.layout.shard(0).key("alerting", "webhook")
+    lease = tb.context.layout.shard(0).key("alerting", sink.receiver)
     assert not database.command("EXISTS", lease), "another process takes over at once"
 
 
@@ -213,7 +214,8 @@ def test_a_receiver_that_fails_is_tried_again_for_its_team_alone(
     tb: Tellback, settings: Settings, server: HttpServer, database: Database
 ) -> None:
     """Alerts of other teams do not wait for the delay."""
-    every = FleetWatcher(WebhookSink(made(server, period=1)), database, Teams(database).names, made(server, period=1))
+    sink = WebhookSink(made(server, period=1))
+    every = FleetWatcher(sink, database, Teams(database).names, made(server, period=1))
     stop = threading.Event()
     server.then(reply(429, Retry_After="3600"))
     late_turn(tb)
@@ -227,7 +229,8 @@ def test_a_receiver_that_fails_is_tried_again_for_its_team_alone(
 def test_a_key_by_hand_among_those_of_all_teams_ends_no_thread(
     tb: Tellback, server: HttpServer, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    every = FleetWatcher(WebhookSink(made(server, period=1)), database, Teams(database).names, made(server, period=1))
+    sink = WebhookSink(made(server, period=1))
+    every = FleetWatcher(sink, database, Teams(database).names, made(server, period=1))
     stop, key = threading.Event(), FLEET.key("teams")
     late_turn(tb)
     Teams(database).names()

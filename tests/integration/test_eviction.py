@@ -140,7 +140,23 @@ def test_an_alert_of_a_server_is_sent_once_whatever_the_number_of_teams(
         assert "*eviction* resolved" in server.requests[2].json["text"]
     stop.set()
     to_slack.run(stop)
-    assert not evicting.command("EXISTS", FLEET.key("alerting", "slack")), "another process takes over at once"
+    assert not evicting.command("EXISTS", FLEET.key("alerting", sinks[1].receiver)), (
+        "another process takes over at once"
+    )
+
+
+def test_processes_with_their_own_receivers_all_notify_of_a_server(evicting: Database) -> None:
+    """Of two processes with a team and a receiver each, one told its own receiver, nobody the other.
+
+    Requirement C-180.
+    """
+    stop = threading.Event()
+    with http_server(reply(200, b"ok")) as server:
+        for name in ("acme", "globex"):
+            settings = AlertSettings(slack=f"{server.url}/services/{name}")
+            for _ in range(2):
+                FleetWatcher(SlackSink(settings), evicting, list, settings).step(stop)
+        assert [one.path for one in server.requests] == ["/services/acme", "/services/globex"]
 
 
 def test_the_command_lists_an_alert_of_a_server_once(settings: Settings, evicting: Database) -> None:

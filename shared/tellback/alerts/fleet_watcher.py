@@ -38,7 +38,7 @@ class FleetWatcher:
         self._due: dict[Layout, float] = {}
         self._next_search = 0.0
         # Not by team: each would ask every server again, and send a notice of its own.
-        known, read = NotifiedAlerts(database, FLEET, sink.name), partial(read_servers, database)
+        known, read = NotifiedAlerts(database, FLEET, sink.receiver), partial(read_servers, database)
         self._servers = AlertWatcher(sink, known, read, settings)
         self._servers_due = 0.0
 
@@ -95,7 +95,7 @@ class FleetWatcher:
                 del self._watchers[layout], self._due[layout]
         for layout in layouts:
             if layout not in self._watchers:
-                notified = NotifiedAlerts(self._db, layout.shard(0), self._sink.name)
+                notified = NotifiedAlerts(self._db, layout.shard(0), self._sink.receiver)
                 read = partial(team_status, self._db, layout)
                 self._watchers[layout] = AlertWatcher(self._sink, notified, read, self._settings)
                 self._due[layout] = 0.0

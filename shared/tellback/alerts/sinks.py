@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Literal, Protocol
 
@@ -42,11 +43,16 @@ class NotDelivered(Exception):
 
 
 class Sink(Protocol):
-    """A receiver. Keys and logs contain `name`."""
+    """A receiver. Logs contain `name`, its kind; keys contain `receiver`, which another address makes another."""
 
     @property
     def name(self) -> str:
-        """The name."""
+        """The name of its kind."""
+        ...
+
+    @property
+    def receiver(self) -> str:
+        """The name, and a digest of the address, which is a secret."""
         ...
 
     def send(self, notice: AlertNotice) -> None:
@@ -65,6 +71,7 @@ class WebhookSink:
 
     def __init__(self, settings: AlertSettings) -> None:
         self._settings = settings
+        self.receiver = _receiver(self.name, settings.webhook)
 
     def send(self, notice: AlertNotice) -> None:
         """Post one notice."""
@@ -81,6 +88,7 @@ class SlackSink:
 
     def __init__(self, settings: AlertSettings) -> None:
         self._settings = settings
+        self.receiver = _receiver(self.name, settings.slack)
 
     def send(self, notice: AlertNotice) -> None:
         """Post one notice."""
@@ -97,6 +105,10 @@ def slack_text(notice: AlertNotice) -> str:
     escaped = "\n".join(parts).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     link = f"<{notice.runbook}|Runbook>" if notice.runbook.startswith("http") else f"Runbook: {notice.runbook}"
     return f"{escaped}\n{link}"
+
+
+def _receiver(name: str, url: str) -> str:
+    return f"{name}-{hashlib.sha256(url.encode()).hexdigest()[:12]}"
 
 
 def _post(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> None:
