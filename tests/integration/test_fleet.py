@@ -251,13 +251,32 @@ def test_a_command_that_creates_the_team_it_was_given_says_so(database: Database
     assert [row.team for row in Teams(database).rows()] == ["fresh"]
 
 
+def test_a_command_whose_variable_is_no_pair_creates_no_team(database: Database, settings: Settings) -> None:
+    """Requirement A-320. A mistyped --team beside it stayed in every list."""
+    arguments = [
+        "submit",
+        "--session",
+        "s",
+        "--env",
+        "PATH",
+        "--team",
+        "fresh",
+        "--redis-url",
+        settings.redis_url,
+        "true",
+    ]
+    done = CliRunner().invoke(app, arguments)
+    assert (done.exit_code, "--env PATH: use NAME=VALUE" in done.stderr) == (2, True)
+    assert not Teams(database).names()
+
+
 def test_a_team_is_listed_from_its_first_client_on(database: Database, settings: Settings, tmp_path: Path) -> None:
     """It is listed before its first event, and with no worker to see it."""
     with connect(settings=msgspec.structs.replace(settings, team="fresh", data_dir=str(tmp_path))):
         assert [row.team for row in Teams(database).rows()] == ["fresh"]
 
 
-@pytest.mark.parametrize("command", [["sessions"], ["team"], ["teams", "list"], ["alerts"]])
+@pytest.mark.parametrize("command", [["sessions"], ["team"], ["teams", "list"], ["teams", "removed"], ["alerts"]])
 def test_a_redis_that_is_too_old_is_refused_where_there_is_nothing_to_list(
     settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:

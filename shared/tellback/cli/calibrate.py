@@ -17,14 +17,13 @@ from tellback.cli.common import (
     TeamOption,
     UrlOption,
     client,
-    input_name,
-    open_input,
     plot_path,
     print_json,
     progress_bar,
     report_errors,
     reporting_plot_errors,
 )
+from tellback.cli.input_file import input_name, open_input
 from tellback.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:

@@ -209,7 +209,7 @@ def submit(
     It runs in this directory, unless the worker's host forbids that. Exits as the command did; exits 1 if there was no
     exit code. Ctrl-C exits 130, but the command keeps running.
     """
-    _check_waiting(wait, follow=follow, detach=detach)
+    variables = _check_options(env or [], wait, follow=follow, detach=detach)
     with client(redis_url, team) as tb:
         job = tb.submit(
             argv,
@@ -220,7 +220,7 @@ def submit(
             host=host,
             parent=parent,
             inputs=input_ or (),
-            env=_parse_env(env or []),
+            env=variables,
             secret_env=secret_env or (),
             on_lost=on_lost,
             priority=priority,
@@ -274,13 +274,14 @@ def _check_served(tb: Tellback, job: Job, wait: float | None) -> None:
         )
 
 
-def _check_waiting(wait: float | None, *, follow: bool, detach: bool) -> None:
-    """Check the options first: an error after the submission would look as if nothing had been submitted."""
+def _check_options(env: list[str], wait: float | None, *, follow: bool, detach: bool) -> dict[str, str]:
+    """Check what needs no client, which would create the team, and return the variables."""
     with report_errors():
         if wait is not None and not wait >= 0:
             raise InvalidInput(f"--wait {wait:g}: use a number of seconds from 0")
         if detach and (follow or wait is not None):
             raise InvalidInput("--detach waits for nothing: leave out --follow and --wait")
+        return _parse_env(env)
 
 
 def _publish(tb: Tellback, job: Job) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -251,29 +251,6 @@ def stop_event() -> threading.Event:
         signal.signal(number, lambda number, _frame: signals.put(number))
     threading.Thread(target=set_on_signal, daemon=True).start()
     return stop
-
-
-@contextmanager
-def open_input(name: str) -> Generator[BinaryIO, None, None]:
-    """Open a file, or standard input for `-`.
-
-    Raises:
-        InvalidInput: the file can't be read.
-    """
-    if name == "-":
-        yield sys.stdin.buffer
-        return
-    try:
-        source = Path(name).open("rb")  # noqa: SIM115 - closed below
-    except OSError as error:
-        raise InvalidInput(f"can't read {name}: {error.strerror}") from error
-    with source:
-        yield source
-
-
-def input_name(name: str) -> str:
-    """Return the name of an input in a message."""
-    return "standard input" if name == "-" else name
 
 
 @contextmanager

@@ -22,12 +22,11 @@ from tellback.cli.common import (
     UrlOption,
     echo,
     existing_team,
-    input_name,
-    open_input,
     plain_text,
     print_json,
     report_errors,
 )
+from tellback.cli.input_file import input_name, open_input
 from tellback.cli.replay_report import ReplayBars
 from tellback.cli.steering import ByOption, WhyOption
 from tellback.errors import InvalidInput

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 import typer
 
 from tellback.cli import INTERRUPTED
-from tellback.cli.common import echo, input_name, open_input, plain_text, print_json, report_errors
+from tellback.cli.common import echo, plain_text, print_json, report_errors
+from tellback.cli.input_file import input_name, open_input
 from tellback.errors import InvalidInput
 from tellback.wording import count_phrase
 

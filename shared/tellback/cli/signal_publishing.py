@@ -14,7 +14,8 @@ from typing import IO, TYPE_CHECKING, Final
 
 import msgspec
 
-from tellback.cli.common import echo, input_name, open_input, progress_bar
+from tellback.cli.common import echo, progress_bar
+from tellback.cli.input_file import input_name, open_input
 from tellback.cli.signal_file import (
     MAX_REJECTED,
     FileCursor,

@@ -267,9 +267,12 @@ def removed(
 ) -> None:
     """List the newest removals of teams, oldest first, with who did it and why. A team's own log goes with it."""
     from tellback.state.audit import removed_teams
+    from tellback.state.server_info import refuse_old
 
-    with _database(redis_url) as (database, _):
+    with _database(redis_url) as (database, settings):
         entries = removed_teams(database, limit)
+        if not entries:
+            refuse_old(database, settings.redis_url)
     show_rows(entries, as_json=as_json, columns=("at", "target", "by", "reason"), title="Removed teams", limit=limit)
 
 
