@@ -113,6 +113,14 @@ def test_every_query_is_of_the_team_that_was_chosen() -> None:
     assert {panel["datasource"]["uid"] for panel in panels()} == {"${datasource}"}
 
 
+def test_what_teams_share_is_counted_once() -> None:
+    """The metrics of each team have the same workers, servers and models: three workers of two teams were six."""
+    shared = ("tellback_workers", "tellback_encoders", "tellback_evicting_servers", "tellback_evicted_keys_total")
+    asked = [query for query in queries() if any(name in query for name in shared)]
+    assert len(asked) == len(shared)
+    assert not [query for query in asked if "sum" in query]
+
+
 def test_a_colour_of_its_own_belongs_to_a_line_that_exists() -> None:
     """Good is green and bad is red in each panel that counts outcomes, whatever lines are beside it."""
     coloured: set[str] = set()

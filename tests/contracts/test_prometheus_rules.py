@@ -1,7 +1,8 @@
-"""Alerts of ops/prometheus/alerts.yml on figures as they come: what fires, and what must not."""
+"""Alerts of ops/prometheus/alerts.yml and a panel of ops/grafana on figures as they come."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-RULES: Final = Path(__file__).resolve().parents[2] / "ops" / "prometheus" / "alerts.yml"
+OPS: Final = Path(__file__).resolve().parents[2] / "ops"
+RULES: Final = OPS / "prometheus" / "alerts.yml"
+BOARD: Final = OPS / "grafana" / "dashboards" / "tellback.json"
 UP: Final = {'tellback_up{team="a"}': "1x240", 'tellback_up{team="b"}': "1x240"}
 
 CASES: Final[dict[str, tuple[dict[str, str], set[tuple[str, str]]]]] = {
@@ -78,17 +81,39 @@ def _labels(name: str, team: str) -> str:
 @pytest.mark.parametrize("case", CASES)
 def test_alerts_fire_for_what_they_say(case: str, tmp_path: Path) -> None:
     """The figures are 15 s apart, and change after 20 min; the alerts are those of the 23rd minute."""
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not on PATH: apt-get install prometheus")
     series, firing = CASES[case]
     asked: dict[str, Any] = {
         "expr": 'group by (alertname, team) (ALERTS{alertstate="firing"})',
         "eval_time": "23m",
         "exp_samples": [{"labels": _labels(name, team), "value": 1} for name, team in firing],
     }
-    inputs = [{"series": name, "values": values} for name, values in (UP | series).items()]
-    file = tmp_path / "test.yml"
+    _check(tmp_path, UP | series, asked)
+
+
+@pytest.mark.slow
+def test_the_first_dead_delivery_of_a_channel_is_shown_as_not_delivered(tmp_path: Path) -> None:
+    """`increase` sees none before it, so that the panel said 0 while the alert fired. Requirement C-182."""
+    [query] = [
+        panel["targets"][0]["expr"].replace("$team", ".*")
+        for panel in json.loads(BOARD.read_text("utf-8"))["panels"]
+        if panel["title"] == "Not delivered"
+    ]
+    series = {
+        'tellback_outbox_events_total{team="a",channel="misspelt",event="dead"}': "_x279 1x80",
+        'tellback_outbox_events_total{team="a",channel="known",event="dead"}': "4x360",
+        'tellback_outbox_events_total{team="b",channel="known",event="delivered"}': "_x279 9x80",
+    }
+    up = {'tellback_up{team="a"}': "1x360", 'tellback_up{team="b"}': "1x360"}
+    _check(tmp_path, up | series, {"expr": query, "eval_time": "80m", "exp_samples": [{"labels": "{}", "value": 1}]})
+
+
+def _check(folder: Path, series: dict[str, str], asked: dict[str, Any]) -> None:
+    """Have Prometheus' own tool answer a query."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not on PATH: apt-get install prometheus")
+    inputs = [{"series": name, "values": values} for name, values in series.items()]
+    file = folder / "test.yml"
     file.write_text(
         yaml.safe_dump({
             "rule_files": [str(RULES)],
