@@ -163,7 +163,7 @@ def app(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Celery]
 
     with Celery("test", set_as_current=False) as app:
         app.conf.update(config(settings))
-        monkeypatch.setattr(wakeups, "current_app", app)
+        monkeypatch.setattr(wakeups, "default_app", app)
         yield app
 
 

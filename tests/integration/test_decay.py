@@ -305,7 +305,7 @@ def test_a_run_that_cannot_send_the_next_leaves_the_rest_to_the_scheduler(
     build_bank(database, layout.of("b"), "b", facts=1_200, age_ms=30 * DAY_MS)
     runtime = Runtime(settings)
     monkeypatch.setattr(decay_task, "current_runtime", lambda: runtime)
-    monkeypatch.setattr(wakeups, "current_app", SentTasks(away=True))
+    monkeypatch.setattr(wakeups, "default_app", SentTasks(away=True))
     monkeypatch.setattr(decay_task, "SECONDS", 0)
     decay_task.decay("default")
     assert Decay(database, layout).due_shards()
@@ -319,7 +319,7 @@ def test_a_run_that_is_not_through_sends_the_next(
         build_bank(database, layout.of(bank), bank, facts=1_200, age_ms=30 * DAY_MS)
     sent, runtime = SentTasks(), Runtime(settings)
     monkeypatch.setattr(decay_task, "current_runtime", lambda: runtime)
-    monkeypatch.setattr(wakeups, "current_app", sent)
+    monkeypatch.setattr(wakeups, "default_app", sent)
     monkeypatch.setattr(decay_task, "SECONDS", 0)
     decay_task.decay("default")
     tokens = [args[1] for args in sent.args]

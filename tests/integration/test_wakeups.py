@@ -270,10 +270,10 @@ def test_a_burst_that_the_broker_refuses_can_be_published_again(
     places = [(Layout(f"t{number}", 1).shard(0), Family.EVENTS) for number in range(20)]
     with Celery("away", set_as_current=False) as away:
         away.conf.update(broker_url=f"redis://127.0.0.1:{free_port()}/0")
-        monkeypatch.setattr(wakeups, "current_app", away)
+        monkeypatch.setattr(wakeups, "default_app", away)
         with pytest.raises(wakeups.NotPublished):
             wakeups.publish_wakeups(database, places)
-    monkeypatch.setattr(wakeups, "current_app", app)
+    monkeypatch.setattr(wakeups, "default_app", app)
     wakeups.publish_wakeups(database, places)
     assert sum(len(streams) for _, streams in queued(database)) == 20
 

@@ -220,7 +220,7 @@ class Fleet:
         stand_ins: list[tuple[Any, str, Any]] = [
             *((module, "current_runtime", self.runtime) for module in (tasks, jobs, scheduler, decay, due_timers)),
             (team_search, "SCAN_COUNT", 1_000_000),  # all keys at once: their order differs between two servers
-            (wakeups, "current_app", self.broker),
+            (wakeups, "default_app", self.broker),
             (jobs, "run", self.run_command),
             (jobs, "output_tap", mock.Mock(return_value=nullcontext())),
             (jobs, "end_survivors", mock.Mock(return_value=0)),

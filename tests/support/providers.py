@@ -223,3 +223,13 @@ class Late(Always):
                 with suppress(BaseException):
                     time.sleep(0.3)
         return super().provide(context=context)
+
+
+class OwnTasks(Always):
+    """Makes a Celery app, as one that sends tasks to its project's workers does."""
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        from celery import Celery
+
+        Celery("theirs", broker="redis://127.0.0.1:1/0")
+        return super().provide(context=context)

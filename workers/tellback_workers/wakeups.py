@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import structlog
-from celery import current_app
+from celery.app import default_app  # `current_app` is one that a custom provider made in this thread, if any did
 from kombu.exceptions import KombuError
 from redis import exceptions
 
@@ -52,12 +52,12 @@ def publish(task: Task, arguments: Sequence[Any], queue: str) -> None:
         NotPublished: the broker refused it.
     """
     with _refusals():
-        current_app.send_task(task, arguments, queue=queue, ignore_result=True, retry_policy=_RETRIES)
+        default_app.send_task(task, arguments, queue=queue, ignore_result=True, retry_policy=_RETRIES)
 
 
 @contextmanager
 def _refusals() -> Generator[None]:
-    broker = str(current_app.conf.broker_url)
+    broker = str(default_app.conf.broker_url)
     if clock.monotonic() < _silent_until.get(broker, 0.0):
         raise NotPublished("the broker did not answer a moment ago")
     try:
@@ -148,7 +148,7 @@ def queue_length(queue: str) -> int:
     Raises:
         NotPublished: the broker is unavailable.
     """
-    with _refusals(), current_app.connection_for_write() as connection:
+    with _refusals(), default_app.connection_for_write() as connection:
         channel: Any = connection.channel()  # kombu's stubs know only what all transports share
         # Not a passive declare: kombu looks for that queue without its own key prefix and never finds it.
         return int(channel.queue_declare(queue).message_count)
@@ -160,7 +160,7 @@ def purge(queue: str) -> None:
     Raises:
         NotPublished: the broker is unavailable.
     """
-    with _refusals(), current_app.connection_for_write() as connection:
+    with _refusals(), default_app.connection_for_write() as connection:
         channel: Any = connection.channel()  # as in `queue_length`
         channel.queue_purge(queue)
 
@@ -171,10 +171,10 @@ def has_messages() -> bool:
     Raises:
         NotPublished: the broker is unavailable.
     """
-    with _refusals(), current_app.pool.acquire(block=True) as held:
+    with _refusals(), default_app.pool.acquire(block=True) as held:
         connection: Any = held  # as in `queue_length`
         channel = connection.default_channel
-        return any(channel.queue_declare(queue).message_count for queue in current_app.amqp.queues.consume_from)
+        return any(channel.queue_declare(queue).message_count for queue in default_app.amqp.queues.consume_from)
 
 
 MAX_WAKEUPS: Final = 32  # at once; a woken worker continues with the next job, so more would only wait in the queue
