@@ -219,20 +219,24 @@ from tellback.up import supervisor
 from tellback.up.child import ChildProcess, ChildProgram
 
 supervisor.STOP_SECONDS = float("inf")
-log = Path(sys.argv[1]) / "log"
-stubborn = "import signal; signal.signal(15, signal.SIG_IGN); print('on', flush=True); signal.pause()"
-child = ChildProcess(ChildProgram("c", [sys.executable, "-c", stubborn], log, {}), report=print)
+log, handler, before, invited = Path(sys.argv[1]) / "log", sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+waits = f"import signal, time; signal.signal(15, {handler}); print('on', flush=True); signal.pause()"
+child = ChildProcess(ChildProgram("c", [sys.executable, "-c", waits], log, {}), report=print)
 settings, folder = SimpleNamespace(redis_url="", served_teams=()), SimpleNamespace(path=Path(), close=print)
 system = SimpleNamespace(settings=settings, flower_url=None, data_dir=folder, redis=None)
 guard, theirs = socket.socketpair()
-up = supervisor.SystemSupervisor(system, guard, SimpleNamespace(stopping=lambda: signal.raise_signal(15)))
+up = supervisor.SystemSupervisor(system, guard, SimpleNamespace(stopping=lambda: signalled(invited)))
 up._children["c"] = child
+
+def signalled(times):
+    for _ in range(times):
+        signal.raise_signal(15)
 
 def start():
     child.start()
     while not log.read_text():
         supervisor.clock.sleep(0.01)
-    signal.raise_signal(15)
+    signalled(before)
 
 up._start = start
 up.run()
@@ -243,7 +247,16 @@ class TestSupervisor:
     @pytest.mark.programs
     def test_a_second_signal_counts_from_the_word_that_invites_it(self, tmp_path: Path) -> None:
         """One that came before the wait began was taken for the first, and only a third one ended the wait."""
-        run_program([sys.executable, "-c", SIGNALLED_AS_IT_STOPS, tmp_path], timeout=60, check=True)
+        program = [sys.executable, "-c", SIGNALLED_AS_IT_STOPS, tmp_path, "signal.SIG_IGN", "1", "1"]
+        run_program(program, timeout=60, check=True)
+
+    @pytest.mark.programs
+    def test_a_stop_that_comes_twice_is_one(self, tmp_path: Path) -> None:
+        """The guard passes on what systemd sends to both: what ran was killed at once, before it could finish."""
+        finishes = "lambda *_: (time.sleep(0.2), print('finished', flush=True), exit())"
+        program = [sys.executable, "-c", SIGNALLED_AS_IT_STOPS, tmp_path, finishes, "2", "0"]
+        run_program(program, timeout=60, check=True)
+        assert (tmp_path / "log").read_text() == "on\nfinished\n"
 
 
 class TestGuard:

@@ -236,12 +236,13 @@ class SystemSupervisor:
     def _stop(self) -> None:
         """Stop everything within ten seconds: first what uses Redis, so that running tasks can finish, then Redis."""
         seconds = ORPHANED_STOP_SECONDS if self._guard_died else STOP_SECONDS
+        heard = max(1, self._signals)  # systemd signals the guard too, which passes it on
         if self._signals:
             self._reporter.stopping()
         redis = self._children.pop("redis", None)
-        self._end_children(list(self._children.values()), seconds, heard=1)
+        self._end_children(list(self._children.values()), seconds, heard)
         if redis is not None:
-            self._end_children([redis], REDIS_STOP_SECONDS, heard=max(1, self._signals))
+            self._end_children([redis], REDIS_STOP_SECONDS, max(heard, self._signals))
         for folder in self._announced:
             with contextlib.suppress(OSError):
                 remove_connection_file(folder, os.getpid())
