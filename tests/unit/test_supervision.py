@@ -32,7 +32,7 @@ def test_a_supervisor_that_exits_late_is_waited_for_when_the_next_command_begins
     assert not psutil.pid_exists(process.pid)
 
 
-RENEWED_TOO_LATE = """
+STARTED = """
 import json, socket, time
 from tellback.commands.supervisor import CommandSupervisor, OwnWrites
 from tellback.commands.supervision import _HEADER
@@ -49,11 +49,26 @@ def send(message, descriptors=()):
 order = {"op": "start", "argv": ["sleep", "60"], "cwd": "/", "env": {}, "limits": {}, "real_cwd": False}
 ends = [out.fileno(), err.fileno()]
 send(order | {"executable": None, "start_until": None, "alive_until": 0.0, "exclusive": False}, ends)
-supervisor._tick()
-send({"op": "alive", "until": time.monotonic() + 1e6})
+"""
+
+REAPED = """
 while supervisor.group:
     supervisor._tick()
 print(runner.recv(4096).decode("latin-1"))
+"""
+
+RENEWED_TOO_LATE = """
+supervisor._tick()
+send({"op": "alive", "until": time.monotonic() + 1e6})
+"""
+
+LEASE_ENDS_AFTER_THE_KILL = """
+supervisor.alive_until, supervisor.kill_at = time.monotonic() + 1e6, 0.0
+supervisor._signal = lambda number: None  # it has not died yet
+supervisor._tick()
+supervisor.alive_until = 0.0
+supervisor._tick()
+del supervisor._signal
 """
 
 
@@ -61,9 +76,18 @@ print(runner.recv(4096).decode("latin-1"))
 @pytest.mark.programs
 def test_a_renewal_between_the_kill_and_the_end_does_not_hide_the_kill() -> None:
     """The record had exit code -9 and no error, as if somebody else had killed the command."""
-    printed = subprocess.check_output([sys.executable, "-c", RENEWED_TOO_LATE], text=True)
+    printed = subprocess.check_output([sys.executable, "-c", STARTED + RENEWED_TOO_LATE + REAPED], text=True)
     assert '"status": -9' in printed
     assert '"overdue": true' in printed
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="its supervisor adopts orphans")
+@pytest.mark.programs
+def test_a_lease_that_ends_after_another_kill_is_not_named_for_it() -> None:
+    """The record of a command over its limit named the lease, and an attempt that may be retried was."""
+    printed = subprocess.check_output([sys.executable, "-c", STARTED + LEASE_ENDS_AFTER_THE_KILL + REAPED], text=True)
+    assert '"status": -9' in printed
+    assert '"overdue": false' in printed
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
