@@ -229,6 +229,8 @@ def test_a_lease_that_is_not_renewed_kills_the_command() -> None:
     """The supervisor acts by itself, since the runner's process may hang; renewals keep the command alive."""
     outcome = execute("sleep", "30", alive_until=clock.since_boot() + 0.5)
     assert (outcome.exit_code, outcome.error) == (None, "killed: its lease was not renewed")
+    following = execute("sh", "-c", "kill -9 $$")  # by the same supervisor
+    assert (following.exit_code, following.error) == (-9, None)
     control = CommandControl()
     control.lease_renewed(clock.since_boot() + 600)
     assert execute("sleep", "2.2", alive_until=clock.since_boot() + 2, control=control).exit_code == 0
