@@ -293,7 +293,7 @@ class _TaskGuard:
 
     Message = _TaskMessage
     QoS = _FreeingQos
-    _client: Any = None
+    _kept_client: Any = None
 
     def basic_consume(
         self: Any,
@@ -325,11 +325,11 @@ class _TaskGuard:
         kombu makes a new one for each command. With redis-py 8.1 that is half of what an event of Celery takes.
         """
         # A child, and a channel that was closed, have another pool.
-        if not asynchronous and self._client and self._client.connection_pool is cast("Any", self).pool:
-            return self._client
+        if not asynchronous and self._kept_client and self._kept_client.connection_pool is cast("Any", self).pool:
+            return self._kept_client
         made = cast("Any", super()._create_client(asynchronous))  # type: ignore[misc]  # mixed in
         if not asynchronous:
-            self._client = made
+            self._kept_client = made
         return made
 
     def _get_pool(self, *args: Any, **options: Any) -> Any:
