@@ -36,6 +36,7 @@ def test_short_passwords_are_distinguished_from_words_with_numbers() -> None:
         "$ kubectl get secret app -o jsonpath='{{.data.password}}' | base64 -d\n{}",
         "C:\\> set DB_PASSWORD\nDB_PASSWORD={}",
         "PASSWORD elastic = {}",
+        *("db_pass_arg={}", "passArg: '{}'"),
         "steghide extract -sf f.jpg -p {}",
         'db.changeUserPassword("svc", "{}")',
         'httr::authenticate("svc", "{}")',
@@ -60,6 +61,16 @@ def test_short_passwords_are_distinguished_from_words_with_numbers() -> None:
 )
 def test_a_short_random_password_is_hidden(place: str, password: str) -> None:
     assert password not in redact_text(f"before\n{place.format(password)}\nafter")
+
+
+@pytest.mark.parametrize("call", ['base64.b64decode("{}")', "base64.b64decode(b'{}')"])
+def test_a_password_in_a_call_that_decodes_it_is_hidden(call: str) -> None:
+    assert "cWEhWmdJRkkyZzg" not in redact_text(f"password = {call.format('cWEhWmdJRkkyZzg=')}")
+
+
+@pytest.mark.parametrize("place", ["{}", "admin:{}"])
+def test_a_password_of_a_word_and_numbers_is_no_ticket(place: str) -> None:
+    assert "Root#87678#79" not in redact_text(place.format("Root#87678#79"))
 
 
 def test_a_phrase_of_four_words_is_hidden_below_its_name() -> None:

@@ -150,6 +150,7 @@ APPLICATION_PASSWORD = "aB3d Ef6h 9jKl mN0p Q2rs T5uV"
         "They just sent this code: take well care with that {}",
         "user2\n{}\nuser3",
         "bob1 {} v2",
+        *("WordPress 6.4 {}", "password for shop.c {}", "id|-abcde {}"),  # no series of numbers
         "admin1: {}",
         '{{"v2":"{}"}}',
         f"{'The build was done with no error. ' * 20}{{}} was made",

@@ -192,7 +192,7 @@ _PASS_ALONE: Final = (
         unless=True,
     )
     + r"(?!ed|es|ing|iv|age|eng|ion|port|thr|-thr|_thr|lib|py|able|ant"
-    r"|back|by|_?arg(?![a-z])|_fds|_stmt|_context|ass|emb|ert|et|ign|ist|oci|um)"
+    r"|back|by|_?arg(?:\.|[ ]==)|_fds|_stmt|_context|ass|emb|ert|et|ign|ist|oci|um)"
     r"(?!:[ \t]{1,4}+[\w.-]{1,60}[ \t]{1,40}+[\w(:])(?![\"'][ ]:[ ][\"']fail)"
     r"(?!:[ \t]{1,4}+[`\"']?(?:test|bench|fuzz|example"
     r"|\S{1,200}[./](?:sh|py|js|ts|c|t|pl|go|rb|test)?\b))"

@@ -246,7 +246,8 @@ _SHORT_PASSWORD: Final = (
     rf"|(?:{LINE_BELOW}|[^\n:]{{1,60}}+\n[ \t]{{0,40}}+){_GIVEN}{DOUBT}(?!\w{{8,60}}+\()"
     rf"[^\s\"'`<>{{}}$,]{{8,40}}+{LINE_ENDS}){AT_END}"
 )
-_NO_METHOD: Final = r"(?!(?:[a-z_]\w{0,30}\.){1,4}[a-z_]\w{0,40}\()"  # `password = base64.b64decode(…)`
+# `password = base64.b64decode(rest)`; a text in the call may be the password.
+_NO_METHOD: Final = r"(?!(?:[a-z_]\w{0,30}\.){1,4}[a-z_]\w{0,40}\([a-z_.]{1,40}[,)])"
 _PASSWORD: Final = rf"{_NAMED}(?:{BEFORE}{_NO_METHOD}{_CHECKED}[\w+/.~=%:!@#^*&?$-]{{8,200}}+|{_ALONE}){AT_END}"
 _NAMES: Final = (
     r"(?:passw|passphrase|secret|token|credential|[_ -](?:key|pwd|psk|pw\b|pass\b|seed)|sshpass"

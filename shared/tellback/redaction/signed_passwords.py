@@ -34,7 +34,7 @@ _LONG_PART: Final = lazy_pattern(r"(?![A-Z]?[a-z]{2,30}(?:[A-Z][a-z]+|[A-Z]+)*[0
 # `ntdll!RtlUserThreadStart+0x2b`, `UserService#findById2Async`: no small letter stands alone, as in random values. Then
 # tickets: `Bug#51433#29`.
 _NAMES: Final = lazy_pattern(
-    r"(?=.*[a-z]{4}|[A-Za-z]{2,10}(?:#[0-9]{1,8})+\Z)(?:0x[0-9A-Fa-f]+|(?:By|Id|In|Is|Of|On|To|Ui)(?![a-z])|[gms]_|[A-Z]*[a-z]{2,}|[A-Z]+(?![a-z])"
+    r"(?=.*[a-z]{4}|(?i:bug|issue|ticket)(?:#[0-9]{1,8})+\Z)(?:0x[0-9A-Fa-f]+|(?:By|Id|In|Is|Of|On|To|Ui)(?![a-z])|[gms]_|[A-Z]*[a-z]{2,}|[A-Z]+(?![a-z])"
     rf"|[0-9]+(?!x)|[{re.escape(_CHARACTERS)}])++"
 )
 _OF_URLS: Final = lazy_pattern(r"(?:[^!#%^*]|%[0-9A-Fa-f]{2})+")
