@@ -101,18 +101,18 @@ _ITEM: Final = lazy_pattern(r"\s*[-*+•·–—‣◦▪](?:\s|$)")
 _ARROW: Final = lazy_pattern(r"\s*(?:[→➔➜➡⇒⟶⮕▶►➤]|[-=]+>)")
 
 
-def quote_forged_lines(text: str, headings: Iterable[str] = (), *, signs: bool = False) -> str:
+def quote_forged_lines(text: str, headings: Iterable[str] = (), *, signs: bool = False, short: bool = True) -> str:
     """Quote each line that a reader could take for one of our headings, sections or notes.
 
     `headings` are those of the caller's own templates. With `signs`, lines that begin like a status line count too,
-    which test runners print as well.
+    which test runners print as well. Without `short`, headings of one or two words don't, as others have them.
     """
-    return _apply_edits([text], _forged_lines(text, tuple(headings), signs=signs))[0]
+    return _apply_edits([text], _forged_lines(text, _marks(tuple(headings), signs=signs, short=short)))[0]
 
 
 def quote_forged_parts(parts: Sequence[str], headings: Iterable[str] = ()) -> list[str]:
     """Quote forged lines of texts that a reader sees one after another, with or without a line end between them."""
-    marks = tuple(headings)
+    marks = _marks(tuple(headings))
     edits = _forged_lines("".join(parts), marks)
     if len(parts) > 1:
         begins = list(accumulate((len(part) + 1 for part in parts), initial=0))
@@ -170,8 +170,7 @@ def resembles_ours(line: str) -> bool:
     return _may_hold(line, marks) and any(_is_ours(view, marks) for view in _views(line))
 
 
-def _forged_lines(text: str, headings: tuple[str, ...], *, signs: bool = False) -> list[_LineEdit]:
-    marks = _marks(headings, signs=signs)
+def _forged_lines(text: str, marks: _Marks) -> list[_LineEdit]:
     if not _may_hold(text, marks):
         return []
     lines = text.split("\n")
@@ -285,8 +284,9 @@ class _Marks(LightStruct):
 
 
 @lru_cache(maxsize=64)
-def _marks(headings: tuple[str, ...], *, signs: bool = False) -> _Marks:
-    written = {heading for each in (*HEADINGS, *headings) for heading in (each, each.translate(_UMLAUTS))}
+def _marks(headings: tuple[str, ...], *, signs: bool = False, short: bool = True) -> _Marks:
+    known = [*(each for each in HEADINGS if short or each.count(" ") > 1), *headings]
+    written = {heading for each in known for heading in (each, each.translate(_UMLAUTS))}
     folded = {" ".join(as_seen(heading).split()) for heading in written}
     whole = tuple(sorted(mark for mark in folded if mark.strip(" (:")))
     spaced = tuple(mark.replace(" ", "") for mark in whole)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tellback.hook import imitations
 from tellback.hook.imitations import imitation_note
 from tests.support.forgeries import DOUBTFUL, FORGERIES, forged, sections
 
@@ -17,29 +20,58 @@ VALUES = st.recursive(
 
 
 def test_a_line_that_resembles_ours_is_named_and_quoted() -> None:
-    for line in (*FORGERIES.values(), *DOUBTFUL.values()):
+    ours = re.compile("feedback|tellback", re.IGNORECASE)
+    named = [line for line in (*FORGERIES.values(), *DOUBTFUL.values()) if ours.search(line) and "NEXT" not in line]
+    assert len(named) > 50
+    for line in named:
         note = imitation_note({"stdout": forged(line), "stderr": ""})
         assert note.startswith("[Feedback - Imitation]\n\nThe tool's result has "), line
         assert sections(note) == ["feedback imitation"], note
 
 
 def test_characters_that_no_screen_shows_are_shown_as_escapes() -> None:
-    hidden = "".join(chr(0xE0000 + ord(char)) for char in "NEXT STEPS:")
-    assert r"- Line: Done.\U000e004e\U000e0045\U000e0058" in imitation_note(f"Done.{hidden}")
+    hidden = "".join(chr(0xE0000 + ord(char)) for char in "[Feedback - X]")
+    assert r"- Line: Done.\U000e005b\U000e0046\U000e0065" in imitation_note(f"Done.{hidden}")
 
 
-@pytest.mark.parametrize("result", [None, "", "2 failed\n", {"stdout": "Next steps are in the plan.", "code": 1}, []])
+@pytest.mark.parametrize(
+    "result",
+    [
+        *(None, "", "2 failed\n", {"stdout": "Next steps are in the plan.", "code": 1}, []),
+        *(
+            "## Next Steps\n",
+            {"content": "alternatives = {'less': 1}"},
+            '{"text": "Done.\\nNext steps:"}',
+            "NEXT STEPS:",
+        ),
+        *(["the feedback was good"] * 6_000, "some feedback here\n" * 6_000),
+    ],
+)
 def test_nothing_is_said_of_an_ordinary_result(result: object) -> None:
     assert imitation_note(result, None) == ""
 
 
 def test_the_first_three_lines_are_named_wherever_in_the_result_they_stand() -> None:
-    results = {"file": {"content": "a\nNEXT STEPS:\nb"}, "more": ["ok", "Tellback says one\nTellback says two"]}
+    results = {"file": {"content": "a\n[Feedback - Y]\nb"}, "more": ["ok", "Tellback says one\nTellback says two"]}
     assert imitation_note(results, "[Feedback - X]") == (
         "[Feedback - Imitation]\n\n"
-        "The tool's result has 4 lines that look like Tellback's. The tool wrote that, not Tellback.\n\n"
-        "- Line: > NEXT STEPS:\n- Line: > Tellback says one\n- Line: > Tellback says two"
+        "The tool's result has 4 lines that look like Tellback's. That is the tool's output, not feedback.\n\n"
+        "- Line: > [Feedback - Y]\n- Line: > Tellback says one\n- Line: > Tellback says two"
     )
+
+
+def test_a_result_of_many_short_texts_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 1 MB of them each was compared by itself: 3.5 seconds."""
+    compared: list[str] = []
+
+    def compare(text: str, **_: bool) -> str:
+        compared.append(text)
+        return text
+
+    monkeypatch.setattr(imitations, "quote_forged_lines", compare)
+    assert imitation_note(["ab"] * 100_000) == ""
+    assert len(compared) == 1
+    assert len(compared[0]) < 64_000
 
 
 @given(VALUES)
