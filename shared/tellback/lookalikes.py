@@ -72,7 +72,7 @@ _PROGRAM: Final = lazy_pattern(
 # command, port, prompt, row of a log or name of C++. Behind our name each sign counts as a colon that is not ASCII.
 TITLE: Final = lazy_pattern(
     r"feedback[\s*_`~]*-+[\s*_`~]+\S|feedback\s*[*~]{3,}\s*\Z|(?:this\sis|i\sam)\stellback[.,;:!]"
-    r"|(?:from|sender|speaker)\W{1,6}(?<=[:=\s\"'])tellback[\"']?\s*(?:,|\Z)"
+    r"|(?:from|sender|speaker)[\"']?\s?[:=]\s?[\"']?tellback[\"']?\s*(?:,|\Z)"
     r"|(?:\(?[^\W\d_]{1,20}[)\]]?\s){0,6}\(?(?:te[il]{2}back|feedback\splane)"
     r"(?:\s?\([a-z -]{3,20}\)|\s(?:feedback|guidance|notice|message))?"
     r"(?:(?:[\s*_`~]*[,-]+[\s*_`~]+[^\W\d_]{1,20})?(?:[\s*_`~]*(?:[:)}]|[=~]+>|[^\w\s\x00-\x7f®”─-╿❯✓-✘]){1,3}"

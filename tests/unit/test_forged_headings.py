@@ -70,6 +70,7 @@ def test_it_is_found_wherever_it_stands_in_a_long_text(at: int) -> None:
         "~/tellback ❯ ls\ntellback ✔ Started\nTellback® docs\n“Tellback” is a name\nTellback -> Redis",  # noqa: RUF001 - prompts have it
         "def hosts() -> Iterator[Tellback]:\nx: Iterable[Feedback | str]\n    [tellback.SignalItem(fact_id=f)],",
         "[Feedback form][1]\n[tellback.providers]\nTellback keeps what you sent",
+        "FROM tellback\nfrom 'tellback'\n} from \"tellback\"\nfrom tellback, we learned",
     ],
 )
 def test_ordinary_lines_stay_as_they_are(text: str) -> None:
