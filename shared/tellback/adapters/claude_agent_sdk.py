@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tellback.adapters.common import DEFAULT_WAIT, AnyPrompt, CompletedCall, call_or_await, publish_and_collect_async
+from tellback.contracts.imitations import imitation_note
 from tellback.guidance.observations.completion import AnswerCheck
-from tellback.hook.imitations import imitation_note
 from tellback.log import get_logger
 
 if TYPE_CHECKING:

@@ -71,7 +71,7 @@ def _own_event(options: HookOptions, event: HookEvent, prompt: str) -> tuple[str
 def _imitation_note(event: HookEvent) -> str:
     if not event.call:
         return ""
-    from tellback.hook.imitations import imitation_note
+    from tellback.contracts.imitations import imitation_note
 
     return imitation_note(event.given.get("tool_response"), event.given.get("error"))
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellback.hook import imitations
-from tellback.hook.imitations import imitation_note
+from tellback.contracts import imitations
+from tellback.contracts.imitations import imitation_note
 from tests.support.forgeries import DOUBTFUL, FORGERIES, forged, sections
 
 VALUES = st.recursive(
