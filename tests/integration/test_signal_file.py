@@ -16,6 +16,8 @@ import pytest
 from tellback import Settings, Tellback, connect
 from tellback.cli import signal_publishing
 from tellback.cli.signal_file import SignalLine
+from tellback.state.database import Database
+from tellback.state.teams import Teams
 from tests.support.redis_server import RedisServer
 from tests.support.signal_files import counted, die_at, line, run, summary
 from tests.support.signals import Angles, Bench, item
@@ -267,9 +269,23 @@ def test_a_place_that_cannot_be_read_is_no_beginning(
     assert counted(tb, bench) == 6
 
 
-def test_a_compressed_file_says_what_to_do(settings: Settings, file: Path, database: object) -> None:
-    del database
+def test_a_compressed_file_creates_no_team(settings: Settings, file: Path, database: Database) -> None:
+    """Requirement C-181."""
     file.write_bytes(gzip.compress(line().encode() * 100))
     done = run(settings, file)
-    assert done.exit_code == 1
-    assert f"{file}:1: the file is compressed: unpack it, or use zcat FILE | tellback signal -" in done.stderr
+    assert done.exit_code == 2
+    assert f"{file} is compressed: pass - as the file, and pipe the output of `gzip -dc` into it" in done.stderr
+    assert not Teams(database).names()
+
+
+def test_the_first_line_typed_at_a_terminal_is_published(settings: Settings, tb: Tellback, bench: Bench) -> None:
+    """The check for a compressed file took it. Requirement C-181."""
+    keyboard, terminal = os.openpty()
+    try:
+        os.write(keyboard, (line(fact_id="f1") + line(fact_id="f2")).encode() + b"\x04")
+        done = run(settings, os.ttyname(terminal))
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
+    assert done.stdout == "2 signals published to bank b\n", done.output
+    assert counted(tb, bench) == 2

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
 import json
-import lzma
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -322,16 +319,6 @@ def test_reports_are_written_without_any_redis(talks: str, tmp_path: Path, monke
     assert text.read_text().startswith("# Guidance for talks.jsonl")
     assert "line 3: not JSON" in text.read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.html", "r.md", "talks.jsonl"]
-
-
-@pytest.mark.parametrize(("module", "program"), [(gzip, "gzip"), (bz2, "bzip2"), (lzma, "xz")])
-def test_a_compressed_file_is_named_as_one(talks: str, tmp_path: Path, module: Any, program: str) -> None:
-    """Each of its lines was called no JSON. Requirement C-181."""
-    path = tmp_path / "talks"
-    path.write_bytes(module.compress(Path(talks).read_bytes()))
-    done = invoke(str(path), "--offline")
-    assert done.exit_code == 2
-    assert f"talks is compressed: pass - as the file, and pipe the output of `{program} -dc` into it" in done.stderr
 
 
 def test_figures_alone_are_printed_from_a_pipe(talks: str) -> None:

@@ -11,7 +11,14 @@ from typing import BinaryIO, Final
 
 from tellback.errors import InvalidInput
 
-_COMPRESSED: Final = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+_COMPRESSED: Final = {
+    "gzip -dc": (b"\x1f\x8b",),
+    "bzip2 -dc": tuple(b"BZh%d1AY&SY" % level for level in range(1, 10)),  # a column of a CSV file may begin with BZh
+    "xz -dc": (b"\xfd7zXZ\0",),
+    "zstd -dc": (b"\x28\xb5\x2f\xfd",),
+    "unzip -p": (b"PK\x03\x04",),
+}
+_HEAD: Final = max(len(magic) for magics in _COMPRESSED.values() for magic in magics)
 
 
 @contextmanager
@@ -22,6 +29,7 @@ def open_input(name: str) -> Generator[BinaryIO, None, None]:
         InvalidInput: the file can't be read, or is compressed.
     """
     if name == "-":
+        _refuse_compressed(sys.stdin.buffer, name)
         yield sys.stdin.buffer
         return
     try:
@@ -33,16 +41,16 @@ def open_input(name: str) -> Generator[BinaryIO, None, None]:
         yield source
 
 
-def _refuse_compressed(source: BufferedReader, name: str) -> None:
+def _refuse_compressed(source: BinaryIO, name: str) -> None:
     """Refuse a compressed file, each of whose lines would be called no JSON."""
     try:
-        head = source.peek(6)
+        head = source.peek(_HEAD) if isinstance(source, BufferedReader) else b""
     except OSError:  # of a disk that fails; the first read says so
         return
-    for magic, program in _COMPRESSED.items():
-        if head.startswith(magic):
+    for command, magics in _COMPRESSED.items():
+        if head.startswith(magics):
             raise InvalidInput(
-                f"{name} is compressed: pass - as the file, and pipe the output of `{program} -dc` into it"
+                f"{input_name(name)} is compressed: pass - as the file, and pipe the output of `{command}` into it"
             )
 
 

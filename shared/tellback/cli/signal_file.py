@@ -95,11 +95,9 @@ def parse_signal(line: SignalLine, default_bank: str | None) -> tuple[str, Signa
     """
     if line.length > MAX_LINE:
         raise InvalidInput(f"the line has {line.length} bytes; the maximum is {MAX_LINE}")
-    # Both would otherwise fail with a message about byte 0 that does not help; gzip files begin with 1f 8b.
+    # It would otherwise fail with a message about byte 0 that does not help.
     if line.number == 1 and line.raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InvalidInput("the file is encoded in UTF-16: convert it to UTF-8")
-    if line.number == 1 and line.raw.startswith(b"\x1f\x8b"):
-        raise InvalidInput("the file is compressed: unpack it, or use zcat FILE | tellback signal -")
     fields = _decode_fields(line.raw)
     bank = default_bank if fields.bank is None else fields.bank
     if bank is None:

@@ -165,7 +165,8 @@ def check_files(file: Path, rejects: Path | None) -> None:
     """
     if rejects is not None and rejects.resolve() == file.resolve():
         raise InvalidInput(f"--rejects {rejects} is the input file: choose another")
-    if not file.is_fifo():  # its writer would lose its reader between two openings
+    # The writer of a pipe would lose its reader between two openings; the check would take a line of a terminal.
+    if not (str(file) == "-" or file.is_fifo() or file.is_char_device()):
         with open_input(str(file)):
             pass
 
