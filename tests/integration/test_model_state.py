@@ -1,4 +1,4 @@
-"""A model that does not load, as operators see it: `tellback doctor`, `stats`, `bank`."""
+"""A model that loads or does not, as operators see it: `tellback doctor`, `stats`, `bank`, metrics."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import json
 import threading
 from contextlib import closing
 from signal import SIGTERM
+from unittest import mock
 
 import msgspec
 import psutil
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tellback import Settings, Tellback, clock
+from tellback.cli.metrics_collector import render_metrics
 from tellback.client.statistics import RECENT_REPORT_MS
 from tellback.doctor.examination import run_checks
 from tellback.doctor.infrastructure import DoctorFinding
@@ -19,7 +22,9 @@ from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.state.embeddings import Encoders, EncoderState
 from tellback.state.keys import Layout, lifetime_ms, stream_of
+from tellback.state.presence import Presence, Worker
 from tellback_workers.loops import clusters as loop_clusters
+from tellback_workers.presence import ModelPreload
 from tests.support.cli import run
 from tests.support.processes import tree_of
 from tests.support.signals import Angles, Bench, Wider, item, signal
@@ -52,6 +57,47 @@ def test_the_doctor_reports_a_model_that_does_not_load(
     bench.consume()
     assert finding(settings).state == "ok"
     assert tb.bank("b").fact_stats("f").signal_count == 1
+
+
+def encoders(tb: Tellback) -> dict[str, float]:
+    return {
+        sample.labels["state"]: sample.value
+        for family in text_string_to_metric_families(render_metrics(tb))
+        for sample in family.samples
+        if sample.name == "tellback_encoders"
+    }
+
+
+def test_a_model_loaded_at_a_workers_start_is_counted_before_a_signal_asks_for_it(
+    tb: Tellback, settings: Settings, layout: Layout
+) -> None:
+    """The metric was 0, and doctor silent of a failure, until the first signal. Requirement A-129."""
+    presence = Presence(tb.context.database, layout.team)
+    started = Worker(name="w@h", host="h", pid=1, queues=("signals",), version="0", preload="loaded")
+    for worker in (started, msgspec.structs.replace(started, name="w2@h")):
+        presence.announce(worker)
+    assert encoders(tb) == {"loaded": 1, "failed": 0}
+    Encoders(tb.context.database, layout).report(EncoderState(host="h", model="m", state="loaded"))
+    assert encoders(tb) == {"loaded": 1, "failed": 0}, "a host that reports is the same host"
+    presence.announce(msgspec.structs.replace(started, name="w3@i", host="i", preload="failed"))
+    assert encoders(tb) == {"loaded": 1, "failed": 1}
+    [found] = [each for each in run_checks(settings, url_given=True) if each.check.startswith("model in ")]
+    assert (found.check, found.state) == ("model in w3@i", "wrong")
+
+
+def test_a_model_that_a_signal_loads_after_the_start_failed_is_loaded(
+    settings: Settings, encoder: Angles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker said that it had failed until it was restarted. Requirement A-129."""
+    monkeypatch.setattr("tellback_workers.presence.encoder_for", mock.Mock(return_value=encoder))
+    monkeypatch.setattr(encoder, "dimension", 0)
+    encoder.failure = "the embedding model angles does not load: no such file"
+    preload, done = ModelPreload(settings, wanted=True), threading.Event()
+    preload.start(then=done.set)
+    assert done.wait(30)
+    assert preload.state == "failed"
+    monkeypatch.setattr(encoder, "dimension", 2)
+    assert preload.state == "loaded"
 
 
 def test_what_was_said_long_ago_is_a_note(

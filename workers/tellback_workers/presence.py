@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -22,7 +22,7 @@ from tellback.embedding.encoder import encoder_for
 from tellback.errors import TellbackError, Unavailable
 from tellback.settings import Settings, load
 from tellback.state.all_scripts import all_scripts
-from tellback.state.presence import HEARTBEAT_SECONDS, Presence, Worker
+from tellback.state.presence import HEARTBEAT_SECONDS, PreloadState, Presence, Worker
 from tellback.state.server_info import read_eviction
 from tellback.state.unavailable import NotPermitted
 from tellback_workers.celery_signals import copies_of, count_rejections
@@ -42,11 +42,18 @@ class ModelPreload:
 
     def __init__(self, settings: Settings, *, wanted: bool) -> None:
         self._settings = settings
-        self.state: Literal["", "loading", "loaded", "failed"] = "loading" if wanted else ""
+        self._state: PreloadState = "loading" if wanted else ""
+
+    @property
+    def state(self) -> PreloadState:
+        """The state of the model; `loaded` also if a signal or a recall has loaded it after a failure."""
+        if self._state == "failed" and encoder_for(self._settings).dimension:
+            self._state = "loaded"
+        return self._state
 
     def start(self, *, then: Callable[[], None]) -> None:
         """Begin, if it is wanted, and call `then` when the state has changed."""
-        if self.state:
+        if self._state:
             threading.Thread(target=self._load, args=(then,), name="tellback-model-preload", daemon=True).start()
 
     def _load(self, then: Callable[[], None]) -> None:
@@ -54,9 +61,9 @@ class ModelPreload:
             encoder_for(self._settings).load()
         except Unavailable as error:  # the first signal or recall tries again
             _logger.error("encoder.failed", reason=str(error))  # noqa: TRY400 - its text says what is wrong
-            self.state = "failed"
+            self._state = "failed"
         else:
-            self.state = "loaded"
+            self._state = "loaded"
         then()
 
 

@@ -6,7 +6,6 @@ in number and length, and never hold a user's text.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Final
@@ -76,9 +75,12 @@ def signal_metrics(context: ClientContext) -> Iterator[Metric]:
     hosts = GaugeMetricFamily(
         "tellback_encoders", "Worker hosts by the state of their embedding model in the last day.", labels=["state"]
     )
-    states = Counter(state.state for state in Encoders(database, layout).all())
+    reports, workers = Encoders(database, layout).all(), Presence(database, layout.team).workers()
     for state in ("loaded", "failed"):
-        hosts.add_metric([state], states[state])
+        # A host reports to a team once the team needs the model; a worker that loads it at its start says so before.
+        reported = [report.host for report in reports if report.state == state]
+        preloaded = {worker.host for worker in workers if worker.preload == state}
+        hosts.add_metric([state], len(reported) + len(preloaded.difference(reported)))
     yield hosts
 
 

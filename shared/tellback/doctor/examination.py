@@ -100,6 +100,7 @@ def _checks_with_redis(settings: Settings) -> Iterator[DoctorFinding]:
         yield infrastructure.check_versions(alive, version("tellback"))
         yield from infrastructure.check_policies(alive)
         yield from infrastructure.check_model_copies(alive)
+        yield from infrastructure.check_preloads(alive)
         for state in Encoders(database, layout).all():
             yield infrastructure.check_loaded_model(state, now_ms)
         yield infrastructure.check_beat(presence, settings, now_ms)

@@ -270,6 +270,19 @@ def check_model_copies(alive: list[Worker]) -> list[DoctorFinding]:
     ]
 
 
+def check_preloads(alive: list[Worker]) -> list[DoctorFinding]:
+    """Return the workers whose model did not load at their start and has not since: no signal may have asked for it."""
+    return [
+        wrong(
+            f"model in {worker.name}",
+            "did not load when the worker started (TELLBACK_MODEL_PRELOAD); its log says why",
+            "fix the model, then restart the worker; without a restart, the next signal or recall tries again",
+        )
+        for worker in alive
+        if worker.preload == "failed"
+    ]
+
+
 def check_loaded_model(state: EncoderState, now_ms: int) -> DoctorFinding:
     """Check the model that a worker host reported; a host reports once it needs its model."""
     check = f"model of {state.host}"

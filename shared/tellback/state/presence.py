@@ -19,6 +19,8 @@ MODEL_MB: Final = 700
 MODEL_ADVICE: Final = "serve signals and recalls by a worker of their own: -Q signals,recalls --pool threads"
 """Advice for a worker that would load several copies."""
 
+PreloadState = Literal["", "loading", "loaded", "failed"]
+
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
     """One worker process: `name` is Celery's node name, `pid` its main process on `host`, `seen` in ms, server time."""
@@ -33,7 +35,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     """The policy for commands: its file, and how its limits are enforced; empty from older workers."""
     model_copies: int = 0
     """Copies of the embedding model that it may load; 0 if it serves no signals or recalls, or is older."""
-    preload: Literal["", "loading", "loaded", "failed"] = ""
+    preload: PreloadState = ""
     """The model that it loads at its start (`TELLBACK_MODEL_PRELOAD`); empty if it loads none, or is older."""
     rejected: int = 0
     """Broker messages that it has rejected since its start."""
