@@ -6,7 +6,16 @@ import json
 
 import pytest
 
-from tests.support.dialects import MadeCall, codex_exec, mini_swe_agent, nudges_in, spoken, swe_agent
+from tests.support.dialects import (
+    MadeCall,
+    claude_code,
+    codex_exec,
+    mini_swe_agent,
+    nudges_in,
+    spoken,
+    swe_agent,
+    woven,
+)
 from tests.support.stretches import apply_patch
 
 
@@ -26,6 +35,31 @@ def test_runs_that_end_otherwise_each_time_are_silent() -> None:
     lines = ("queue drains left of the gate", "pump three turns too slow", "valve two leaks at the seam")
     runs = [mini_swe_agent("./pipeline", f"stage 1\nstage 2\n{line}", 3) for line in lines]
     assert nudges_in(edited_and(runs)) == []
+
+
+FILES = ("cart", "stock", "users", "mail")
+FIXED = {
+    "mypy {}.py | tail -1": "Found 1 error in 1 file (checked 1 source file)",
+    "ruff check {}.py | tail -1": "Found 1 error.",
+    "./tools/check.py --only {}": "",
+    "node {}.js 2>&1 | tail -3": "    at node:internal/main/run_main_module:28:49\n\nNode.js v20.11.1",
+}
+
+
+@pytest.mark.parametrize("line", FIXED)
+def test_one_failure_in_each_of_several_files_is_no_repeat(line: str) -> None:
+    """A total or an exit code names no file: each is fixed, and passes, before the next is looked at."""
+    bad = [claude_code(line.format(name), FIXED[line], 3 if not FIXED[line] else 0) for name in FILES]
+    good = [claude_code(line.format(name), f"{name}: all good") for name in FILES]
+    edits = [apply_patch(n, old=f"old{n}") for n in range(len(FILES))]
+    assert spoken(woven(bad, edits, good)) == []
+    assert spoken(woven(bad, edits)) == []
+
+
+@pytest.mark.parametrize("line", FIXED)
+def test_the_same_total_or_exit_code_of_one_file_is_reported_the_third_time(line: str) -> None:
+    bad = [claude_code(line.format("cart"), FIXED[line], 3 if not FIXED[line] else 0)] * 4
+    assert spoken(edited_and(bad)) == [5]
 
 
 def asked(**params: object) -> MadeCall:

@@ -49,7 +49,7 @@ _ADDRESS: Final = re.compile(
 # It says how much is wrong and not what, which the rest of the result does.
 _TOTAL: Final = re.compile(
     r"^\W{0,3}(?:Executed |Found )?\d{1,9} (?:errors?|problems?|issues?|files?|out of)\b"
-    r"|^g?make(?:\[\d+\])?: \*\*\* .* Error \d+$"
+    r"|^g?make(?:\[\d+\])?: \*\*\* .* Error \d+$|^Node\.js v\d"  # the last line of each of Node's crashes
 )
 # It passes on that something failed, or how often, and what failed stands above it.
 _PASSED_ON: Final = re.compile(

@@ -132,6 +132,10 @@ def is_own_misuse(trail: ProgressTrail, features: CallFeatures) -> bool:
     return written or any(file_mark(path) == file_mark(features.misuse) for path, _ in features.contents)
 
 
+# A total, an exit code or the end of a crash is the same of any file and any option; what a program says is not.
+_COUNTED: Final = re.compile(r"\W{0,3}(?:Executed |Found )?\d|exit code \d|Node\.js v\d")
+
+
 def error_key(features: CallFeatures) -> str:
     """Return the key of an error, with what was asked where the error alone says too little."""
     if features.tests is None and (key := _key_of_surroundings(features)):
@@ -139,7 +143,8 @@ def error_key(features: CallFeatures) -> str:
     if not features.named and features.tests is not None:
         return mark(f"{features.tests.bad} {features.tests.passed} {features.target}")
     if not features.named:
-        return mark(f"{features.error_mark} {features.purpose or features.target}")
+        asked = features.target if _COUNTED.match(features.error) else features.purpose
+        return mark(f"{features.error_mark} {asked or features.purpose or features.target}")
     if len(features.error) < DISTINCT_CHARS and not _names_value_in_cell(features):
         return mark(f"{features.error_mark} {features.news} {features.address or features.target}")
     return f"{features.error_mark:x}"
