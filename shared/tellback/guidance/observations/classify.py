@@ -135,8 +135,8 @@ def classify_cancelled(evidence: Evidence) -> Finding | None:
 
 # Hooks, sandboxes and confined folders of hosts, where the words do not stand in a tool's error.
 _DENIED_BY_HOST: Final = re.compile(
-    r"\s{0,40}(?:<tool_use_error>|Error: )?(?:failed in sandbox\b[^\n]{0,80}: sandbox denied\b"
-    r"|cd to '[^'\n]{1,300}' was blocked\. For security\b"
+    r"\s{0,40}(?:<tool_use_error>|Error: )?(?:failed in sandbox(?: \w{1,40} with execution error)?: sandbox denied\b"
+    r"|(?P<moved>cd to '[^'\n]{1,300}' was blocked\. For security\b)"
     r"|File path must be within one of the workspace directories\b|Path not in workspace: )",
     re.IGNORECASE,
 )
@@ -145,7 +145,10 @@ _DENIED_BY_HOST: Final = re.compile(
 def classify_denied_by_host(evidence: Evidence) -> Finding | None:
     """Classify a call that the host's sandbox refused, in the host's own words."""
     text = evidence.message or evidence.text
-    return Finding("denied", text) if len(text) <= _LONGEST_REFUSAL and _DENIED_BY_HOST.match(text[:400]) else None
+    found = _DENIED_BY_HOST.match(text[:400]) if len(text) <= _LONGEST_REFUSAL else None
+    if found is None or (found["moved"] and "cd " not in str(evidence.params)):  # a log of an agent may be shown
+        return None
+    return Finding("denied", text)
 
 
 # From explicit to inferred: what the host, an exit code or a status says outweighs what words suggest. Emptiness comes

@@ -40,7 +40,7 @@ _CRASHES: Final = re.compile(
     r"|(?:PHP )?(?:Fatal|Parse) error: {1,4}[^\n]{1,300} on line \d+$|PHP Fatal error: [^\n]{1,300}"
     r"|BEGIN failed--compilation aborted[^\n]{0,200}|syntax error at \S{1,200} line \d+, near [^\n]{1,200}"  # Perl
     r"|error: (?:Uncaught [^\n]{1,300}|[^\n]{1,300}$(?=\n {4}at \S|(?:\n[^\n]{0,300}){0,12}?\n\nBun v\d))"
-    r"|Node\.js v\d{1,3}(?:\.\d{1,3}){2}\s*\Z"  # below the trace, of which `| tail` may leave nothing else
+    r"|(?<=\S\n\n)Node\.js v\d{1,3}(?:\.\d{1,3}){2}\s*\Z"  # below a trace and a blank line; a list of versions has none
     # R names the call first, and adds that it halted.
     r"|Error(?: in [^\n]{1,200} "
     r"|): ?[^\n]{0,300}(?:\n {2}[^\n]{1,300})?$(?=\n(?:[^\n]{0,200}\n){0,12}?Execution halted$)|Execution halted$"
@@ -94,7 +94,9 @@ _COMPILERS: Final = re.compile(
     r"|! (?:LaTeX Error|Undefined)[^\n]{1,200}(?:\nl\.\d{1,7} [^\n]{1,200})?"  # what is undefined ends that line
     r"|\u2718 \[ERROR\] [^\n]{1,300}|\[ERROR\] COMPILATION ERROR[^\n]{0,80}|Errors parsing \S{1,300}"
     rf"|{_PLACE}(?:\(\d+,\d+\):|:\d+:\d+ -) error TS\d+: [^\n]{{1,300}}|error: TS\d{{4,5}} \[ERROR\]: [^\n]{{1,300}}"
-    rf"|[Ee]rror(?:\[[\w-]{{1,60}}\]| \(\d{{1,6}}\))?: [^\n]{{1,300}}(?=\n +--> )|error\[E\d{{4}}\]: [^\n]{{1,300}}"
+    rf"|[Ee]rror(?:\[[\w-]{{1,60}}\]| \(\d{{1,6}}\))?: [^\n]{{1,300}}(?=\n +--> )"
+    # What `grep ^error` leaves of rustc ends so; a list of codes does not.
+    r"|error\[E\d{4}\]: [^\n]{1,300}$(?=(?:\n[^\n]{0,300}){0,20}?\nerror: (?:aborting due to|could not compile) )"
     r"|error: could not compile [^\n]{1,200}"
     # Go's compiler, vet and golangci-lint name a column; lines of `grep -n` and of tests do not.
     rf"|(?:vet: )?{_PLACE}\.go:\d+:\d+: [^\n]{{1,300}}"

@@ -40,7 +40,7 @@ _MARKED: Final = re.compile(
 # A short text about a path, in place of what stands there.
 _ABOUT_A_FILE: Final = re.compile(
     r"(?:file|path|director(?:y|ies)|folder)\b.{0,300}?\b(?:does not exist|doesn't exist|not found|not exist|is not a"
-    r"|too large|could not be|cannot be|must be|is binary|not allowed|outside|already exists|beyond the end"
+    r"|too large|could not be|cannot be|must be absolute|is binary|not allowed|outside|already exists|beyond the end"
     r"|out of range)\b"
     r"|no such file or directory"
     r"|\b(?:could not|cannot|can't|failed to|unable to) (?:read|open|find|access|stat|load)\b|permission denied"
@@ -51,7 +51,7 @@ _ABOUT_A_FILE: Final = re.compile(
 _NUMBERED: Final = re.compile(r"^ {0,8}\d{1,7}(?:\t|\u2192|[:|] )", re.MULTILINE)  # lines of the file itself
 
 _NO_FILE: Final = re.compile(
-    r"\W*(?:the )?(?:file|path|directory)(?: \S{1,300})?(?: \([^)\n]{1,40}\))?"
+    r"\W*(?:the )?(?:file|path|directory)(?: (?:content|size)| (?P<name>\S{1,300}))?(?: \([^)\n]{1,40}\))?"
     r" (?:does not exist|not found|exceeds (?:the )?max\w*)\b[^\n]{0,200}$",
     re.IGNORECASE,
 )
@@ -116,7 +116,10 @@ def _classify_read(evidence: Evidence, *, finds: bool) -> Finding | None:
         if marked and (speaks or text.lstrip().startswith(("<", "ERROR:\n"))):
             return Finding("error", text)
         about = speaks and text.count("\n") < 3 and _NUMBERED.search(text) is None
-        if _NO_FILE.match(text) or (about and _names_path(text, evidence.params)):
+        missing = _NO_FILE.match(text)
+        # A note may begin so: "File upload not found in the menu".
+        asked = missing is not None and (missing["name"] or "") in str(evidence.params)
+        if asked or (about and _names_path(text, evidence.params)):
             return Finding("error", text)
     return Finding("ok") if text.strip() else None
 

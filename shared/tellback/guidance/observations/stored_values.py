@@ -159,9 +159,10 @@ _VALUES: Final = tuple(
             "git",
             r"\b(?:log|show|tag|for-each-ref|rev-list|branch)\b.*%(?:[sBbN]|\((?:subject|contents|body))",
             (
-                r"(?:fatal|error): (?:ambiguous argument|bad (?:default )?(?:revision|object)|not a (?:git|valid)"
-                r"|your current|un(?:known|recognized) |invalid |malformed |detected dubious|cannot c\w+ to|no such "
-                r"|unable to read)"
+                r"(?:fatal|error): (?:ambiguous argument '|bad (?:default )?(?:revision|object) |not a (?:git|valid) "
+                r"|your current branch |un(?:known|recognized) (?:(?:option|switch) [`']|date format |[^\n]{1,40}: )"
+                r"|[Ii]nvalid (?:--|object name |revision range |[^\n]{1,40}[:'])|malformed (?:object name|format)"
+                r"|detected dubious|cannot c\w+ to '|no such (?:commit|path|ref) |unable to read tree \(?[0-9a-f])"
             ),
         ),
         ("ps", "", "error: "),  # of processes, whose words may be any

@@ -336,8 +336,8 @@ _READERS: Final[tuple[tuple[tuple[str, ...], Callable[[str], TestCounts | None]]
 # The reason of the first failed test: of pytest behind its mark, which a whole trace indents, of Go below the name of
 # the test; of Jest, cargo and TAP its name; what was raised, if the trace above it was cut off.
 _REASON: Final = re.compile(
-    r"^E {3,8}(?!\w{1,60}: *$)(?P<said>[A-Za-z'\"][^\n]{1,300})| {2}\u25cf (?P<jest>\S[^\n]{1,200})$"
-    r"|^test (?P<cargo>\S{1,200} \.\.\. FAILED)$|^not ok \d{1,9} - (?P<tap>[^\n]{1,200})"
+    r"^E {3,8}(?!\w{1,60}: *$)(?P<said>[A-Za-z'\"][^\n]{1,300})|^ {2}\u25cf (?!Console$)(?P<jest>\S[^\n]{1,200})$"
+    r"|^test (?P<cargo>\S{1,200} \.\.\. FAILED)$|^not ok \d{1,9} - (?![^\n]{1,200}# (?:TODO|SKIP))(?P<tap>[^\n]{1,200})"
     r"|^ {0,8}(?P<raised>[A-Z]\w{0,60}(?:Error|Exception)(?: \[\w{1,60}\])?: [^\n]{1,300})"
     r"|^\[ERROR\] {2,4}(?P<maven>\w\S{1,200}:\d[^\n]{1,300})"
     r"|^ *--- FAIL: [^\n]{1,200}\n(?: *--- FAIL: [^\n]{1,200}\n){0,9} {4,40}(?P<go>\S+\.go:\d+: [^\n]{1,300})",
