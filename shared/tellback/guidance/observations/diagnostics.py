@@ -39,7 +39,8 @@ _CRASHES: Final = re.compile(
     r"|(?:\S{1,200}\.rb|-e|<internal:\S{1,200}>):\d+:in [^\n]{1,200}: [^\n]{1,300} \([A-Z][\w:]{0,100}\)$"
     r"|(?:PHP )?(?:Fatal|Parse) error: {1,4}[^\n]{1,300} on line \d+$|PHP Fatal error: [^\n]{1,300}"
     r"|BEGIN failed--compilation aborted[^\n]{0,200}|syntax error at \S{1,200} line \d+, near [^\n]{1,200}"  # Perl
-    r"|error: (?:Uncaught [^\n]{1,300}|[^\n]{1,300}$(?=\n {4}at \S|(?:\n[^\n]{0,300}){0,12}?\n\nBun v\d))"
+    r"|error: (?:Uncaught [^\n]{1,300}|[^\n]{1,300}$(?=\n {4}at \S"
+    r"|(?:\n[^\n]{0,300}){0,12}?\n\nBun v\d[^\n]{1,40}\s*\Z))"
     r"|(?<=\S\n\n)Node\.js v\d{1,3}(?:\.\d{1,3}){2}\s*\Z"  # below a trace and a blank line; a list of versions has none
     # R names the call first, and adds that it halted.
     r"|Error(?: in [^\n]{1,200} "
@@ -104,7 +105,8 @@ _COMPILERS: Final = re.compile(
     r"|collect2: error: [^\n]{1,100}|[^\n]{0,200}undefined reference to [^\n]{1,100}"
     r"|(?:[\w./-]{0,80}[/-])?ld(?:\.\w{1,8})?: (?!warning)[^\n]{1,300}$(?<!:)"
     r"| {1,4}error \u2022 [^\n]{1,300}"  # Dart and Flutter
-    r"| {1,4}\d{1,7}:\d{1,5} {1,12}error {2,9}\S[^\n]{1,300}"  # ESLint, below the file, of any script that runs it
+    # ESLint, below the file, of any script that runs it; the rule stands last.
+    r"| {1,4}\d{1,7}:\d{1,5} {1,12}error {2,9}(?:Parsing error: [^\n]{1,300}|\S[^\n]{1,300}? {2,9}[\w@/-]{3,80}$)"
     r"|SystemCheckError: [^\n]{1,200}|CommandError: [^\n]{1,200})",
     _LINES,
 )

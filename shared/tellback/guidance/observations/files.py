@@ -165,7 +165,7 @@ _CALLED: Final = re.compile(r"\bE[A-Z]{3,9}: [^\n]{1,200}, \w{2,9} '(?:[^'\n]{0,
 def _of_other(text: str, params: Mapping[str, Any]) -> bool:
     """Check for an error about another file than the one that was asked for."""
     called = _CALLED.search(text)
-    asked = [params[name] for name in _PATHS if isinstance(params.get(name), str)]
+    asked = [params[name] for name in _PATHS if isinstance(params.get(name), str) and params[name].strip("./~")]
     return called is not None and bool(asked) and not any(called["name"] in path for path in asked)
 
 

@@ -162,7 +162,9 @@ _VALUES: Final = tuple(
                 r"(?:fatal|error): (?:ambiguous argument '|bad (?:default )?(?:revision|object) |not a (?:git|valid) "
                 r"|your current branch |un(?:known|recognized) (?:(?:option|switch) [`']|date format |[^\n]{1,40}: )"
                 r"|[Ii]nvalid (?:--|object name |revision range |[^\n]{1,40}[:'])|malformed (?:object name|format)"
-                r"|detected dubious|cannot c\w+ to '|no such (?:commit|path|ref) |unable to read tree \(?[0-9a-f])"
+                r"|detected dubious|cannot c\w+ to '|no such (?:commit|path|ref) |unable to read tree \(?[0-9a-f]"
+                r"|path '|option [`']|There is no path |(?:object|index) file |loose object |Could not read [0-9a-f]{7}"
+                r"|bad config |[^\n]{1,300} is outside repository )"
             ),
         ),
         ("ps", "", "error: "),  # of processes, whose words may be any
