@@ -62,6 +62,11 @@ def test_the_same_total_or_exit_code_of_one_file_is_reported_the_third_time(line
     assert spoken(edited_and(bad)) == [5]
 
 
+def test_an_exit_code_is_the_same_with_other_options() -> None:
+    bad = [claude_code(f"./build.sh {option}".strip(), "", 2) for option in ("", "-v", "--debug", "-vv")]
+    assert spoken(edited_and(bad)) == [5]
+
+
 def asked(**params: object) -> MadeCall:
     return "create_order", params, json.dumps({"code": 50012, "msg": "\u5e93\u5b58\u4e0d\u8db3", "data": None})
 

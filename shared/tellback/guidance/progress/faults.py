@@ -143,8 +143,9 @@ def error_key(features: CallFeatures) -> str:
     if not features.named and features.tests is not None:
         return mark(f"{features.tests.bad} {features.tests.passed} {features.target}")
     if not features.named:
-        asked = features.target if _COUNTED.match(features.error) else features.purpose
-        return mark(f"{features.error_mark} {asked or features.purpose or features.target}")
+        words = features.target.split() if _COUNTED.match(features.error) else ()
+        named = " ".join(word for word in words if not word.startswith("-") or "=" in word)  # `-v` asks for no other
+        return mark(f"{features.error_mark} {named or features.purpose or features.target}")
     if len(features.error) < DISTINCT_CHARS and not _names_value_in_cell(features):
         return mark(f"{features.error_mark} {features.news} {features.address or features.target}")
     return f"{features.error_mark:x}"
