@@ -13,7 +13,7 @@ _NAMES_MAX: Final = 40
 # ExUnit and Mocha, which number them, of TAP, CTest, Bazel, googletest and Deno: which tests failed is part of a
 # failure, how long they took is not.
 _FAILED_NAMES: Final = re.compile(
-    r"^(?:FAILED|ERROR) ([^\s|]\S*)|^[ \t]*--- FAIL: (\S+)|^(?:FAIL|ERROR): (\S+ \S*)|^test (\S+) \.\.\. FAILED"
+    r"^(?:FAILED|ERROR) ([^\s|(]\S*)|^[ \t]*--- FAIL: (\S+)|^(?:FAIL|ERROR): (\S+ \S*)|^test (\S+) \.\.\. FAILED"
     r"|^ {1,4}\u25cf ([^\n]{3,200})$|^ {1,4}FAIL {1,4}([^\n]{3,200} > [^\n]{1,200})$"
     r"|^(?: {1,4}\d{1,4}\) )?(?:Failure|Error):\n(\S{1,200}#\S{1,200})"
     r"|^rspec (\S{1,200}:\d+)|^\[ERROR\] {1,4}(\w{1,100}\.\w{1,100})\b"
