@@ -30,13 +30,29 @@ def test_a_value_with_signs_is_hidden_from_twelve_characters_on(value: str) -> N
     assert redact_text(f"salt={value[:-1]}") == f"salt={value[:-1]}"
 
 
-@pytest.mark.parametrize("sign", ["=", ": ", ' = "ab" -> "', ': str = "', "|=", ' string = "', ': ["', "=b'"])
+@pytest.mark.parametrize("sign", ["=", ": ", ' = "ab" -> "', ': str = "', "|=", ' string = "', ': ["', "=b'", '=r"""'])
 def test_a_value_with_signs_is_known_behind_each_sign(sign: str) -> None:
     assert redact_text(f"salt{sign}a!bbccd@dee1ff2") != f"salt{sign}a!bbccd@dee1ff2"
 
 
 def test_the_key_of_a_session_is_hidden_with_its_quote() -> None:
     assert find_secret("export BW_SESSION='kX7dQ2mZ9vR4tW6bY3nH8jL5pC1gF0sX+a1B2c3D4e5=='") is not None
+
+
+def test_the_name_of_a_session_in_quotes_stays() -> None:
+    assert find_secret('tmux new-session; TMUX_SESSION="build-2026-11-30-run7"') is None
+
+
+@pytest.mark.parametrize(
+    "form", ["db_pw:\n  {}", "db_pw: |\n  {}", "<key>db_pw</key><string>{}</string>", "db_pws: {}"]
+)
+def test_a_password_below_a_short_name_is_hidden(form: str) -> None:
+    assert find_secret(form.format("R3b5Prbh")) is not None
+
+
+@pytest.mark.parametrize("value", ["ju6vqgese33melzg", "Fal29$battery", "fe9429c1462a87837302649cecf80197"])
+def test_what_a_sentence_calls_the_key_is_hidden(value: str) -> None:
+    assert find_secret(f"HMAC with {value} as the signing key") is not None
 
 
 @pytest.mark.parametrize("pod", ["api-7d9f8b6c5d-x2z9k", "api-zb9f8b6c-9dz9k"])

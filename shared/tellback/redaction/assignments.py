@@ -78,6 +78,7 @@ SECRETS: Final = {
     "hook": ("webhook",),
     "_dsn": ("_dsn",),
     "_pat": ("_pat",),
+    "_pw": ("_pw",),
     "contribsys": ("contribsys__com",),
     "hash": tuple(f"api{sign}hash" for sign in ("", "_", "-", " ", ".")),  # of Telegram
 }
@@ -312,8 +313,8 @@ RULES: Final = (
     AnchoredRule("secret-assignment", "salt", _SIGNED, AHEAD_SIGNED),
     AnchoredRule("secret-assignment", "key", f"{_KEY_WITH_SIGNS}{_SIGNED}", f"(?<=[ignre_. -]key){_AHEAD_ENDED}"),
     *_secrets(),
-    # A session's cookie, which opens it. `session_id` and `sessionId` name it in logs and calls, and stay.
-    AnchoredRule("secret-assignment", "sess", rf"ion=(?<=_session=)[\"']?{MIXED}{long_value(16)}"),
+    # What opens a session, in quotes if it is as long as Bitwarden's. `session_id` and `sessionId` name it, and stay.
+    AnchoredRule("secret-assignment", "sess", rf"ion=(?<=_session=)(?:[\"'](?=\S{{40}}))?{MIXED}{long_value(16)}"),
     # The fixed pattern (A-56), and what headers carry.
     AnchoredRule("api-key", "api", "[_-]?key="),
     AnchoredRule(

@@ -373,6 +373,12 @@ RULES: Final = (
         )
         for program in ("echo ", "echo -n ", "printf ", "'%s' ")
     ),
+    AnchoredRule(
+        "secret-assignment",
+        "with ",
+        rf"[\"'`]?{MIXED_WORD}{DOUBT}[\w!@#%^&*+~?$/=.:-]{{8,200}}+[\"'`]?[ ]as[ ](?:the|your|our|my)[ ]"
+        rf"[\w .-]{{0,40}}?{_NAMES}",
+    ),
     AnchoredRule(  # a sentence with a variable, and the next line with its value
         "secret-assignment",
         "echo ",

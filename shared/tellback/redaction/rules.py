@@ -310,7 +310,7 @@ _FOLDED: Final = (
 NEAR_DIGITS: Final = (*forms.NEAR_DIGITS, *printed.NEAR_DIGITS, *codes.NEAR_DIGITS, *layouts.NEAR_DIGITS)
 _RANDOM: Final = (*forms.RANDOM, *layouts.RANDOM, *printed.RANDOM)
 _NEAR: Final = (*forms.SENTENCES, *layouts.RULES, *printed.NEAR_VALUES, *links.NEAR_VALUES)
-_OF_ANY_WORDS: Final = frozenset({" -p", "use "})  # after these, words with hyphens name packages and files
+_OF_ANY_WORDS: Final = frozenset({" -p", "use ", "with "})  # after these, words with hyphens name packages and files
 
 
 def _scans(occurs: Callable[[str], bool], occurs_folded: Callable[[str], bool]) -> ScanSet:
