@@ -55,6 +55,10 @@ def test_what_a_sentence_calls_the_key_is_hidden(value: str) -> None:
     assert find_secret(f"HMAC with {value} as the signing key") is not None
 
 
+def test_the_token_of_a_runner_is_hidden_with_one_digit() -> None:
+    assert find_secret("./config.sh --url https://github.com/acme --token APUMMEPNKDURYVGGOQY4XIUHUNMNY") is not None
+
+
 @pytest.mark.parametrize("pod", ["api-7d9f8b6c5d-x2z9k", "api-zb9f8b6c-9dz9k"])
 def test_the_name_of_a_pod_is_a_margin(pod: str) -> None:
     assert margins.read(f"{pod} app ready\n{pod} app now").text == "ready\nnow"

@@ -153,4 +153,6 @@ RULES: Final = (
         r"[^\w\n]{1,12}[\w.-]{1,64}+@[\w.-]{1,32}+![\w.-]{1,64}+[^v]{1,320}+(?:v(?!alue\b)[^v]{0,200}+){0,4}+"
         r"value\b[^\w\n]{1,20}[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}" + AT_END,
     ),
+    # Runners of GitHub.
+    AnchoredRule("secret-flag", "--", r"token[ =](?=[a-z]{0,28}[0-9])[0-9a-z]{29}(?![\w-])"),
 )
