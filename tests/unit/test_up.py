@@ -247,14 +247,14 @@ class TestSupervisor:
     @pytest.mark.programs
     def test_a_second_signal_counts_from_the_word_that_invites_it(self, tmp_path: Path) -> None:
         """One that came before the wait began was taken for the first, and only a third one ended the wait."""
-        program = [sys.executable, "-c", SIGNALLED_AS_IT_STOPS, tmp_path, "signal.SIG_IGN", "1", "1"]
+        program = [sys.executable, "-c", SIGNALLED_AS_IT_STOPS, str(tmp_path), "signal.SIG_IGN", "1", "1"]
         run_program(program, timeout=60, check=True)
 
     @pytest.mark.programs
     def test_a_stop_that_comes_twice_is_one(self, tmp_path: Path) -> None:
         """The guard passes on what systemd sends to both: what ran was killed at once, before it could finish."""
         finishes = "lambda *_: (time.sleep(0.2), print('finished', flush=True), exit())"
-        program = [sys.executable, "-c", SIGNALLED_AS_IT_STOPS, tmp_path, finishes, "2", "0"]
+        program = [sys.executable, "-c", SIGNALLED_AS_IT_STOPS, str(tmp_path), finishes, "2", "0"]
         run_program(program, timeout=60, check=True)
         assert (tmp_path / "log").read_text() == "on\nfinished\n"
 
