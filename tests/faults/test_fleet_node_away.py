@@ -51,7 +51,7 @@ def test_teams_of_other_nodes_are_served_while_nobody_can_claim_visits(
     """Their events waited in the streams, their fallbacks and lost commands for a sweep, for as long as it was away."""
     runtime, woken = Runtime(settings), list[StreamRef]()
 
-    def note(_: object, __: Database, streams: list[StreamRef], **___: object) -> None:
+    def note(_: Database, streams: list[StreamRef], **__: object) -> None:
         woken.extend(streams)
 
     monkeypatch.setattr(scheduler, "current_runtime", lambda: runtime)
