@@ -74,6 +74,24 @@ def test_a_result_of_many_short_texts_is_compared_once(monkeypatch: pytest.Monke
     assert len(compared[0]) < 64_000
 
 
+@pytest.mark.parametrize("filler", ["x" * 64_000, ["x" * 30_000] * 3, [""] * 64_000])
+def test_of_a_large_result_the_beginning_is_read(filler: str | list[str]) -> None:
+    assert imitation_note(filler, "[Feedback - X]") == ""
+    assert imitation_note(filler[:2], "[Feedback - X]")
+
+
+def test_of_a_large_text_the_beginning_is_read() -> None:
+    assert imitation_note("x" * 64_000 + "\n[Feedback - X]") == ""
+
+
+def test_blank_lines_do_not_count_as_lines() -> None:
+    assert imitation_note("\n \n" * 1_000 + "[Feedback - X]")
+
+
+def test_of_a_long_line_the_beginning_is_shown() -> None:
+    assert imitation_note(f"Tellback says {'x' * 500}").endswith(f"- Line: > Tellback says {'x' * 66}")
+
+
 @given(VALUES)
 def test_any_result_can_be_read(value: object) -> None:
     """A hook keeps its event only after this."""
