@@ -19,6 +19,11 @@ from tellback.cli.input_file import open_input
 from tellback.errors import InvalidInput
 
 
+def _zstd(content: bytes) -> bytes:
+    """Return a frame with one raw block; Python has no library for it before 3.14."""
+    return b"\x28\xb5\x2f\xfd\x20" + bytes([len(content), len(content) << 3 | 1, 0, 0]) + content
+
+
 def _zipped(content: bytes) -> bytes:
     with zipfile.ZipFile(archive := io.BytesIO(), "w") as made:
         made.writestr("talks.jsonl", content)
@@ -27,7 +32,10 @@ def _zipped(content: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     ("compress", "command"),
-    [(gzip.compress, "gzip -dc"), (bz2.compress, "bzip2 -dc"), (lzma.compress, "xz -dc"), (_zipped, "unzip -p")],
+    [
+        *((gzip.compress, "gzip -dc"), (bz2.compress, "bzip2 -dc"), (lzma.compress, "xz -dc")),
+        *((_zstd, "zstd -dc"), (_zipped, "unzip -p")),
+    ],
 )
 def test_a_compressed_file_is_named_as_one(tmp_path: Path, compress: Callable[[bytes], bytes], command: str) -> None:
     """Each of its lines was called no JSON."""
@@ -53,3 +61,20 @@ def test_a_text_that_begins_like_a_compressed_file_is_read(tmp_path: Path, text:
     path.write_bytes(text)
     with open_input(str(path)) as file:
         assert file.read() == text
+
+
+class _Failing(io.RawIOBase):
+    """The file of a disk that fails."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, _buffer: object) -> int:
+        raise OSError(5, "Input/output error")
+
+
+def test_an_input_whose_first_read_fails_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader knows the line, and says so."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(_Failing())))
+    with open_input("-") as file, pytest.raises(OSError, match="Input/output error"):
+        file.readline()
