@@ -207,6 +207,20 @@ def test_a_process_that_stands_still_after_the_answer_has_it(monkeypatch: pytest
     assert late
 
 
+@pytest.mark.parametrize(("late", "counts"), [(0.04, True), (0.06, False)])
+def test_an_answer_at_the_limit_is_in_time_until_the_next_interruption(
+    monkeypatch: pytest.MonkeyPatch, late: float, *, counts: bool
+) -> None:
+    """The timer may strike a moment after the limit; one that swallowed it takes longer."""
+    times = iter((0.0, 10.0 + late))
+    in_this_thread(monkeypatch, "monotonic", lambda: next(times))
+    if counts:
+        assert call_within(10.0, lambda: 42) == 42
+    else:
+        with pytest.raises(ProviderTimeout):
+            call_within(10.0, lambda: 42)
+
+
 @pytest.mark.bulk
 def test_many_short_calls_are_never_struck_by_a_late_alarm() -> None:
     """A timer that outlives its call would interrupt the worker's own work."""
