@@ -62,6 +62,20 @@ supervisor._tick()
 send({"op": "alive", "until": time.monotonic() + 1e6})
 """
 
+STOPPED_TOO_LATE = """
+supervisor._signal = lambda number: None  # it has not died yet
+supervisor._tick()
+send({"op": "stop", "grace": 0.0})
+supervisor._tick()
+del supervisor._signal
+"""
+
+ANOTHER_STARTED = """
+ends = [out.fileno(), err.fileno()]
+order |= {"argv": ["true"], "executable": None, "start_until": None, "alive_until": 1e18, "exclusive": False}
+send(order, ends)
+"""
+
 LEASE_ENDS_AFTER_THE_KILL = """
 supervisor.alive_until, supervisor.kill_at = time.monotonic() + 1e6, 0.0
 supervisor._signal = lambda number: None  # it has not died yet
@@ -74,9 +88,10 @@ del supervisor._signal
 
 @pytest.mark.skipif(sys.platform != "linux", reason="its supervisor adopts orphans")
 @pytest.mark.programs
-def test_a_renewal_between_the_kill_and_the_end_does_not_hide_the_kill() -> None:
+@pytest.mark.parametrize("late", [RENEWED_TOO_LATE, STOPPED_TOO_LATE])
+def test_what_comes_between_the_kill_and_the_end_does_not_hide_the_kill(late: str) -> None:
     """The record had exit code -9 and no error, as if somebody else had killed the command."""
-    printed = subprocess.check_output([sys.executable, "-c", STARTED + RENEWED_TOO_LATE + REAPED], text=True)
+    printed = subprocess.check_output([sys.executable, "-c", STARTED + late + REAPED], text=True)
     assert '"status": -9' in printed
     assert '"overdue": true' in printed
 
@@ -88,6 +103,14 @@ def test_a_lease_that_ends_after_another_kill_is_not_named_for_it() -> None:
     printed = subprocess.check_output([sys.executable, "-c", STARTED + LEASE_ENDS_AFTER_THE_KILL + REAPED], text=True)
     assert '"status": -9' in printed
     assert '"overdue": false' in printed
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="its supervisor adopts orphans")
+@pytest.mark.programs
+def test_the_command_after_one_that_its_lease_ended_is_not_overdue() -> None:
+    printed = subprocess.check_output([sys.executable, "-c", STARTED + REAPED + ANOTHER_STARTED + REAPED], text=True)
+    assert '"overdue": true' in printed
+    assert printed.count('"overdue": false') == 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")

@@ -205,7 +205,7 @@ class CommandSupervisor:
         if self.ended and not left:
             self.group = 0
         elif (now := since_boot()) >= min(self.alive_until, self.kill_at):
-            self.overdue = self.overdue or self.alive_until <= now < self.kill_at
+            self.overdue = self.overdue or now < self.kill_at
             self.next_watch = float("inf")
             self._signal(signal.SIGKILL)
         elif since_boot() >= self.next_watch:
