@@ -120,7 +120,9 @@ def test_a_broadcast_whose_content_is_no_object_of_json_is_rejected(
 def test_a_channel_keeps_its_client_until_it_has_another_pool(connection: Connection) -> None:
     """Kombu makes one for each command, and drops the pool in a child that has inherited it."""
     channel: Any = connection.channel()
-    with channel.conn_or_acquire() as first, channel.conn_or_acquire() as second:
+    with channel.conn_or_acquire() as first:
+        assert channel._create_client(asynchronous=True).connection_pool is channel.async_pool
+    with channel.conn_or_acquire() as second:
         assert second is first
     channel._after_fork()
     with channel.conn_or_acquire() as own:
