@@ -218,45 +218,68 @@ from types import SimpleNamespace
 from tellback.up import supervisor
 from tellback.up.child import ChildProcess, ChildProgram
 
-supervisor.STOP_SECONDS = float("inf")
-log, handler, before, invited = Path(sys.argv[1]) / "log", sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-waits = f"import signal, time; signal.signal(15, {handler}); print('on', flush=True); signal.pause()"
-child = ChildProcess(ChildProgram("c", [sys.executable, "-c", waits], log, {}), report=print)
-settings, folder = SimpleNamespace(redis_url="", served_teams=()), SimpleNamespace(path=Path(), close=print)
-system = SimpleNamespace(settings=settings, flower_url=None, data_dir=folder, redis=None)
+supervisor.STOP_SECONDS = supervisor.ORPHANED_STOP_SECONDS = supervisor.REDIS_STOP_SECONDS = float("inf")
+folder, (before, invited) = Path(sys.argv[1]), map(int, sys.argv[2:4])
+
+def child_that(handler, log):
+    waits = f"import os, signal, time; signal.signal(15, {handler}); print('on', flush=True); signal.pause()"
+    return ChildProcess(ChildProgram("c", [sys.executable, "-c", waits], log, {}), report=print)
+
+children = {name: child_that(handler, folder / name) for name, handler in zip(("c", "redis"), sys.argv[4:])}
+settings, data_dir = SimpleNamespace(redis_url="", served_teams=()), SimpleNamespace(path=Path(), close=print)
+system = SimpleNamespace(settings=settings, flower_url=None, data_dir=data_dir, redis=None)
 guard, theirs = socket.socketpair()
 up = supervisor.SystemSupervisor(system, guard, SimpleNamespace(stopping=lambda: signalled(invited)))
-up._children["c"] = child
+up._children |= children
 
 def signalled(times):
     for _ in range(times):
         signal.raise_signal(15)
 
 def start():
-    child.start()
-    while not log.read_text():
-        supervisor.clock.sleep(0.01)
+    for name, child in children.items():
+        child.start()
+        while not (folder / name).read_text():
+            supervisor.clock.sleep(0.01)
     signalled(before)
+    if not before:
+        theirs.close()
 
 up._start = start
 up.run()
 """
 
 
+FINISHES = "lambda *_: (time.sleep(0.2), print('finished', flush=True), exit())"
+
+
 class TestSupervisor:
     @pytest.mark.programs
     def test_a_second_signal_counts_from_the_word_that_invites_it(self, tmp_path: Path) -> None:
         """One that came before the wait began was taken for the first, and only a third one ended the wait."""
-        program = [sys.executable, "-c", SIGNALLED_AS_IT_STOPS, str(tmp_path), "signal.SIG_IGN", "1", "1"]
+        program = [sys.executable, "-c", SIGNALLED_AS_IT_STOPS, str(tmp_path), "1", "1", "signal.SIG_IGN"]
         run_program(program, timeout=60, check=True)
+
+    @pytest.mark.programs
+    def test_a_second_signal_leaves_redis_the_time_to_save(self, tmp_path: Path) -> None:
+        program = [sys.executable, "-c", SIGNALLED_AS_IT_STOPS, str(tmp_path), "1", "1", "signal.SIG_IGN", FINISHES]
+        run_program(program, timeout=60, check=True)
+        assert (tmp_path / "redis").read_text() == "on\nfinished\n"
 
     @pytest.mark.programs
     def test_a_stop_that_comes_twice_is_one(self, tmp_path: Path) -> None:
         """The guard passes on what systemd sends to both: what ran was killed at once, before it could finish."""
-        finishes = "lambda *_: (time.sleep(0.2), print('finished', flush=True), exit())"
-        program = [sys.executable, "-c", SIGNALLED_AS_IT_STOPS, str(tmp_path), finishes, "2", "0"]
+        program = [sys.executable, "-c", SIGNALLED_AS_IT_STOPS, str(tmp_path), "2", "0", FINISHES]
         run_program(program, timeout=60, check=True)
-        assert (tmp_path / "log").read_text() == "on\nfinished\n"
+        assert (tmp_path / "c").read_text() == "on\nfinished\n"
+
+    @pytest.mark.programs
+    def test_the_first_signal_while_it_stops_by_itself_ends_nothing_at_once(self, tmp_path: Path) -> None:
+        """Its guard died, and nothing has said yet that a second signal would."""
+        signals_first = FINISHES.replace("(", "(os.kill(os.getppid(), 15), ", 1)
+        program = [sys.executable, "-c", SIGNALLED_AS_IT_STOPS, str(tmp_path), "0", "0", signals_first]
+        run_program(program, timeout=60, check=True)
+        assert (tmp_path / "c").read_text() == "on\nfinished\n"
 
 
 class TestGuard:
