@@ -191,16 +191,21 @@ def test_an_alarm_that_strikes_while_the_timer_is_being_stopped_does_no_harm(mon
     assert call_within(10.0, lambda: 42) == 42
 
 
-def test_a_process_that_stands_still_after_the_answer_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+# The first step of a call, and the last.
+@pytest.mark.parametrize("step", ["tellback_workers.isolation._limit_memory", "sys.setrecursionlimit"])
+def test_a_process_that_stands_still_beside_the_provider_has_its_answer(
+    monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
     """Such an answer was taken for one that had swallowed its interruption, and three disable a provider."""
-    late, restored = 0.0, sys.setrecursionlimit
+    late, (module, _, name) = 0.0, step.rpartition(".")
+    original = getattr(sys.modules[module], name)
 
-    def stand_still(limit: int) -> None:
+    def stand_still(*arguments: int) -> object:
         nonlocal late
         late = 60.0
-        restored(limit)
+        return original(*arguments)
 
-    monkeypatch.setattr(sys, "setrecursionlimit", stand_still)  # the last step of a call
+    monkeypatch.setattr(step, stand_still)
     monotonic = clock.monotonic
     monkeypatch.setattr(clock, "monotonic", lambda: monotonic() + late)
     assert call_within(10.0, lambda: 42) == 42
