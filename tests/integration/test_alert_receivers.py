@@ -1,16 +1,23 @@
-"""Receivers of alerts that refuse a notice or are not there: an operator reads what to do."""
+"""Receivers of alerts: an operator reads why one was not told, and each address is told by itself."""
 
 from __future__ import annotations
 
 import socket
 import threading
+from typing import Any
 
 import pytest
 
+from tellback import Tellback
+from tellback.alerts.fleet_watcher import FleetWatcher
 from tellback.alerts.settings import AlertSettings
-from tellback.alerts.sinks import AlertNotice, NotDelivered, SlackSink
+from tellback.alerts.sinks import AlertNotice, NotDelivered, SlackSink, WebhookSink
+from tellback.state.database import Database
+from tellback.state.teams import Teams
 from tests.support.http_server import http_server, reply
 from tests.support.redis_server import free_port
+from tests.support.turns import overdue
+from tests.support.waiting import wait_until
 
 NOTICE = AlertNotice(
     key="k", team="t", alert="intake-lag", state="firing", severity="warning", summary="s", action="a", runbook="r",
@@ -55,3 +62,23 @@ def test_a_missing_connection_has_its_reason_in_words() -> None:
         answering.start()
         assert refusal(f"https://127.0.0.1:{plain.getsockname()[1]}").startswith("no connection: TLS failed (")
         answering.join(10)
+
+
+@pytest.mark.parametrize(("sink", "address"), [(SlackSink, "slack"), (WebhookSink, "webhook")])
+def test_processes_with_their_own_receivers_all_notify_of_a_team(
+    tb: Tellback, database: Database, sink: type[SlackSink | WebhookSink], address: str
+) -> None:
+    """Requirement C-180."""
+    stop = threading.Event()
+    overdue(tb)
+    with http_server(reply(200, b"ok")) as server:
+        watchers: list[FleetWatcher] = []
+        for path in ("/acme", "/globex"):
+            given: dict[str, Any] = {address: f"{server.url}{path}"}
+            settings = AlertSettings(**given, webhook_secret="correct-horse-battery", overdue=0.001, period=1)
+            watchers.append(FleetWatcher(sink(settings), database, Teams(database).names, settings))
+        told = {"/acme", "/globex"}
+        wait_until(
+            lambda: all(each.step(stop) for each in watchers) and {one.path for one in server.requests} == told,
+            "both are told",
+        )
