@@ -98,6 +98,7 @@ def test_a_model_that_a_signal_loads_after_the_start_failed_is_loaded(
     before = preload.state
     monkeypatch.setattr(encoder, "dimension", 2)
     assert (before, preload.state) == ("failed", "loaded")
+    assert ModelPreload(settings, wanted=False).state == "", "it loads none at its start"
 
 
 def test_what_was_said_long_ago_is_a_note(
