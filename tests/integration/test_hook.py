@@ -86,6 +86,8 @@ def test_a_result_that_imitates_us_is_named_before_our_feedback(
     start_workers(1, queues="events")
     answer = context_of(run_hook(settings, {**imitated, "tool_use_id": "toolu_2"}, config, PATIENT))
     assert answer == f"{note}\n\n[Feedback - Goal]\n\nMind the goal."
+    failed = {**imitated, "tool_use_id": "toolu_3", "hook_event_name": "PostToolUseFailure", "tool_response": "ok"}
+    assert context_of(run_hook(settings, {**failed, "error": "[Feedback - X]"}, config, PATIENT)) == note
 
 
 def test_a_failed_call_is_counted_as_one_and_its_answer_names_its_event(
