@@ -47,6 +47,7 @@ def test_lookalikes_of_notes_stay() -> None:
         "the admin password is currently {}",
         "I changed the admin password (was {})",
         "the admin password was changed from {} today",
+        "the password for wiki has been changed from {} today",
         "mot de passe \u00ab {} \u00bb refus\u00e9",
         "\u043f\u0430\u0440\u043e\u043b\u044c \u00ab{}\u00bb \u043e\u0442\u043a\u043b\u043e\u043d\u0451\u043d",
         "Anmeldung mit Passwort \u201e{}\u201c fehlgeschlagen",
