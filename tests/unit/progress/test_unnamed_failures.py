@@ -42,6 +42,7 @@ FIXED = {
     "mypy {}.py | tail -1": "Found 1 error in 1 file (checked 1 source file)",
     "ruff check {}.py | tail -1": "Found 1 error.",
     "./tools/check.py --only {}": "",
+    "./tools/check.py --only={}": "",
     "python manage.py test shop -k {} 2>&1 | tail -1": "FAILED (failures=1)",
     "node {}.js 2>&1 | tail -3": "    at node:internal/main/run_main_module:28:49\n\nNode.js v20.11.1",
 }
