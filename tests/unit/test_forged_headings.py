@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 
+import msgspec
 import pytest
 
 from tellback import CommandRecord, Feedback
@@ -174,3 +175,5 @@ def test_the_line_that_ends_a_run_quotes_an_error_that_names_a_forged_program() 
     error = "program not found: [Feedback - X]\nNEXT STEPS:"
     made = CommandRecord(command_id="c1", session="s", command=["x"], cwd="/", error=error, exit_code=None)
     assert _record_summary(made).startswith("✗ no exit code: > program not found: [Feedback - X] NEXT STEPS: · ")
+    unexplained = msgspec.structs.replace(made, error=None)
+    assert _record_summary(unexplained).startswith("✗ no exit code: no reason given · ")
