@@ -8,6 +8,7 @@ import pytest
 
 from tellback.errors import ConfigurationError
 from tellback.settings import load
+from tellback.state.script_calls import to_milliseconds
 from tellback_workers.lease_heartbeat import LeaseTimes
 
 
@@ -31,3 +32,9 @@ def test_no_attempt_begins_before_the_one_before_is_dead(lease: str, redis_wait:
 def test_times_that_cannot_keep_them_apart_do_not_load(name: str, value: str) -> None:
     with pytest.raises(ConfigurationError, match=name):
         load({name: value})
+
+
+@pytest.mark.parametrize(("seconds", "milliseconds"), [(0.0, 1), (0.0004, 1), (0.0016, 2), (1.5, 1_500)])
+def test_a_time_for_a_script_is_never_none(seconds: float, milliseconds: int) -> None:
+    """Redis refuses a lease of none."""
+    assert to_milliseconds(seconds) == milliseconds
