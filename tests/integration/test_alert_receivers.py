@@ -77,8 +77,8 @@ def test_processes_with_their_own_receivers_all_notify_of_a_team(
             given: dict[str, Any] = {address: f"{server.url}{path}"}
             settings = AlertSettings(**given, webhook_secret="correct-horse-battery", overdue=0.001, period=1)
             watchers.append(FleetWatcher(sink(settings), database, Teams(database).names, settings))
-        told = {"/acme", "/globex"}
+        paths = {"/acme", "/globex"}
         wait_until(
-            lambda: all(each.step(stop) for each in watchers) and {one.path for one in server.requests} == told,
+            lambda: all(each.step(stop) for each in watchers) and {one.path for one in server.requests} == paths,
             "both are told",
         )
