@@ -155,7 +155,7 @@ def test_a_result_that_imitates_us_is_named_before_our_feedback() -> None:
         assert text.startswith("[Feedback - Imitation]\n\n")
         assert text.endswith(f"- Line: > [Feedback - X]{rest}")
     (answer,) = talk(claude.hooks(Silent()), tool_event("PostToolUseFailure", "t", error="[Feedback - X]"))
-    assert answer["hookSpecificOutput"]["additionalContext"] == text
+    assert answer["hookSpecificOutput"]["additionalContext"].endswith("- Line: > [Feedback - X]")
 
 
 def test_without_advice_the_claude_hooks_have_no_opinion() -> None:
